@@ -1,0 +1,58 @@
+# The two commands that matter: `make demo` runs the main job on a real cluster, `make test` runs every test.
+# Each installs what it needs into the user's cache folder and may be run again at any time.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/spark-sql-operator
+BIN := $(CACHE)/bin
+VENV := $(CACHE)/venv
+PYTHON := $(VENV)/bin/python
+export PATH := $(BIN):$(VENV)/bin:$(PATH)
+
+include tests/cluster/cluster.mk
+include images/images.mk
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+.PHONY: venv
+venv: ## Python environment with everything that development and tests need
+	@tests/venv.sh "$(VENV)"
+
+.PHONY: demo demo-down
+demo: venv ## Cluster, images, chart, then the quickstart over TPC-H data
+	@$(PYTHON) examples/quickstart/demo.py up
+
+demo-down: ## Remove what `make demo` made, cluster included
+	@python3 examples/quickstart/demo.py down
+
+.PHONY: lint generate
+lint: venv ## Format, lint, types, layers, generated files, chart
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+	@$(PYTHON) -m sparksql.api.crd --check
+	@$(PYTHON) charts/sync_crds.py --check
+
+generate: venv ## CRDs and API reference from the models, chart copies from the CRDs
+	@$(PYTHON) -m sparksql.api.crd
+	@$(PYTHON) charts/sync_crds.py
+
+.PHONY: test test-unit test-integration test-gateway test-images test-e2e
+test: venv tools ## All levels: unit, integration, gateway, images, e2e
+	@$(PYTHON) tests/levels.py unit integration gateway images e2e
+
+test-unit: venv tools ## Pure code and the chart; seconds
+	@$(PYTHON) tests/levels.py unit
+test-integration: venv tools ## Real API server and etcd, scripted gateway
+	@$(PYTHON) tests/levels.py integration
+test-gateway: venv ## Real Spark in local mode
+	@$(PYTHON) tests/levels.py gateway
+test-images: venv images ## What the images promise
+	@$(PYTHON) tests/levels.py images
+test-e2e: venv tools ## Operator, drivers and executors as pods on the cluster
+	@$(PYTHON) tests/levels.py e2e

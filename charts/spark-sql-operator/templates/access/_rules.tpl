@@ -1,0 +1,58 @@
+{{/* The operator's rights in a namespace that it works in. Each line is needed by one named thing that it does. */}}
+{{- define "sso.namespacedRules" -}}
+# Watch our kinds; patch sets the finalizer, the status has its own right.
+- apiGroups: [sparksql.dev]
+  resources: [sqlsessions, sqlstatements, sqlsavepoints]
+  verbs: [get, list, watch, patch]
+- apiGroups: [sparksql.dev]
+  resources: [sqlsessions/status, sqlstatements/status, sqlsavepoints/status]
+  verbs: [patch]
+# Children whose owner reference blocks the owner's deletion.
+- apiGroups: [sparksql.dev]
+  resources: [sqlsessions/finalizers, sqlstatements/finalizers]
+  verbs: [update]
+# A dedicated session is made for its statement and removed at its end.
+- apiGroups: [sparksql.dev]
+  resources: [sqlsessions]
+  verbs: [create, delete]
+# ttlSecondsAfterFinished.
+- apiGroups: [sparksql.dev]
+  resources: [sqlstatements]
+  verbs: [delete]
+# Drivers, and old executors that a lost driver left behind.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+# A session's token, certificate and configuration; parameters named by statements. Never listed, never watched.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch, delete]
+# SQL, init files and parameters named by statements and sessions.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch, delete]
+# A missing volumeClaim is reported before a driver hangs on it.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get]
+# The session's service account, bound to the one driver role and to no other.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, create]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [get, create]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles]
+  resourceNames: [spark-sql-driver]
+  verbs: [bind]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

@@ -1,0 +1,162 @@
+"""Builds the project's images when their inputs changed, with docker or with buildah.
+
+    images/build.py [--base IMAGE] [--spark-version V] [--force] session operator objectstore
+
+docker is taken where a daemon answers, and builds on Debian's image; else buildah, which needs no daemon and no registry, on
+`localhost/debian:bookworm`, which `tests/cluster/cluster.py base` makes. Invariant: an image is up to date exactly when it
+exists and the hash of its inputs (Dockerfile, files it copies, base image, arguments) is the one it was built from, which is
+kept in the cache folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark-sql-operator"
+VERSITYGW = CACHE / "bin" / "versitygw"  # built from its Go module by tests/cluster/cluster.py
+IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache", "README.md")
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image: its name and what goes into it, relative to the repository. `binaries` are files from elsewhere."""
+
+    name: str
+    dockerfile: str
+    inputs: tuple[str, ...]
+    binaries: tuple[Path, ...] = ()
+    takes_spark_version: bool = False
+
+    @property
+    def tag(self) -> str:
+        return f"localhost/spark-sql-{self.name}:dev"
+
+
+IMAGES = {
+    image.name: image
+    for image in (
+        Image(
+            "session",
+            "images/session/Dockerfile",
+            ("images/session", *(f"operator/sparksql/{part}" for part in ("__init__.py", "api", "wire", "gateway"))),
+            takes_spark_version=True,
+        ),
+        Image("operator", "images/operator/Dockerfile", ("images/operator", "operator/sparksql")),
+        Image("objectstore", "images/objectstore/Dockerfile", ("images/objectstore",), (VERSITYGW,)),
+    )
+}
+
+
+class Builder:
+    """What docker and buildah have in common."""
+
+    def __init__(self, program: str, base: str, build: Sequence[str]) -> None:
+        self.program = program
+        self.base = base
+        self._build = build
+
+    def image_id(self, image: str) -> str | None:
+        """The id of `image` on this machine, None if it is not here."""
+        form = "{{.Id}}" if self.program == "docker" else "{{.FromImageID}}"
+        command = [self.program, "inspect", "--type", "image", "--format", form, image]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def build(self, image: Image, context: Path, arguments: dict[str, str]) -> None:
+        """Builds `image` from `context`. Raises CalledProcessError; the builder's own output tells why."""
+        options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        dockerfile = REPOSITORY / image.dockerfile
+        command = [self.program, *self._build, *options, "-t", image.tag, "-f", str(dockerfile), str(context)]
+        subprocess.run(command, check=True)
+
+
+def find_builder(base: str | None) -> Builder:
+    """docker if its daemon answers, else buildah. Exits with what to install if there is neither."""
+    if shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
+        return Builder("docker", base or "debian:bookworm-slim", ["build"])
+    if not shutil.which("buildah"):
+        sys.exit("neither a docker daemon nor buildah is here: apt-get install buildah")
+    os.environ.setdefault("STORAGE_DRIVER", "overlay")
+    builder = Builder("buildah", base or "localhost/debian:bookworm", ["bud", "--isolation=chroot", "--layers"])
+    if builder.image_id(builder.base) is None:
+        sys.exit(f"there is no base image {builder.base}: run tests/cluster/cluster.py base")
+    return builder
+
+
+def input_files(image: Image) -> Iterator[Path]:
+    """All files that `image` is made of, in a fixed order. Exits if a binary has not been built."""
+    for name in image.inputs:
+        path = REPOSITORY / name
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (file for file in files if file.is_file() and not set(file.parts) & set(IGNORED))
+    for binary in image.binaries:
+        if not binary.is_file():
+            sys.exit(f"{image.tag} needs {binary}: run tests/cluster/cluster.py build")
+        yield binary
+
+
+def input_hash(image: Image, arguments: dict[str, str], base_id: str | None) -> str:
+    """Hash over everything that decides what `image` holds."""
+    digest = hashlib.sha256(repr((sorted(arguments.items()), base_id)).encode())
+    for file in input_files(image):
+        digest.update(f"{file} {file.stat().st_mode:o}\0".encode())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
+
+
+def make(image: Image, builder: Builder, spark_version: str, *, force: bool) -> None:
+    """Builds `image` unless it is up to date, and says which."""
+    arguments = {"BASE": builder.base}
+    if image.takes_spark_version:
+        arguments["SPARK_VERSION"] = spark_version
+    stamp = CACHE / "images" / f"{image.name}.{builder.program}"
+    wanted = input_hash(image, arguments, builder.image_id(builder.base))
+    known = stamp.read_text(encoding="utf-8") if stamp.is_file() else ""
+    if not force and known == f"{wanted} {builder.image_id(image.tag)}":
+        print(f"{image.tag}: up to date")
+        return
+    started = time.monotonic()
+    if image.binaries:
+        with tempfile.TemporaryDirectory() as folder:
+            context = Path(folder)
+            for file in input_files(image):
+                shutil.copy2(file, context)
+            builder.build(image, context, arguments)
+    else:
+        builder.build(image, REPOSITORY, arguments)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(f"{wanted} {builder.image_id(image.tag)}", encoding="utf-8")
+    print(f"{image.tag}: built by {builder.program} in {time.monotonic() - started:.0f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Builds the project's images when their inputs changed.")
+    parser.add_argument("images", nargs="+", choices=sorted(IMAGES), metavar="image", help=", ".join(sorted(IMAGES)))
+    parser.add_argument(
+        "--base", help="base image (default: debian:bookworm-slim, localhost/debian:bookworm with buildah)"
+    )
+    parser.add_argument("--spark-version", default="4.1.4", help="PySpark version of the session image")
+    parser.add_argument("--force", action="store_true", help="build even if nothing changed")
+    arguments = parser.parse_args()
+    builder = find_builder(arguments.base)
+    for name in arguments.images:
+        try:
+            make(IMAGES[name], builder, arguments.spark_version, force=arguments.force)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{IMAGES[name].tag}: {builder.program} failed with exit code {error.returncode}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+# Container images, with docker where a daemon answers and with buildah elsewhere. Each is built only when its inputs changed.
+IMAGES_PYTHON ?= python3
+SPARK_VERSION ?= 4.1.4
+
+.PHONY: images image-session image-operator image-objectstore
+images: ## build the container images that changed
+	$(IMAGES_PYTHON) images/build.py --spark-version $(SPARK_VERSION) session operator objectstore
+
+image-session image-operator image-objectstore: image-%:
+	$(IMAGES_PYTHON) images/build.py --spark-version $(SPARK_VERSION) $*

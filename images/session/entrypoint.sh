@@ -1,0 +1,46 @@
+#!/bin/sh
+# Becomes the process of the pod's role; nothing stays in between, so signals reach Python or Java.
+#   driver     our gateway, which starts the JVM itself
+#   executor   Spark's backend for Kubernetes, told by the variables that Spark sets on the pods it makes
+#   metastore  a Hive metastore on port 9083; $HIVE_CONF_DIR holds its hive-site.xml (and core-site.xml)
+# Anything else is run as a command.
+set -eu
+launch=/opt/spark/launch
+
+case "${1:-}" in
+  driver)
+    shift
+    exec python3 -m sparksql.gateway.main "$@"
+    ;;
+  executor)
+    # Spark numbers the options from 0. Ours come first, so that Spark's and the user's win.
+    set -- "@$launch/executor.options"
+    index=0
+    while eval "[ -n \"\${SPARK_JAVA_OPT_$index+set}\" ]"; do
+      eval "set -- \"\$@\" \"\$SPARK_JAVA_OPT_$index\""
+      index=$((index + 1))
+    done
+    # What is appended to the class path leaves the class-data archive valid; in front of it, it would not.
+    exec java "$@" -Xmx"$SPARK_EXECUTOR_MEMORY" \
+      -cp "$(cat $launch/classpath)${SPARK_CLASSPATH:+:$SPARK_CLASSPATH}" \
+      org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+      --driver-url "$SPARK_DRIVER_URL" \
+      --executor-id "$SPARK_EXECUTOR_ID" \
+      --cores "$SPARK_EXECUTOR_CORES" \
+      --app-id "$SPARK_APPLICATION_ID" \
+      --hostname "$SPARK_EXECUTOR_POD_IP" \
+      --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+      --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
+  metastore)
+    shift
+    # Without hive.log4j.file Hive logs to a file in /tmp that only grows.
+    exec java "@$launch/executor.options" -XX:+UseSerialGC -Xmx"${METASTORE_HEAP:-256m}" \
+      -Dhive.log4j.file=$launch/log4j2.properties \
+      -cp "$(cat $launch/classpath):${HIVE_CONF_DIR:-$launch/metastore}" \
+      org.apache.hadoop.hive.metastore.HiveMetaStore -p 9083 "$@"
+    ;;
+  *)
+    exec "$@"
+    ;;
+esac

@@ -1,0 +1,115 @@
+"""Field types that several kinds share: names, references, quantities, durations, and Spark configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from sparksql.api.base import ApiModel, cel
+from sparksql.api.names import MAX_NAME_LENGTH
+from sparksql.api.quantities import CPU_PATTERN, MEMORY_PATTERN, cpu_millis, memory_mib
+
+INT32_MAX = 2**31 - 1
+SAFE_INT_MAX = 2**53 - 1  # the API server compares bounds as floats, where 2**63 - 1 overflows
+YEAR_SECONDS = 366 * 24 * 3600
+DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+
+ResourceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=DNS_LABEL)]
+"""Name of one of our objects."""
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
+"""Name of any Kubernetes object."""
+Seconds = Annotated[int, Field(ge=0, le=YEAR_SECONDS)]
+Count = Annotated[int, Field(ge=0, le=INT32_MAX)]
+Counter = Annotated[int, Field(ge=0, le=SAFE_INT_MAX)]
+Nonce = Annotated[str, Field(max_length=128)]
+Uri = Annotated[str, Field(min_length=1, max_length=1024)]
+Image = Annotated[str, Field(min_length=1, max_length=512)]
+LabelMap = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=32)]
+
+
+def _quantity(pattern: str, low: str, high: str, message: str) -> WithJsonSchema:
+    rule = (
+        f"!isQuantity(string(self)) || (quantity(string(self)).compareTo(quantity('{low}')) >= 0 && "
+        f"quantity(string(self)).compareTo(quantity('{high}')) <= 0)"
+    )
+    schema: dict[str, Any] = {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "x-kubernetes-int-or-string": True,
+        "pattern": pattern,
+        "maxLength": 20,
+        "x-kubernetes-validations": [cel(rule, message)],
+    }
+    return WithJsonSchema(schema)
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _checked_cpu(value: str) -> str:
+    cpu_millis(value)
+    return value
+
+
+def _checked_memory(value: str) -> str:
+    memory_mib(value)
+    return value
+
+
+Cpu = Annotated[
+    str,
+    BeforeValidator(_text),
+    AfterValidator(_checked_cpu),
+    _quantity(CPU_PATTERN, "1m", "1024", 'cpu must be from 1m to 1024 cores, for instance "500m" or "2"'),
+]
+"""CPU quantity as written, e.g. `500m`; see `quantities.cpu_millis`."""
+Memory = Annotated[
+    str,
+    BeforeValidator(_text),
+    AfterValidator(_checked_memory),
+    _quantity(
+        MEMORY_PATTERN, "1Mi", "16Ti", 'memory must be from 1Mi to 16Ti, for instance "2Gi"; a plain number is bytes'
+    ),
+]
+"""Memory quantity as written, e.g. `2Gi`; see `quantities.memory_mib`."""
+
+MAX_CONF_ENTRIES = 256
+SparkConf = Annotated[
+    dict[str, Annotated[str, Field(max_length=8192)]],
+    Field(
+        max_length=MAX_CONF_ENTRIES,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                cel(
+                    "self.all(k, k.size() > 0 && k.size() <= 253)",
+                    "a configuration key must have 1 to 253 characters: shorten or remove the longer one",
+                )
+            ]
+        },
+    ),
+]
+"""Spark configuration. Which keys are allowed is the class's policy, not the schema's."""
+
+
+class LocalReference(ApiModel):
+    """One of our objects in the same namespace."""
+
+    name: ResourceName = Field(description="Name of the object, in the same namespace.")
+
+
+class ConfigMapKeySelector(ApiModel):
+    name: ObjectName = Field(description="Name of the ConfigMap, in the same namespace.")
+    key: str = Field(min_length=1, max_length=253, description="Key within the ConfigMap's data.")
+
+
+class SecretKeySelector(ApiModel):
+    name: ObjectName = Field(description="Name of the Secret, in the same namespace.")
+    key: str = Field(min_length=1, max_length=253, description="Key within the Secret's data.")
+
+
+class SqlSource(ApiModel):
+    """SQL text kept outside the object."""
+
+    config_map_key_ref: ConfigMapKeySelector = Field(description="ConfigMap entry that holds the text (up to 1 MiB).")

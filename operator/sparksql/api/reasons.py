@@ -1,0 +1,92 @@
+"""Reasons of conditions and events: the fixed set of constants that programs may rely on.
+
+An event's reason is the reason of the condition that it announces.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    # Any kind
+    PENDING = "Pending"  # not looked at yet
+    NOT_IMPLEMENTED = "NotImplemented"
+    INVALID_SPEC = "InvalidSpec"
+    NOT_ALLOWED = "NotAllowed"
+    LIMIT_EXCEEDED = "LimitExceeded"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    DELETING = "Deleting"
+    FINALIZER_DEADLINE = "FinalizerDeadline"  # let go without having cleaned up
+    INTERNAL_ERROR = "InternalError"
+
+    # Session
+    STARTING = "Starting"
+    READY = "Ready"
+    DRAINING = "Draining"
+    HIBERNATED = "Hibernated"
+    HIBERNATE_NOT_IMPLEMENTED = "HibernateNotImplemented"
+    WAKING = "Waking"
+    STOPPED = "Stopped"
+    CLOSED = "Closed"
+    IDLE_TIMEOUT = "IdleTimeout"
+    MAX_LIFETIME_REACHED = "MaxLifetimeReached"
+    CLASS_NOT_FOUND = "ClassNotFound"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    STORAGE_NOT_READY = "StorageNotReady"
+    INIT_SOURCE_NOT_FOUND = "InitSourceNotFound"  # an init entry's ConfigMap or key is missing
+    INIT_FAILED = "InitFailed"
+    DRIVER_STARTING = "DriverStarting"
+    DRIVER_NOT_READY = "DriverNotReady"
+    DRIVER_LOST = "DriverLost"
+    DRIVER_RESTARTING = "DriverRestarting"
+    DRIVER_TERMINATING = "DriverTerminating"  # the old pod must be gone before a new one starts
+    SPEC_CHANGED = "SpecChanged"
+    RESTART_REQUESTED = "RestartRequested"
+    MAX_RESTARTS_EXCEEDED = "MaxRestartsExceeded"
+    CHILD_CONFLICT = "ChildConflict"  # a child's name is taken by an object of someone else
+    SESSION_STATE_LOST = "SessionStateLost"
+
+    # Statement: waiting and running
+    SESSION_NOT_READY = "SessionNotReady"
+    WAITING_FOR_DEPENDENCIES = "WaitingForDependencies"
+    WAITING_FOR_SOURCE = "WaitingForSource"  # sqlFrom or a parameter's ConfigMap or Secret is missing
+    QUEUED_BEHIND_STATEMENTS = "QueuedBehindStatements"
+    RETRYING = "Retrying"
+    SUBMITTED = "Submitted"
+    RUNNING = "Running"
+    CANCELING = "Canceling"
+
+    # Statement: ends
+    FINISHED = "Finished"
+    CANCELED_BY_USER = "CanceledByUser"
+    SESSION_CLOSED = "SessionClosed"
+    SQL_ERROR = "SqlError"
+    SESSION_LOST = "SessionLost"  # the outcome is unknown
+    DEPENDENCY_FAILED = "DependencyFailed"
+    DEPENDENCY_CYCLE = "DependencyCycle"
+    RESULT_TOO_LARGE = "ResultTooLarge"
+    QUEUE_TIMEOUT = "QueueTimeout"
+    EXECUTION_TIMEOUT = "ExecutionTimeout"
+
+    # Statement: streaming
+    STOPPED_BY_USER = "StoppedByUser"
+    STATE_INCOMPATIBLE = "StateIncompatible"
+    UPGRADING = "Upgrading"
+    RESTARTING = "Restarting"
+    LAGGING = "Lagging"
+    HEALTHY = "Healthy"
+    CHECKPOINT_FRESH = "CheckpointFresh"
+    CHECKPOINT_STALE = "CheckpointStale"
+
+    # Savepoint
+    STATEMENT_NOT_FOUND = "StatementNotFound"
+    STATEMENT_NOT_STREAMING = "StatementNotStreaming"
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    SAVEPOINT_FAILED = "SavepointFailed"
+    SAVEPOINT_TIMEOUT = "SavepointTimeout"
+    ABANDONED = "Abandoned"
+    LOCATION_INVALID = "LocationInvalid"

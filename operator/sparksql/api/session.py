@@ -1,0 +1,135 @@
+"""SqlSession: a Spark driver, with its executors, that serves SQL statements of one namespace."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from sparksql.api.base import ApiModel, ApiObject, Timestamp, cel, clipped, validated
+from sparksql.api.conditions import Conditions
+from sparksql.api.fields import SAFE_INT_MAX, Count, Image, Nonce, ObjectName, ResourceName, SqlSource
+from sparksql.api.settings import SessionSettings
+
+
+class SessionDesiredState(StrEnum):
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+
+
+class SessionPhase(StrEnum):
+    """Hibernated: no driver, the next statement wakes it. Stopped: by wish. Closed is final, Failed needs a person."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    READY = "Ready"
+    DRAINING = "Draining"
+    HIBERNATED = "Hibernated"
+    STOPPED = "Stopped"
+    CLOSED = "Closed"
+    FAILED = "Failed"
+
+
+class InitStatement(ApiModel):
+    """Statements that prepare every new driver, given as text or by reference."""
+
+    model_config = validated(
+        cel("has(self.sql) != has(self.sqlFrom)", "set exactly one of sql and sqlFrom in each init entry")
+    )
+
+    sql: str | None = Field(None, min_length=1, max_length=16_384, description="Statement, or a `;`-separated script.")
+    sql_from: SqlSource | None = Field(None, description="Where the statement's text is kept instead.")
+
+
+class SessionTemplate(SessionSettings):
+    """What a session is made of, as a session of its own or inside the statement that owns it."""
+
+    class_name: ResourceName | None = Field(
+        None, description="SqlSessionClass of the session; without it the cluster's default class is taken."
+    )
+    image: Image | None = Field(None, description="Image instead of the class's; the class must allow it.")
+    init: tuple[InitStatement, ...] = Field(
+        (),
+        max_length=64,
+        description="Statements run in order at every driver start: SET, RESET, USE, CREATE, DROP, ALTER, "
+        "ADD JAR/FILE, LOAD, REFRESH, DECLARE. A failing one fails the session.",
+    )
+    service_account_name: ObjectName | None = Field(
+        None, description="Service account of the driver; the class must allow it. Without it the class's own is taken."
+    )
+
+
+class SqlSessionSpec(SessionTemplate):
+    desired_state: SessionDesiredState = Field(
+        SessionDesiredState.RUNNING,
+        description="Stopped ends the driver and keeps the object; Running starts it again.",
+    )
+    restart_nonce: Nonce = Field(
+        "", description="Change it to restart the driver, after running statements have ended."
+    )
+
+
+class DriverStatus(ApiModel):
+    """The driver that the session has, or had last. `incarnation` counts drivers and never goes back."""
+
+    pod_name: Annotated[str, Field(max_length=253)] | None = Field(None, description="Name of the driver pod.")
+    pod_uid: Annotated[str, Field(max_length=64)] | None = Field(
+        None, alias="podUID", description="UID of the driver pod: its identity."
+    )
+    boot_id: Annotated[str, Field(max_length=64)] | None = Field(
+        None, description="Identity of the gateway process within the pod."
+    )
+    incarnation: Count = Field(0, description="Number of drivers started so far, this one included.")
+    start_time: Timestamp | None = Field(None, description="When the driver pod was made.")
+    spark_application_id: Annotated[str, Field(max_length=253)] | None = Field(
+        None, description="Spark's application id."
+    )
+    spark_version: Annotated[str, Field(max_length=64)] | None = Field(None, description="Spark version of the driver.")
+
+
+class EndpointStatus(ApiModel):
+    rest: Annotated[str, Field(max_length=1024)] | None = Field(None, description="URL of the SQL gateway.")
+    connect: Annotated[str, Field(max_length=1024)] | None = Field(None, description="Spark Connect URL.")
+    thrift: Annotated[str, Field(max_length=1024)] | None = Field(None, description="JDBC URL of HiveServer2.")
+    ui: Annotated[str, Field(max_length=1024)] | None = Field(None, description="URL of the Spark UI.")
+
+
+class StatementCounts(ApiModel):
+    running: Count = Field(0, description="Statements handed over to the driver.")
+    queued: Count = Field(0, description="Statements that wait.")
+
+
+class SqlSessionStatus(ApiModel):
+    observed_generation: int = Field(
+        -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
+    )
+    phase: SessionPhase | None = Field(None, description="Where the session is in its life.")
+    phase_since: Timestamp | None = Field(None, description="When the phase began; deadlines count from here.")
+    message: Annotated[str, *clipped(4096)] | None = Field(None, description="Explanation of the phase for people.")
+    driver: DriverStatus | None = Field(None, description="The driver that the session has, or had last.")
+    endpoints: EndpointStatus | None = Field(None, description="Where clients reach the session.")
+    statements: StatementCounts | None = Field(None, description="Statements of this session that have not ended.")
+    last_activity_time: Timestamp | None = Field(
+        None, description="Last statement or client request; idle time counts from it."
+    )
+    restarts: Count = Field(
+        0, description="Driver starts in a row that ended badly; back to 0 once a driver is stable."
+    )
+    next_start_time: Timestamp | None = Field(None, description="Not before this the next driver is started.")
+    config_hash: Annotated[str, Field(max_length=64)] | None = Field(
+        None, description="Hash of the configuration that the driver was started with."
+    )
+    observed_restart_nonce: Nonce = Field("", description="`restartNonce` that the driver was started with.")
+    conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, SessionStateLost.")
+
+
+class SqlSession(ApiObject):
+    """A Spark SQL session: a driver pod, its executors, and the SQL gateway in it."""
+
+    KIND: ClassVar[str] = "SqlSession"
+    PLURAL: ClassVar[str] = "sqlsessions"
+    SHORT_NAME: ClassVar[str] = "sqlsess"
+
+    spec: SqlSessionSpec
+    status: SqlSessionStatus = SqlSessionStatus()

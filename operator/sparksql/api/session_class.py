@@ -1,0 +1,194 @@
+"""SqlSessionClass: what the platform team offers: an image, defaults, limits, and what tenants may ask for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from sparksql.api.base import FREE_FORM, SET_LIST, ApiModel, ApiObject, cel, validated
+from sparksql.api.conditions import Conditions
+from sparksql.api.fields import SAFE_INT_MAX, Cpu, Image, LabelMap, Memory, ObjectName, Seconds, SparkConf, Uri
+from sparksql.api.settings import SessionSettings
+
+Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+FreeForm = Annotated[dict[str, Any], Field(json_schema_extra=FREE_FORM)]
+
+
+class ImagePullPolicy(StrEnum):
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+class DriverLimits(ApiModel):
+    cpu: Cpu | None = Field(None, description="Largest CPU request of a driver; absent = no limit.")
+    memory: Memory | None = Field(None, description="Largest heap of a driver; absent = no limit.")
+
+
+class ExecutorLimits(ApiModel):
+    instances: int | None = Field(None, ge=0, le=10_000, description="Most executors of a session; absent = no limit.")
+    cpu: Cpu | None = Field(None, description="Largest CPU request of an executor; absent = no limit.")
+    memory: Memory | None = Field(None, description="Largest heap of an executor; absent = no limit.")
+
+
+class Limits(ApiModel):
+    """A session or statement beyond a limit is refused with LimitExceeded; it is never cut down silently."""
+
+    driver: DriverLimits = Field(DriverLimits(), description="Limits of the driver.")
+    executors: ExecutorLimits = Field(ExecutorLimits(), description="Limits of the executors.")
+    sessions_per_namespace: int | None = Field(
+        None, ge=0, le=10_000, description="Sessions of this class in one namespace; absent = no limit."
+    )
+    queued_statements_per_session: int | None = Field(
+        None, ge=0, le=1_000_000, description="Statements that may wait for one session; absent = no limit."
+    )
+    execution_seconds: Seconds = Field(0, description="Longest execution of a statement; 0 = no limit.")
+    preview_rows: int = Field(100, ge=0, le=1000, description="Most result rows in a status; 0 = none at all.")
+
+
+class SelectorOperator(StrEnum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class LabelRequirement(ApiModel):
+    model_config = validated(
+        cel(
+            "self.operator in ['In', 'NotIn'] ? (has(self.values) && self.values.size() > 0) "
+            ": (!has(self.values) || self.values.size() == 0)",
+            "In and NotIn need values; Exists and DoesNotExist take none",
+        )
+    )
+
+    key: str = Field(min_length=1, max_length=317, description="Label key.")
+    operator: SelectorOperator = Field(description="How the label is compared with the values.")
+    values: tuple[Annotated[str, Field(max_length=63)], ...] = Field(
+        (), max_length=64, json_schema_extra=SET_LIST, description="Label values, for In and NotIn."
+    )
+
+
+class LabelSelector(ApiModel):
+    """Kubernetes label selector: all requirements hold. An empty one selects everything."""
+
+    match_labels: LabelMap = Field(default_factory=dict, description="Labels that must be present with these values.")
+    match_expressions: tuple[LabelRequirement, ...] = Field((), max_length=32, description="Requirements on labels.")
+
+
+class Allow(ApiModel):
+    """What a session or a statement may ask for; anything else is refused with NotAllowed."""
+
+    namespaces: LabelSelector = Field(
+        LabelSelector(), description="Namespaces that may use the class, by label; empty = all."
+    )
+    images: tuple[Pattern, ...] = Field(
+        (),
+        max_length=64,
+        json_schema_extra=SET_LIST,
+        description="Images besides `image`: exact, or a prefix ending in `*`.",
+    )
+    service_accounts: tuple[ObjectName, ...] = Field(
+        (), max_length=64, json_schema_extra=SET_LIST, description="Service accounts besides `serviceAccount.name`."
+    )
+    conf: tuple[Pattern, ...] = Field(
+        ("spark.sql.*",),
+        max_length=256,
+        json_schema_extra=SET_LIST,
+        description="Spark configuration keys: exact, or a prefix ending in `*`. A fixed deny-list always holds.",
+    )
+    jar_prefixes: tuple[Uri, ...] = Field(
+        (), max_length=64, json_schema_extra=SET_LIST, description="URI prefixes of what ADD JAR and ADD FILE may load."
+    )
+
+
+class ServiceAccount(ApiModel):
+    create: bool = Field(
+        True, description="Make the account in a session's namespace when absent, bound to the driver role."
+    )
+    name: ObjectName = Field("spark", description="Service account of the drivers of this class.")
+
+
+class PodTemplates(ApiModel):
+    driver: FreeForm = Field(default_factory=dict, description="PodTemplateSpec that the driver pod starts from.")
+    executor: FreeForm = Field(default_factory=dict, description="PodTemplateSpec that the executor pods start from.")
+
+
+class VolumeClaim(ApiModel):
+    name: ObjectName = Field(description="PersistentVolumeClaim in each session's namespace.")
+    mount_path: str = Field(
+        min_length=2, max_length=1024, pattern="^/[^:]*$", description="Where drivers and executors see it."
+    )
+
+
+class Storage(ApiModel):
+    """Any Hadoop file system URI: file, s3a, abfs, gs, hdfs."""
+
+    volume_claim: VolumeClaim | None = Field(None, description="Shared volume for drivers and executors.")
+    warehouse: Uri | None = Field(None, description="Root of managed tables.")
+    checkpoint_root: Uri | None = Field(None, description="Root of the checkpoints of streaming statements.")
+    savepoint_root: Uri | None = Field(None, description="Root of savepoints.")
+    result_root: Uri | None = Field(None, description="Root of results that are too large for the driver's memory.")
+
+
+class Scheduling(ApiModel):
+    """Queue systems by name and label: YuniKorn, Volcano, Kueue."""
+
+    scheduler_name: str = Field("", max_length=253, description="Scheduler of all pods; empty = the cluster's default.")
+    queue_label: LabelMap = Field(default_factory=dict, description="Labels of all pods that name their queue.")
+    priority_class_name: str = Field("", max_length=253, description="Priority class of all pods; empty = none.")
+
+
+class NetworkPolicy(ApiModel):
+    enabled: bool = Field(True, description="Make a NetworkPolicy that admits only executors, operator and clients.")
+    clients: tuple[FreeForm, ...] = Field(
+        (),
+        max_length=64,
+        description="NetworkPolicyPeer objects: who else may reach a session's endpoints.",
+    )
+
+
+class WarmPool(ApiModel):
+    size: int = Field(0, ge=0, le=100, description="Idle drivers kept ready for new sessions.")
+    max_age_seconds: Seconds = Field(3600, description="Age at which an idle driver is replaced.")
+
+
+class SqlSessionClassSpec(ApiModel):
+    description: str = Field("", max_length=1024, description="For people: what this class is for.")
+    image: Image = Field(description="Session image of the platform.")
+    image_pull_policy: ImagePullPolicy = Field(ImagePullPolicy.IF_NOT_PRESENT, description="When the image is pulled.")
+    defaults: SessionSettings = Field(
+        SessionSettings(), description="Lowest configuration layer above the operator's own defaults."
+    )
+    enforced_conf: SparkConf = Field(
+        default_factory=dict, description="Spark configuration that wins over every layer, statements included."
+    )
+    limits: Limits = Field(Limits(), description="What a session or a statement may use at most.")
+    allow: Allow = Field(Allow(), description="What a session or a statement may ask for.")
+    service_account: ServiceAccount = Field(ServiceAccount(), description="Service account of the drivers.")
+    pod_template: PodTemplates = Field(PodTemplates(), description="Pod templates; the platform's, never a tenant's.")
+    storage: Storage = Field(Storage(), description="Where tables, checkpoints, savepoints and results are kept.")
+    scheduling: Scheduling = Field(Scheduling(), description="Scheduler, queue and priority of all pods.")
+    network_policy: NetworkPolicy = Field(NetworkPolicy(), description="Who may reach a session over the network.")
+    warm_pool: WarmPool = Field(WarmPool(), description="Drivers started ahead of need.")
+
+
+class SqlSessionClassStatus(ApiModel):
+    observed_generation: int = Field(
+        -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
+    )
+    conditions: Conditions = Field((), description="Ready, Reconciling, Stalled.")
+
+
+class SqlSessionClass(ApiObject):
+    """A kind of session that the platform team offers, with defaults, limits and policy."""
+
+    KIND: ClassVar[str] = "SqlSessionClass"
+    PLURAL: ClassVar[str] = "sqlsessionclasses"
+    SHORT_NAME: ClassVar[str] = "sqlclass"
+    NAMESPACED: ClassVar[bool] = False
+
+    spec: SqlSessionClassSpec
+    status: SqlSessionClassStatus = SqlSessionClassStatus()

@@ -1,0 +1,177 @@
+"""The streaming part of a SqlStatement: how it is triggered, upgraded, restarted and saved, and how it is doing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from sparksql.api.base import SET_LIST, ApiModel, Timestamp, cel, clipped, validated
+from sparksql.api.fields import Count, Counter, LocalReference, Nonce, ResourceName, Seconds
+
+Location = Annotated[str, Field(max_length=2048)]
+QueryId = Annotated[str, Field(max_length=64)]
+Rate = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")]
+KeepCount = Annotated[int, Field(ge=0, le=1000)]
+
+
+class TriggerMode(StrEnum):
+    """Auto infers the interval from the query's windows; AvailableNow ends when the input is read up."""
+
+    AUTO = "Auto"
+    INTERVAL = "Interval"
+    AVAILABLE_NOW = "AvailableNow"
+    REAL_TIME = "RealTime"
+
+
+class OutputMode(StrEnum):
+    APPEND = "Append"
+    UPDATE = "Update"
+    COMPLETE = "Complete"
+
+
+class UpgradeMode(StrEnum):
+    """What a changed query starts from: its last checkpoint, a savepoint taken first, or nothing."""
+
+    LAST_STATE = "LastState"
+    SAVEPOINT = "Savepoint"
+    STATELESS = "Stateless"
+
+
+class OnIncompatible(StrEnum):
+    """When the state does not fit a changed query: stop and say so, or begin anew."""
+
+    PARK = "Park"
+    START_FRESH = "StartFresh"
+
+
+class OnDelete(StrEnum):
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class Trigger(ApiModel):
+    model_config = validated(
+        cel(
+            "self.mode != 'Interval' || has(self.intervalMillis)",
+            "trigger mode Interval needs intervalMillis: set it, or use mode Auto",
+            ".intervalMillis",
+        )
+    )
+
+    mode: TriggerMode = Field(TriggerMode.AUTO, description="When micro-batches start.")
+    interval_millis: int | None = Field(
+        None,
+        ge=0,
+        le=86_400_000,
+        description="Interval between batches; with Auto, the one used when none can be inferred.",
+    )
+    max_rows_per_trigger: Counter = Field(0, description="Most rows of one batch, for sources that can; 0 = no limit.")
+    max_files_per_trigger: Count = Field(0, description="Most files of one batch, for file sources; 0 = no limit.")
+
+
+class Upsert(ApiModel):
+    """Keyed, last-writer-wins MERGE into the target."""
+
+    keys: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = Field(
+        min_length=1,
+        max_length=32,
+        json_schema_extra=SET_LIST,
+        description="Columns that identify a row of the target.",
+    )
+    order_by: str | None = Field(
+        None, min_length=1, max_length=1024, description="Expression that orders changes of one key; the greatest wins."
+    )
+    delete_when: str | None = Field(
+        None, min_length=1, max_length=4096, description="Predicate on a change that means: delete the row."
+    )
+
+
+class StartFrom(ApiModel):
+    savepoint_ref: LocalReference = Field(description="SqlSavepoint to start from.")
+
+
+class SavepointSchedule(ApiModel):
+    model_config = validated(
+        cel("has(self.intervalSeconds) != has(self.cron)", "set exactly one of intervalSeconds and cron"),
+    )
+
+    interval_seconds: int | None = Field(None, ge=1, le=31_622_400, description="Time between savepoints.")
+    cron: str | None = Field(None, min_length=9, max_length=128, description="Five-field cron expression.")
+    timezone: str = Field("UTC", min_length=1, max_length=64, description="IANA time zone of `cron`.")
+    paused: bool = Field(False, description="Take none for now.")
+    jitter_seconds: int = Field(
+        0, ge=0, le=3600, description="Random delay, so that many statements do not save at once."
+    )
+    catch_up: bool = Field(
+        False, description="Take one at once if one or more were missed while the statement was stopped."
+    )
+
+
+class Retention(ApiModel):
+    """A savepoint is kept if any rule keeps it; without rules all are kept."""
+
+    keep_last: KeepCount | None = Field(None, description="Keep this many newest.")
+    keep_within_seconds: int | None = Field(None, ge=0, le=316_224_000, description="Keep all that are younger.")
+    keep_hourly: KeepCount | None = Field(None, description="Keep the newest of each of this many hours.")
+    keep_daily: KeepCount | None = Field(None, description="Keep the newest of each of this many days.")
+    keep_weekly: KeepCount | None = Field(None, description="Keep the newest of each of this many weeks.")
+
+
+class Savepoints(ApiModel):
+    schedule: SavepointSchedule | None = Field(None, description="When savepoints are taken without being asked for.")
+    retention: Retention = Field(Retention(), description="Which periodic and upgrade savepoints are kept.")
+    on_delete: OnDelete = Field(OnDelete.RETAIN, description="What deleting the statement does to its savepoints.")
+
+
+class StreamRestart(ApiModel):
+    limit: int = Field(10, ge=0, le=10_000, description="Restarts in a row before the statement ends in Error.")
+    backoff_seconds: int = Field(10, ge=0, le=3600, description="Delay before the first restart; it doubles each time.")
+    reset_after_seconds: Seconds = Field(600, description="Time of healthy running after which the count starts anew.")
+
+
+class Streaming(ApiModel):
+    """A statement that runs until it is stopped."""
+
+    trigger: Trigger = Field(Trigger(), description="When micro-batches start and how much they take.")
+    output_mode: OutputMode = Field(OutputMode.APPEND, description="What a batch writes to the sink.")
+    upsert: Upsert | None = Field(None, description="Write changes by key instead of appending rows.")
+    upgrade_mode: UpgradeMode = Field(UpgradeMode.LAST_STATE, description="What a changed query starts from.")
+    start_from: StartFrom | None = Field(
+        None, description="Savepoint for the first start, and for the next one when `restoreNonce` changes."
+    )
+    restore_nonce: Nonce = Field("", description="Change it to go back to `startFrom`.")
+    on_incompatible: OnIncompatible = Field(
+        OnIncompatible.PARK, description="What to do when the state does not fit a changed query."
+    )
+    savepoints: Savepoints = Field(Savepoints(), description="Periodic savepoints and their retention.")
+    restart: StreamRestart = Field(
+        StreamRestart(), description="Automatic restart from the checkpoint after a failure."
+    )
+
+
+class LastSavepoint(ApiModel):
+    name: ResourceName = Field(description="SqlSavepoint.")
+    time: Timestamp = Field(description="When it was completed.")
+
+
+class StreamingStatus(ApiModel):
+    """Present as soon as the statement is known to be streaming. Rates are decimal numbers as strings."""
+
+    query_id: QueryId | None = Field(None, description="Identity of the query's state; survives restarts.")
+    run_id: QueryId | None = Field(None, description="Identity of the query since its last start.")
+    batch_id: Counter | None = Field(None, description="Batch being worked on.")
+    committed_batch_id: Counter | None = Field(None, description="Last batch that is done and durable.")
+    input_rows_per_second: Rate | None = Field(None, description="Rate at which rows arrive.")
+    processed_rows_per_second: Rate | None = Field(None, description="Rate at which rows are processed.")
+    watermark: Annotated[str, Field(max_length=64)] | None = Field(None, description="Event-time watermark.")
+    last_progress_time: Timestamp | None = Field(None, description="When the query last made progress.")
+    checkpoint_location: Location | None = Field(None, description="Where offsets and state are kept.")
+    restored_from: Location | None = Field(None, description="Savepoint that the current state began with.")
+    restarts: Count = Field(0, description="Automatic restarts in a row.")
+    last_savepoint: LastSavepoint | None = Field(None, description="Newest completed savepoint.")
+    observed_restore_nonce: Nonce = Field("", description="`restoreNonce` that was last acted upon.")
+    next_restart_time: Timestamp | None = Field(None, description="Not before this the query is restarted.")
+    next_savepoint_time: Timestamp | None = Field(None, description="When the next periodic savepoint is due.")
+    message: Annotated[str, *clipped(4096)] | None = Field(None, description="Explanation of the state for people.")

@@ -1,0 +1,241 @@
+"""The commands of the plugin: each asks kubectl, follows, prints, and answers with the process's exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from sparksql.api.names import GROUP
+from sparksql.cli import render
+from sparksql.cli.cells import json_text
+from sparksql.cli.console import Console
+from sparksql.cli.errors import CliError, Exit
+from sparksql.cli.follow import Interrupts, follow
+from sparksql.cli.kubectl import Kubectl, KubectlError, documents
+from sparksql.cli.manifest import RunOptions, statement_manifest
+from sparksql.cli.objects import SESSIONS, STATEMENT_KIND, STATEMENTS, Session, Statement
+from sparksql.cli.results import ResultPrinter
+
+
+@dataclass(frozen=True)
+class AdHoc:
+    """SQL text given to `run`, with the flags that describe its statement; `name` None takes a random one."""
+
+    sql: str
+    options: RunOptions
+    name: str | None = None
+
+    def documents(self) -> list[str]:
+        name = self.name or f"run-{secrets.token_hex(4)}"
+        return [json.dumps(statement_manifest(name, self.sql, self.options))]
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """YAML or JSON given to `run`. kubectl itself reads it, so that it means here what it means to `kubectl apply`."""
+
+    text: str
+
+    async def documents(self, kubectl: Kubectl) -> list[str]:
+        parsed = documents(
+            await kubectl.run("create", "--filename=-", "--dry-run=client", "--output=json", data=self.text)
+        )
+        for document in parsed:
+            is_ours = str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
+            if not is_ours or document.get("kind") != STATEMENT_KIND:
+                raise CliError(f"run takes {STATEMENT_KIND} manifests only, not {document.get('kind')}", Exit.USAGE)
+        return [json.dumps(document) for document in parsed]
+
+
+def worst(statements: Sequence[Statement]) -> Exit:
+    """The exit code of several: that of the first which did not finish."""
+    return next((s.exit_code for s in statements if s.exit_code is not Exit.FINISHED), Exit.FINISHED)
+
+
+async def _create(kubectl: Kubectl, manifests: Sequence[str], interrupts: Interrupts) -> list[Statement]:
+    created: list[Statement] = []
+    for manifest in manifests:
+        if interrupts.requested.is_set():
+            break
+        try:
+            output = await kubectl.run("create", "--filename=-", "--output=json", data=manifest)
+        except KubectlError as error:
+            before = ", ".join(statement.name for statement in created)
+            note = f"\nCreated before that, and not followed: {before}" if before else ""
+            raise CliError(f"{error}{note}") from None
+        created += [Statement.of(document) for document in documents(output)]
+    return created
+
+
+async def _request_cancel(kubectl: Kubectl, statement: Statement) -> None:
+    patch = json.dumps({"spec": {"desiredState": "Canceled"}})
+    try:
+        await kubectl.run(
+            "patch", STATEMENTS, statement.name, "--type=merge", f"--patch={patch}", namespace=statement.namespace
+        )
+    except KubectlError as error:
+        if not error.is_not_found:
+            raise
+
+
+async def _follow_or_cancel(
+    kubectl: Kubectl, console: Console, created: Sequence[Statement], interrupts: Interrupts
+) -> list[Statement]:
+    """Follows to the end; the first interrupt cancels what runs and goes on to follow."""
+
+    async def cancel_when_asked() -> None:
+        await interrupts.requested.wait()
+        console.note("Canceling; interrupt again to leave without waiting for the end")
+        for statement in created:
+            await _request_cancel(kubectl, statement)
+
+    def is_over(statement: Statement) -> bool:
+        return statement.has_ended or (statement.is_settled and not interrupts.requested.is_set())
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            canceling = group.create_task(cancel_when_asked())
+            ended = await follow(kubectl, created, is_over, console)
+            if not interrupts.requested.is_set():
+                canceling.cancel()
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return ended
+
+
+async def run(source: AdHoc | Manifests, printer: ResultPrinter, *, wait: bool) -> Exit:
+    """Creates the statements; unless `wait` is off follows them, prints their results and answers with the outcome."""
+    kubectl, console = printer.kubectl, printer.console
+    manifests = source.documents() if isinstance(source, AdHoc) else await source.documents(kubectl)
+    interrupts = Interrupts()
+    with interrupts.caught():
+        created = await _create(kubectl, manifests, interrupts)
+        if not wait:
+            for statement in created:
+                console.print(statement.name)
+            return Exit.CANCELED if interrupts.requested.is_set() else Exit.FINISHED
+        ended = await _follow_or_cancel(kubectl, console, created, interrupts)
+    for statement in ended:
+        await _present(statement, printer)
+    return Exit.CANCELED if interrupts.requested.is_set() else worst(ended)
+
+
+async def _present(statement: Statement, printer: ResultPrinter) -> bool:
+    """Prints how a statement ended, with its rows if it finished; whether all that is kept was printed."""
+    if statement.exit_code is not Exit.FINISHED:
+        printer.console.failure(render.failure(statement))
+        return True
+    if not statement.has_ended:
+        printer.console.note(f"{statement.name}: {render.phase(statement)}")
+        return True
+    return await printer.print(statement)
+
+
+async def _get(kubectl: Kubectl, names: Sequence[str]) -> list[Statement]:
+    return [Statement.of(await kubectl.get(STATEMENTS, name)) for name in names]
+
+
+def _line(statement: Statement) -> str:
+    phase = statement.status.phase if statement.has_ended or not statement.deleted else "Deleted"
+    return f"{statement.name} {phase}"
+
+
+async def wait(kubectl: Kubectl, console: Console, names: Sequence[str], timeout: float | None) -> Exit:
+    """Follows statements made elsewhere; one line `NAME PHASE` each. Gives up after `timeout` seconds."""
+    try:
+        async with asyncio.timeout(timeout):
+            statements = await _get(kubectl, names)
+            ended = await follow(kubectl, statements, lambda s: s.is_settled, console)
+    except TimeoutError:
+        raise CliError(f"not all statements ended within {timeout:g} s", Exit.INCOMPLETE) from None
+    for statement in ended:
+        console.print(_line(statement))
+        if statement.exit_code is not Exit.FINISHED:
+            console.failure(render.failure(statement))
+    return worst(ended)
+
+
+async def results(printer: ResultPrinter, name: str) -> Exit:
+    """Prints the rows of a finished statement; INCOMPLETE if only a part of them could be."""
+    statement = Statement.of(await printer.kubectl.get(STATEMENTS, name))
+    if not statement.has_ended:
+        raise CliError(f"{name} has not ended: {render.phase(statement)}")
+    complete = await _present(statement, printer)
+    return statement.exit_code if complete else Exit.INCOMPLETE
+
+
+async def cancel(kubectl: Kubectl, console: Console, names: Sequence[str], *, wait: bool) -> Exit:
+    """Cancels statements and waits for their end; FINISHED if all of them were canceled."""
+    statements = await _get(kubectl, names)
+    for statement in statements:
+        if not statement.has_ended:
+            await _request_cancel(kubectl, statement)
+    if not wait:
+        return Exit.FINISHED
+    ended = await follow(kubectl, statements, lambda s: s.has_ended, console)
+    for statement in ended:
+        console.print(_line(statement))
+    return Exit.FINISHED if all(s.deleted or s.exit_code is Exit.CANCELED for s in ended) else Exit.ERROR
+
+
+async def _driver_pod(kubectl: Kubectl, session: str, namespace: str | None, pod_uid: str | None) -> str:
+    """Name of the session's driver pod; CliError if there is none or not the one asked for."""
+    driver = Session.of(await kubectl.get(SESSIONS, session, namespace)).status.driver
+    if not driver.pod_name or (pod_uid is not None and driver.pod_uid != pod_uid):
+        raise CliError(f"the driver of session {session} is gone, and its logs with it")
+    return driver.pod_name
+
+
+def is_of_operation(line: str, operation_id: str) -> bool:
+    """Whether a line of a driver's log (one JSON object a line) is about an operation."""
+    if operation_id not in line:
+        return False
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and record.get("operation_id") == operation_id
+
+
+async def logs(kubectl: Kubectl, console: Console, name: str | None, session: str | None, *, follow: bool) -> Exit:
+    """Log lines of a session's driver, or those of them that are about one statement's current attempt."""
+    operation_id, namespace = None, None
+    if session is not None:
+        pod = await _driver_pod(kubectl, session, None, None)
+    else:
+        statement = Statement.of(await kubectl.get(STATEMENTS, name or ""))
+        namespace, operation_id = statement.namespace, statement.status.operation_id
+        if operation_id is None or not statement.status.session.pod_uid:
+            raise CliError(f"{name} was not handed to a driver: {render.phase(statement)}")
+        pod = await _driver_pod(kubectl, statement.session_name, namespace, statement.status.session.pod_uid)
+    arguments = ("logs", f"pod/{pod}", *(("--follow",) if follow else ()))
+    async with kubectl.start(*arguments, namespace=namespace) as child, aclosing(child.lines()) as lines:
+        async for line in lines:
+            if operation_id is None or is_of_operation(line, operation_id):
+                console.print(line)
+        await child.finish()
+    return Exit.FINISHED
+
+
+async def status(kubectl: Kubectl, console: Console, session: str | None, output: str) -> Exit:
+    """Sessions and statements of the namespace, or one session and its statements; oldest first."""
+    if session is None:
+        sessions = [Session.of(document) for document in await kubectl.list(SESSIONS)]
+    else:
+        sessions = [Session.of(await kubectl.get(SESSIONS, session))]
+    statements = [Statement.of(document) for document in await kubectl.list(STATEMENTS)]
+    statements = [found for found in statements if session in (None, found.session_name)]
+    statements.sort(key=lambda found: (str(found.metadata.creation_timestamp), found.name))
+    if output == "json":
+        listed = {
+            "sessions": [render.session_summary(found) for found in sessions],
+            "statements": [render.statement_summary(found) for found in statements],
+        }
+        console.print(json_text(listed))
+    else:
+        console.write(render.status_text(sessions, statements))
+    return Exit.FINISHED

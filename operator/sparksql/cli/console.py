@@ -1,0 +1,144 @@
+"""Standard output for data, standard error for everything said about it; a live line only on a terminal.
+
+Nothing but results, names and status rows is ever written to standard output, so that it can be piped.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, TextIO
+
+from sparksql.cli import render
+from sparksql.cli.cells import cell_text, printable
+from sparksql.cli.render import Row
+from sparksql.wire.control import Column
+
+_RED, _PLAIN, _CLEAR = "\x1b[31m", "\x1b[0m", "\r\x1b[2K"
+
+
+class Console:
+    """The two streams; colour and the live line only where they are terminals (and colour not with NO_COLOR set)."""
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.out = out or sys.stdout
+        self.err = err or sys.stderr
+        self.live = self.err.isatty()
+        self._colour = self.live and not os.environ.get("NO_COLOR")
+        self._line_shown = False
+
+    def print(self, text: str) -> None:
+        """One line of data."""
+        self.clear()
+        self.out.write((printable(text) if self.out.isatty() else text) + "\n")
+        self.out.flush()
+
+    def write(self, text: str) -> None:
+        """Rendered text of several lines, whose cells are printable already."""
+        self.clear()
+        self.out.write(text)
+        self.out.flush()
+
+    def note(self, text: str) -> None:
+        """Something about the data; nothing for an empty text."""
+        if text:
+            self.clear()
+            self.err.write(printable(text.rstrip("\n"), keep="\n\t") + "\n")
+            self.err.flush()
+
+    def failure(self, text: str) -> None:
+        """Why something ended badly: like a note, its first line in red."""
+        title, _, rest = printable(text.rstrip("\n"), keep="\n\t").partition("\n")
+        self.clear()
+        self.err.write((f"{_RED}{title}{_PLAIN}" if self._colour else title) + "\n" + (rest and rest + "\n"))
+        self.err.flush()
+
+    def progress(self, line: str) -> None:
+        """Replaces the live line."""
+        if self.live:
+            self.err.write(_CLEAR + printable(line))
+            self.err.flush()
+            self._line_shown = True
+
+    def clear(self) -> None:
+        """Takes the live line away."""
+        if self._line_shown:
+            self.err.write(_CLEAR)
+            self.err.flush()
+            self._line_shown = False
+
+
+class RowWriter(Protocol):
+    """Writes a result to a console, page by page; `close` ends it."""
+
+    def write(self, rows: Sequence[Row]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TableWriter:
+    """Keeps all rows until the end: the widths of the columns depend on all of them."""
+
+    def __init__(self, console: Console, columns: Sequence[Column]) -> None:
+        self._console, self._columns = console, columns
+        self._rows: list[Row] = []
+
+    def write(self, rows: Sequence[Row]) -> None:
+        self._rows += rows
+
+    def close(self) -> None:
+        self._console.write(render.table(self._columns, self._rows))
+
+
+class CsvWriter:
+    """A header and one record a row. Cells are as they are, unless a terminal shows them."""
+
+    def __init__(self, console: Console, columns: Sequence[Column]) -> None:
+        self._out = console.out
+        self._safe = console.out.isatty()
+        console.clear()
+        if columns:
+            self._record([column.name for column in columns])
+
+    def _record(self, values: Sequence[str | None]) -> None:
+        safe = [printable(value) if value else value for value in values] if self._safe else values
+        self._out.write(render.csv_line(safe))
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._record([cell_text(value) for value in row])
+
+    def close(self) -> None:
+        self._out.flush()
+
+
+class JsonWriter:
+    """An array of objects, one row a line."""
+
+    def __init__(self, console: Console, columns: Sequence[Column]) -> None:
+        self._out = console.out
+        self._columns, self._names = columns, render.json_names(columns)
+        self._before = "\n"
+        console.clear()
+        self._out.write("[")
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._out.write(self._before + render.json_row(self._names, self._columns, row))
+            self._before = ",\n"
+
+    def close(self) -> None:
+        self._out.write("]\n" if self._before == "\n" else "\n]\n")
+        self._out.flush()
+
+
+def row_writer(output: str, console: Console, columns: Sequence[Column]) -> RowWriter:
+    """The writer for `-o`: table, csv or json."""
+    match output:
+        case "csv":
+            return CsvWriter(console, columns)
+        case "json":
+            return JsonWriter(console, columns)
+        case _:
+            return TableWriter(console, columns)

@@ -1,0 +1,139 @@
+"""Follows statements until they end, and turns Ctrl-C into a cancel.
+
+Invariants: every state shown came from the API server; a watch that ends or breaks is started again and begins with the
+present state, so that no end is missed; the first interrupt only asks, the second leaves at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+
+from sparksql.cli import render
+from sparksql.cli.console import Console
+from sparksql.cli.kubectl import Kubectl, KubectlError
+from sparksql.cli.objects import STATEMENTS, Statement
+
+WATCH_RETRIES = 8
+FIRST_EVENT_SECONDS = 3.0
+REDRAW_SECONDS = 0.2
+
+
+async def states(kubectl: Kubectl, known: Statement) -> AsyncGenerator[Statement, None]:
+    """States of one statement from the known one on; only a `deleted` one is the last.
+
+    KubectlError if it may not be read, or if the API server stays away (about a minute).
+    """
+    last, failures = known, 0
+    yield last
+    while True:
+        try:
+            async with aclosing(_watched(kubectl, last)) as watched:
+                async for seen in watched:
+                    if seen.metadata.uid != known.metadata.uid:  # another of the same name
+                        yield _deleted(last)
+                        return
+                    last, failures = seen, 0
+                    yield last
+                    if last.deleted:
+                        return
+        except KubectlError as error:
+            if error.is_not_found:
+                yield _deleted(last)
+                return
+            if error.is_forbidden or failures >= WATCH_RETRIES:
+                raise
+            failures += 1
+            await asyncio.sleep(min(0.25 * 2**failures, 15.0))
+
+
+async def _watched(kubectl: Kubectl, known: Statement) -> AsyncGenerator[Statement, None]:
+    """One watch to its end, from the present state on."""
+    async with aclosing(kubectl.watch(STATEMENTS, known.name, known.namespace)) as events:
+        try:
+            async with asyncio.timeout(FIRST_EVENT_SECONDS):
+                event = await anext(events, None)
+        except TimeoutError:  # most likely gone: a watch is silent about what was deleted before it began
+            yield Statement.of(await kubectl.get(STATEMENTS, known.name, known.namespace))
+            return
+        while event is not None and event["type"] in ("ADDED", "MODIFIED", "DELETED"):
+            seen = Statement.of(event["object"])
+            yield _deleted(seen) if event["type"] == "DELETED" else seen
+            event = await anext(events, None)
+
+
+def _deleted(statement: Statement) -> Statement:
+    return statement.model_copy(update={"deleted": True})
+
+
+Until = Callable[[Statement], bool]
+
+
+@dataclass
+class Board:
+    """The latest state of each followed statement, for the live line."""
+
+    total: int
+    started: float = field(default_factory=time.monotonic)
+    latest: dict[str, Statement] = field(default_factory=dict)
+
+    async def show(self, console: Console) -> None:
+        """Redraws the live line until cancelled."""
+        while console.live:
+            elapsed = time.monotonic() - self.started
+            columns = shutil.get_terminal_size().columns
+            console.progress(render.progress_line(list(self.latest.values()), self.total, elapsed, columns))
+            await asyncio.sleep(REDRAW_SECONDS)
+
+
+async def follow(kubectl: Kubectl, known: Sequence[Statement], until: Until, console: Console) -> list[Statement]:
+    """Waits until each of the statements is as wanted or deleted; their states then, in the same order."""
+    board = Board(len(known))
+
+    async def one(statement: Statement) -> Statement:
+        async with aclosing(states(kubectl, statement)) as seen:
+            async for state in seen:
+                board.latest[state.metadata.uid] = state
+                if state.deleted or until(state):
+                    return state
+        raise AssertionError("only a deleted statement is the last state")
+
+    tasks = [asyncio.create_task(one(statement)) for statement in known]
+    live = asyncio.create_task(board.show(console))
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in (*tasks, live):
+            task.cancel()
+        await asyncio.gather(*tasks, live, return_exceptions=True)
+        console.clear()
+
+
+class Interrupts:
+    """SIGINT and SIGTERM while `run` follows its statements: the first sets `requested`, the second ends the task."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def on_signal() -> None:
+            if self.requested.is_set():
+                task.cancel()
+            self.requested.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)

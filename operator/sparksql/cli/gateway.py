@@ -1,0 +1,178 @@
+"""Reads a result from the gateway in the session's driver pod, through `kubectl port-forward`.
+
+The token and the certificate come from the session's Secret, which the user must be allowed to read. The certificate in
+that Secret is the only one trusted, under the gateway's own server name: whatever answers on the forwarded port has to
+prove that it is this session before it sees the token.
+
+aiohttp and pyarrow are imported where they are used: they would double the start of every command, and few need them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from sparksql.api.names import child_base, gateway_server_name
+from sparksql.cli.errors import CliError
+from sparksql.cli.kubectl import Child, Kubectl, KubectlError
+from sparksql.cli.objects import SESSIONS, Session, Statement
+from sparksql.cli.render import Row
+from sparksql.wire.driver import GATEWAY_PORT, TLS_CERT_FILE, TOKEN_FILE
+
+PAGE_ROWS = 5000
+FORWARD_SECONDS = 15.0
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 60.0
+_FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> ")
+
+Forward = Callable[[Kubectl, str, str], AbstractAsyncContextManager[int]]  # kubectl, namespace, pod -> local port
+
+
+class ResultUnavailableError(CliError):
+    """The rows cannot be read from the gateway; the text says why, as the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """Where a session's gateway can be reached from here and how to know it."""
+
+    port: int  # on 127.0.0.1
+    server_name: str
+    token: str
+    certificate: str  # PEM
+
+
+def forwarded_port(line: str) -> int | None:
+    """The local port in kubectl's `Forwarding from 127.0.0.1:40123 -> 8443`."""
+    found = _FORWARDING.match(line)
+    return int(found[1]) if found else None
+
+
+async def _ready_port(child: Child, lines: AsyncIterator[str], pod: str) -> int:
+    try:
+        async with asyncio.timeout(FORWARD_SECONDS):
+            async for line in lines:
+                if (port := forwarded_port(line)) is not None:
+                    return port
+            await child.finish()
+    except (KubectlError, TimeoutError) as error:
+        raise ResultUnavailableError(f"no way to pod {pod}: {str(error) or 'timeout'}") from error
+    raise ResultUnavailableError(f"no way to pod {pod}: kubectl port-forward ended")
+
+
+@asynccontextmanager
+async def port_forward(kubectl: Kubectl, namespace: str, pod: str) -> AsyncIterator[int]:
+    """A free local port that leads to the pod's gateway while the block runs."""
+    arguments = ("port-forward", f"pod/{pod}", f":{GATEWAY_PORT}", "--address=127.0.0.1")
+    async with kubectl.start(*arguments, namespace=namespace) as child, aclosing(child.lines()) as lines:
+        yield await _ready_port(child, lines, pod)
+
+
+async def _session_and_secret(kubectl: Kubectl, statement: Statement) -> tuple[Session, dict[str, str]]:
+    """The session as it is now and the data of its Secret. ResultUnavailableError unless its driver is still there."""
+    if statement.is_dedicated:
+        raise ResultUnavailableError("its dedicated session is gone, and the preview is what is kept")
+    namespace = statement.namespace
+    try:
+        session = Session.of(await kubectl.get(SESSIONS, statement.session_name, namespace))
+        driver = session.status.driver
+        if not driver.pod_name or driver.pod_uid != statement.status.session.pod_uid:
+            raise ResultUnavailableError("the driver that held the result is gone")
+        secret = await kubectl.get("secrets", child_base(session.name, session.metadata.uid), namespace)
+    except KubectlError as error:
+        raise ResultUnavailableError(str(error)) from error
+    return session, secret.get("data", {})
+
+
+@asynccontextmanager
+async def session_gateway(kubectl: Kubectl, statement: Statement, forward: Forward) -> AsyncIterator[Gateway]:
+    """The gateway that ran a statement. ResultUnavailableError when it cannot be reached or is another by now."""
+    session, secret = await _session_and_secret(kubectl, statement)
+    missing = [key for key in (TOKEN_FILE, TLS_CERT_FILE) if key not in secret]
+    if missing:
+        raise ResultUnavailableError(f"the session's Secret has no {' and no '.join(missing)}")
+    token, certificate = (base64.b64decode(secret[key]).decode() for key in (TOKEN_FILE, TLS_CERT_FILE))
+    server_name = gateway_server_name(session.name, session.metadata.uid, session.namespace)
+    async with forward(kubectl, session.namespace, session.status.driver.pod_name) as port:
+        yield Gateway(port, server_name, token.strip(), certificate)
+
+
+def _trust(certificate: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=certificate)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the Secret's certificate itself is the anchor
+    return context
+
+
+async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator[list[Row], None]:
+    """All rows of a statement's result, a page at a time. ResultUnavailableError if the gateway has no (more) rows."""
+    import aiohttp
+
+    path = f"https://127.0.0.1:{gateway.port}/control/v1/statements/{statement.status.operation_id}/results"
+    kind = page_format()
+    context, headers = _trust(gateway.certificate), {"Authorization": f"Bearer {gateway.token}"}
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
+    token: int | None = 0
+    try:
+        async with aiohttp.ClientSession(timeout=timeout, headers=headers) as client:
+            while token is not None:
+                query = {"token": str(token), "maxRows": str(PAGE_ROWS), "format": kind}
+                request = client.get(path, params=query, ssl=context, server_hostname=gateway.server_name)
+                async with request as response:
+                    body = await response.read()
+                    if response.status != 200:
+                        raise ResultUnavailableError(_refusal(response.status, body))
+                    if kind == "arrow":
+                        following = response.headers.get("X-Next-Token")
+                        token = int(following) if following else None
+                        rows = arrow_rows(body)
+                    else:
+                        rows, token = json_rows(body)
+                yield rows
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise ResultUnavailableError(f"the gateway could not be reached: {error or type(error).__name__}") from error
+
+
+def _refusal(status: int, body: bytes) -> str:
+    match status:
+        case 401 | 403:
+            return "the gateway refused the session's token"
+        case 404:
+            return "the gateway no longer knows this result"
+        case 410:
+            return "the result has expired"
+        case _:
+            return f"the gateway answered {status}: {body[:500].decode(errors='replace')}"
+
+
+def page_format() -> Literal["arrow", "json"]:
+    """Arrow where pyarrow is installed: exact for every type, and a fraction of the work."""
+    return "json" if find_spec("pyarrow") is None else "arrow"
+
+
+def arrow_rows(body: bytes) -> list[Row]:
+    """Rows of an Arrow IPC stream as Python values; by position, since two columns may have one name."""
+    import pyarrow
+
+    data = pyarrow.ipc.open_stream(body).read_all()
+
+    def values(column: Any) -> list[Any]:
+        try:
+            return list(column.to_pylist(maps_as_pydicts="lossy"))
+        except (OverflowError, ValueError):  # a date outside the years 1 to 9999 of Python
+            return list(column.cast(pyarrow.string()).to_pylist())
+
+    return list(zip(*(values(column) for column in data.columns), strict=True))
+
+
+def json_rows(body: bytes) -> tuple[list[Row], int | None]:
+    """Rows of a `ResultPage` and the next token; what JSON cannot hold exactly is text there."""
+    page = json.loads(body)
+    return [tuple(row) for row in page["rows"]], page.get("nextToken")

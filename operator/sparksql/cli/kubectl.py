@@ -1,0 +1,169 @@
+"""Every access to the API server goes through the user's own `kubectl`.
+
+So contexts, exec credential plugins and rights are the user's, and the plugin holds no credentials. Invariants:
+commands are argument arrays and never see a shell; object data goes by standard input; no child outlives the call that
+started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sparksql.cli.cells import printable
+from sparksql.cli.errors import CliError
+
+MAX_LINE_BYTES = 16 * 1024 * 1024  # an object is at most etcd's 1.5 MiB, more once JSON escapes it
+WATCH_SECONDS = 60
+_ERROR = re.compile(r"error\b|unable to |the connection ", re.IGNORECASE)  # how kubectl begins the text of a failure
+_KLOG = re.compile(r"[IWEF]\d{4} \d\d:")  # client library's log lines: the error follows in plain words
+
+
+class KubectlError(CliError):
+    """kubectl ended with an error; the message is its own."""
+
+    @property
+    def is_not_found(self) -> bool:
+        return "(NotFound)" in str(self)
+
+    @property
+    def is_forbidden(self) -> bool:
+        return "(Forbidden)" in str(self) or "(Unauthorized)" in str(self)
+
+
+class Child:
+    """A running kubectl. Warnings and log-in prompts of credential plugins are shown at once, errors are kept."""
+
+    def __init__(self, process: Process, arguments: tuple[str, ...]) -> None:
+        self.process = process
+        self._verb = arguments[0]
+        self._errors: list[str] = []
+        self._reader = asyncio.create_task(self._read_errors())
+
+    async def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        async for raw in self.process.stderr:
+            line = raw.decode(errors="replace").rstrip("\n")
+            if not line or _KLOG.match(line):
+                continue
+            if self._errors or _ERROR.match(line):
+                self._errors.append(line)
+            else:
+                print(printable(line), file=sys.stderr)
+
+    async def lines(self) -> AsyncGenerator[str, None]:
+        """Lines of standard output as they come, without their end."""
+        assert self.process.stdout is not None
+        async for raw in self.process.stdout:
+            yield raw.decode(errors="replace").rstrip("\n")
+
+    async def finish(self) -> None:
+        """Waits for the end; raises KubectlError unless it was a good one."""
+        code = await self.process.wait()
+        await self._reader
+        if code != 0:
+            raise KubectlError("\n".join(self._errors) or f"kubectl {self._verb} ended with code {code}")
+
+    async def stop(self) -> None:
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                self.process.terminate()
+            await self.process.wait()
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """`flags` go with every command (context, kubeconfig); `namespace` None is that of the context."""
+
+    flags: tuple[str, ...] = ()
+    namespace: str | None = None
+    program: str = "kubectl"
+
+    @asynccontextmanager
+    async def start(self, *arguments: str, namespace: str | None = None, stdin: bool = False) -> AsyncIterator[Child]:
+        """A child that is stopped when the block is left.
+
+        One that is given data makes objects: a Ctrl-C typed on the terminal reaches all of its processes, and must not
+        leave it open whether the object was made. Such a child ignores it; the plugin itself decides what it means.
+        """
+        chosen = namespace or self.namespace
+        scope = () if chosen is None else (f"--namespace={chosen}",)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self.program, *self.flags, *scope, *arguments,
+                stdin=PIPE if stdin else None, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES,
+                preexec_fn=_ignore_interrupts if stdin else None,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise CliError(f"{self.program} is not on the PATH: the plugin needs it to reach the cluster") from None
+        child = Child(process, arguments)
+        try:
+            yield child
+        finally:
+            await child.stop()
+
+    async def run(self, *arguments: str, namespace: str | None = None, data: str | None = None) -> str:
+        """Standard output of a command that ends by itself; `data` is its standard input."""
+        async with self.start(*arguments, namespace=namespace, stdin=data is not None) as child:
+            process = child.process
+            assert process.stdout is not None
+            if process.stdin is not None and data is not None:
+                process.stdin.write(data.encode())
+                with suppress(BrokenPipeError, ConnectionResetError):  # it ended early: `finish` says why
+                    await process.stdin.drain()
+                process.stdin.close()
+            output = await process.stdout.read()
+            await child.finish()
+            return output.decode()
+
+    async def get(self, resource: str, name: str, namespace: str | None = None) -> dict[str, Any]:
+        """One object; KubectlError with `is_not_found` if there is none."""
+        text = await self.run("get", resource, name, "--output=json", namespace=namespace)
+        return next(iter(documents(text)))
+
+    async def list(self, resource: str) -> list[dict[str, Any]]:
+        """All objects of the namespace."""
+        return documents(await self.run("get", resource, "--output=json"))
+
+    async def watch(self, resource: str, name: str, namespace: str) -> AsyncGenerator[dict[str, Any], None]:
+        """Watch events (`type`, `object`) of one object for at most a minute, the first with its present state.
+
+        It lists with a field selector: kubectl's watch of a single name drops the watch's first event, and with it a
+        change made between its read and its watch. An object already gone therefore shows as no event at all.
+        """
+        async with self.start(
+            "get", resource, f"--field-selector=metadata.name={name}", "--watch", "--output-watch-events",
+            "--output=json", f"--request-timeout={WATCH_SECONDS}s", namespace=namespace,
+        ) as child:  # fmt: skip
+            async with aclosing(child.lines()) as lines:
+                async for line in lines:
+                    yield json.loads(line)
+            await child.finish()
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """Objects of `-o json` output: kubectl prints them one after the other or as a List."""
+    decoder = json.JSONDecoder()
+    found: list[dict[str, Any]] = []
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        document, position = decoder.raw_decode(text, position)
+        found += document["items"] if document.get("kind") == "List" else [document]
+    return found

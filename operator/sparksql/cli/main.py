@@ -1,0 +1,164 @@
+"""Entry point of `kubectl sparksql`: arguments in, exit code out.
+
+kubectl runs the executable `kubectl-sparksql` with everything after the plugin's name, so the flags `--namespace`,
+`--context` and `--kubeconfig` stand after it, before or after the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparksql.cli import commands
+from sparksql.cli.console import Console
+from sparksql.cli.errors import CliError, Exit
+from sparksql.cli.gateway import Forward, port_forward
+from sparksql.cli.kubectl import Kubectl
+from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
+from sparksql.cli.results import ResultPrinter
+from sparksql.wire.control import Mode
+
+OUTPUTS = ("table", "csv", "json")
+_AD_HOC_FLAGS = ("session", "parameters", "mode", "name", "timeout", "max_rows", "keep")
+
+
+def _whole_seconds(text: str) -> int:
+    seconds = int(text)
+    if seconds < 1:
+        raise ValueError(text)
+    return seconds
+
+
+def _global_flags(default: Any) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, argument_default=default)
+    parser.add_argument("-n", "--namespace", help="namespace instead of the context's")
+    parser.add_argument("--context", help="kubeconfig context")
+    parser.add_argument("--kubeconfig", help="kubeconfig file")
+    return parser
+
+
+def _add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = OUTPUTS) -> None:
+    parser.add_argument("-o", "--output", choices=choices, default=choices[0], help="format (default: table)")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    text = parser.add_mutually_exclusive_group(required=True)
+    text.add_argument("-f", "--file", help="SQL text or SqlStatement manifests (.yaml, .yml, .json); - is stdin")
+    text.add_argument("-e", "--sql", help="SQL text")
+    parser.add_argument("-s", "--session", help="session to run in; without it a dedicated one of the default class")
+    parser.add_argument("-p", "--parameter", dest="parameters", action="append", metavar="NAME=VALUE[:TYPE]",
+                        help="value that Spark binds to :NAME, a STRING unless a Spark type is given")  # fmt: skip
+    parser.add_argument("--mode", choices=[mode.value for mode in Mode], help="default: Execute")
+    parser.add_argument("--name", help="name of the SqlStatement (default: run- and 8 random digits)")
+    parser.add_argument("--timeout", type=_whole_seconds, metavar="SECONDS",
+                        help="end it as TimedOut after so long in the queue, or so long running")  # fmt: skip
+    parser.add_argument("--max-rows", type=int, help="rows of the result that are kept (default: 1000)")
+    parser.add_argument("--keep", action="store_true", default=None, help="keep the SqlStatement (else gone after 1 h)")
+    parser.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True,
+                        help="follow to the end; --no-wait only prints the name")  # fmt: skip
+    _add_output(parser)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line; argparse itself ends with 2 on a usage error."""
+    parser = argparse.ArgumentParser(
+        prog="kubectl sparksql", description="Run SQL in Spark sessions on Kubernetes.", parents=[_global_flags(None)]
+    )
+    add = parser.add_subparsers(dest="command", required=True, metavar="COMMAND").add_parser
+    shared = [_global_flags(argparse.SUPPRESS)]
+    _add_run(add("run", parents=shared, help="run SQL or SqlStatement manifests and print the results"))
+
+    command = add("wait", parents=shared, help="wait for statements to end")
+    command.add_argument("names", nargs="+", metavar="NAME")
+    command.add_argument("--timeout", type=_whole_seconds, metavar="SECONDS", help="give up then (exit code 5)")
+
+    command = add("results", parents=shared, help="print all rows of a finished statement")
+    command.add_argument("name", metavar="NAME")
+    _add_output(command)
+
+    command = add("logs", parents=shared, help="print a driver's log lines about a statement, or all of a session")
+    one = command.add_mutually_exclusive_group(required=True)
+    one.add_argument("name", nargs="?", metavar="NAME")
+    one.add_argument("-s", "--session")
+    command.add_argument("-f", "--follow", action="store_true", help="go on with new lines")
+
+    command = add("cancel", parents=shared, help="cancel statements and wait until they have ended")
+    command.add_argument("names", nargs="+", metavar="NAME")
+    command.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True)
+
+    command = add("status", parents=shared, help="show sessions and statements")
+    command.add_argument("session", nargs="?", metavar="SESSION")
+    _add_output(command, ("table", "json"))
+    return parser
+
+
+def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
+    text, path = args.sql, args.file
+    if path is not None:
+        try:
+            text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CliError(f"-f {path}: {error}", Exit.USAGE) from None
+    if path is not None and is_manifest(path, text):
+        given = [name for name in _AD_HOC_FLAGS if getattr(args, name) is not None]
+        if given:
+            raise CliError(f"{', '.join(given)}: set this in the manifest instead", Exit.USAGE)
+        return commands.Manifests(text)
+    if not text.strip():
+        raise CliError("there is no SQL to run", Exit.USAGE)
+    options = RunOptions(
+        session=args.session,
+        parameters=[parse_parameter(parameter) for parameter in args.parameters or ()],
+        mode=Mode(args.mode or Mode.EXECUTE),
+        timeout_seconds=args.timeout,
+        max_rows=args.max_rows,
+        keep=bool(args.keep),
+    )
+    return commands.AdHoc(text, options, args.name)
+
+
+def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> Coroutine[Any, Any, Exit]:
+    flags = [f"--{name}={value}" for name in ("context", "kubeconfig") if (value := getattr(args, name)) is not None]
+    kubectl = Kubectl(tuple(flags), args.namespace)
+    match args.command:
+        case "run":
+            printer = ResultPrinter(kubectl, console, forward, args.output)
+            return commands.run(_source(args), printer, wait=args.wait)
+        case "wait":
+            return commands.wait(kubectl, console, args.names, args.timeout)
+        case "results":
+            return commands.results(ResultPrinter(kubectl, console, forward, args.output), args.name)
+        case "logs":
+            return commands.logs(kubectl, console, args.name, args.session, follow=args.follow)
+        case "cancel":
+            return commands.cancel(kubectl, console, args.names, wait=args.wait)
+        case "status":
+            return commands.status(kubectl, console, args.session, args.output)
+        case other:
+            raise AssertionError(f"argparse let through {other}")
+
+
+def main(argv: Sequence[str] | None = None, *, forward: Forward = port_forward) -> int:
+    """Runs one command. `forward` is how a driver pod's gateway is reached."""
+    args = build_parser().parse_args(argv)
+    console = Console()
+    try:
+        return asyncio.run(_dispatch(args, console, forward))
+    except CliError as error:
+        console.failure(str(error))
+        return error.code
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        console.clear()
+        return Exit.CANCELED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Turns what the user typed into a SqlStatement manifest. Pure.
+
+SQL stays text: parameters are handed over as parameters for Spark to bind, never pasted into it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparksql.api.names import API_VERSION
+from sparksql.cli.errors import CliError, Exit
+from sparksql.cli.objects import STATEMENT_KIND
+from sparksql.wire.control import Mode, Parameter
+
+AD_HOC_TTL_SECONDS = 3600  # as long as the result is kept by default (`spec.result.retentionSeconds`)
+
+# Spark SQL's data types that a parameter can have (Spark's SQL reference, "Data Types"): only these end a `-p` value.
+_TYPE = re.compile(
+    r"(BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|LONG|BIGINT|FLOAT|REAL|DOUBLE|DATE|TIMESTAMP|TIMESTAMP_LTZ|"
+    r"TIMESTAMP_NTZ|STRING|BINARY|(CHAR|CHARACTER|VARCHAR)\(\d+\)|(DECIMAL|DEC|NUMERIC)(\(\d+(,\s*\d+)?\))?)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Flags of `run` that describe an ad-hoc statement. `session` None asks for a dedicated session."""
+
+    session: str | None = None
+    parameters: Sequence[Parameter] = ()
+    mode: Mode = Mode.EXECUTE
+    timeout_seconds: int | None = None
+    max_rows: int | None = None
+    keep: bool = False
+
+
+def parse_parameter(text: str) -> Parameter:
+    """`name=value` or `name=value:TYPE`; what follows the last colon is a type only if Spark knows it as one."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise CliError(f"-p {text}: expected name=value or name=value:TYPE", Exit.USAGE)
+    head, colon, tail = value.rpartition(":")
+    if colon and _TYPE.fullmatch(tail.strip()):
+        return Parameter(name=name, value=head, type=tail.strip().upper())
+    return Parameter(name=name, value=value)
+
+
+def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, Any]:
+    """The SqlStatement for ad-hoc SQL; it removes itself an hour after its end unless it is to be kept."""
+    spec: dict[str, Any] = {"sql": sql, "mode": options.mode.value}
+    if options.session is None:
+        spec["session"] = {}
+    else:
+        spec["sessionRef"] = {"name": options.session}
+    if options.parameters:
+        spec["parameters"] = [{"name": p.name, "value": p.value, "type": p.type} for p in options.parameters]
+    if options.timeout_seconds is not None:
+        spec["timeouts"] = {"queueSeconds": options.timeout_seconds, "executionSeconds": options.timeout_seconds}
+    if options.max_rows is not None:
+        spec["result"] = {"maxRows": options.max_rows}
+    if not options.keep:
+        spec["ttlSecondsAfterFinished"] = AD_HOC_TTL_SECONDS
+    return {"apiVersion": API_VERSION, "kind": STATEMENT_KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def is_manifest(path: str, text: str) -> bool:
+    """Whether `-f` names manifests and not SQL: by the file's ending; standard input (`-`) by what it holds."""
+    if path == "-":
+        return text.lstrip().startswith("{") or re.search(r"^apiVersion:", text, re.MULTILINE) is not None
+    return path.endswith((".yaml", ".yml", ".json"))

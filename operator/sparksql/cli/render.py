@@ -1,0 +1,208 @@
+"""What the user sees, as text: tables, CSV, JSON, errors with a caret, the progress line. Pure.
+
+Everything that came from a cluster goes through `printable` here, so that no cell, message or name can drive a
+terminal; CSV is the exception, its writer does so when it writes to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sparksql.cli.cells import Cell, cell_text, is_number, json_cell, json_text, printable, width
+from sparksql.cli.objects import Session, Statement
+from sparksql.wire.control import Column, ResultSummary
+
+Row = Sequence[Cell]
+
+_GUTTER = " | "
+
+
+def aligned(text: str, columns: int, right: bool) -> str:
+    """Text filled with spaces up to a width in terminal columns."""
+    filling = " " * (columns - width(text))
+    return filling + text if right else text + filling
+
+
+def table(columns: Sequence[Column], rows: Iterable[Row]) -> str:
+    """A result as an aligned table; NULL is shown as such, a cell stays on one line. Empty for no columns."""
+    if not columns:
+        return ""
+    cells = [["NULL" if (text := cell_text(value)) is None else printable(text) for value in row] for row in rows]
+    names = [printable(column.name) for column in columns]
+    sizes = [max([width(name), *(width(row[at]) for row in cells)]) for at, name in enumerate(names)]
+    right = [is_number(column.type) for column in columns]
+    head = _GUTTER.join(aligned(*pair, right=False) for pair in zip(names, sizes, strict=True))
+    rule = "-+-".join("-" * size for size in sizes)
+    body = [_GUTTER.join(aligned(*cell) for cell in zip(row, sizes, right, strict=True)) for row in cells]
+    return "".join(line.rstrip() + "\n" for line in (head, rule, *body))
+
+
+def csv_line(values: Iterable[str | None]) -> str:
+    """One CSV record: NULL is empty, an empty string is `""`, quotes where RFC 4180 wants them."""
+    return ",".join(_csv_field(value) for value in values) + "\n"
+
+
+def _csv_field(value: str | None) -> str:
+    if value is None:
+        return ""
+    if value and value == value.strip() and not any(c in value for c in ',"\r\n'):
+        return value
+    return '"' + value.replace('"', '""') + '"'
+
+
+def json_names(columns: Sequence[Column]) -> list[str]:
+    """Keys of the rows' objects: column names, made unique (`a`, `a_2`) as SQL allows two columns of one name."""
+    taken = {column.name for column in columns}
+    names: list[str] = []
+    for column in columns:
+        name, count = column.name, 1
+        while name in names or (count > 1 and name in taken):
+            count += 1
+            name = f"{column.name}_{count}"
+        names.append(name)
+    return names
+
+
+def json_row(names: Sequence[str], columns: Sequence[Column], row: Row) -> str:
+    """One row as a JSON object on one line."""
+    values = (json_cell(value, column.type) for value, column in zip(row, columns, strict=True))
+    return json_text(dict(zip(names, values, strict=True)))
+
+
+def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A list of objects in kubectl's own style."""
+    cells = [[printable(cell) or "-" for cell in row] for row in (header, *rows)]
+    sizes = [max(width(row[at]) for row in cells) for at in range(len(header))]
+    lines = ("   ".join(aligned(*cell, right=False) for cell in zip(row, sizes, strict=True)) for row in cells)
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def duration(seconds: float) -> str:
+    """`0.4s`, `12.0s`, `3m05s`, `2h07m`."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def counts(statement: Statement) -> str:
+    """Spark's progress as `statement 2/3  stages 1/2  tasks 10/12`; empty when there is none yet."""
+    progress = statement.status.progress
+    if progress is None:
+        return ""
+    pairs = (
+        ("statement", progress.statement_index, progress.statement_count if progress.statement_count > 1 else 0),
+        ("stages", progress.stages_done, progress.stages_total),
+        ("tasks", progress.tasks_done, progress.tasks_total),
+    )
+    return "  ".join(f"{name} {done}/{total}" for name, done, total in pairs if total)
+
+
+def phase(statement: Statement) -> str:
+    """The phase, with what it waits for while it waits."""
+    status = statement.status
+    if not status.phase:
+        return "Waiting for the operator"
+    reason = statement.why.reason
+    return f"{status.phase} ({reason})" if reason and reason != status.phase else status.phase
+
+
+def progress_line(statements: Sequence[Statement], total: int, elapsed: float, columns: int) -> str:
+    """The live line: the first statement that still runs, cut to the terminal's width."""
+    running = [statement for statement in statements if not statement.has_ended]
+    parts = [f"{len(statements) - len(running)}/{total} ended"] if total > 1 else []
+    if running:
+        parts += [running[0].name, phase(running[0]), counts(running[0])]
+    line = printable("  ".join(part for part in (*parts, duration(elapsed)) if part))
+    return line if width(line) < columns else line[: max(columns - 2, 0)] + "…"
+
+
+def failure(statement: Statement) -> str:
+    """Why a statement did not finish: phase, condition, SQLSTATE, place, message, and the SQL line with a caret."""
+    status, error = statement.status, statement.status.error
+    why = statement.why
+    if statement.deleted and not statement.has_ended:
+        return f"{statement.name} was deleted before it ended\n"
+    if error is None:
+        parts = [f"{statement.name}: {phase(statement)}", why.message]
+        return printable(": ".join(part for part in parts if part), keep="\n\t") + "\n"
+    place = "" if error.line is None else f" at line {error.line}:{error.position or 1}"
+    state = f" (SQLSTATE {error.sql_state})" if error.sql_state else ""
+    title = f"{statement.name}: {status.phase}: {error.condition or why.reason or 'error'}{state}{place}"
+    lines = [printable(title), printable(error.message.strip(), keep="\n\t"), *_excerpt(statement)]
+    return "".join(line + "\n" for line in lines if line)
+
+
+def _excerpt(statement: Statement) -> list[str]:
+    """The line of the SQL text that the error is about, with a caret below; the fragment when the text is elsewhere."""
+    error = statement.status.error
+    if error is None or error.line is None:
+        return []
+    lines = (statement.spec.sql or "").split("\n")
+    if not 1 <= error.line <= len(lines):
+        return [f"  near: {printable(error.fragment)}"] if error.fragment else []
+    text = lines[error.line - 1].replace("\t", " ")
+    margin = f"  {error.line} | "
+    before = width(printable(text[: max((error.position or 1) - 1, 0)]))
+    return [margin + printable(text), " " * (len(margin) - 2) + "| " + " " * before + "^"]
+
+
+def cut_note(result: ResultSummary, shown: int, because: str) -> str:
+    """What is missing of a result; empty when all of it was shown. `because`: why only the preview could be."""
+    notes = []
+    if shown < result.row_count:
+        notes.append(f"Only {shown} of {result.row_count} rows are shown: {because}")
+    if result.truncated:
+        notes.append(f"The result was cut at {result.row_count} rows; the statement had more (spec.result.maxRows)")
+    return "\n".join(notes)
+
+
+def session_summary(session: Session) -> dict[str, Any]:
+    """What `status` tells of a session."""
+    status = session.status
+    return {
+        "session": session.name,
+        "phase": status.phase,
+        "reason": session.reason,
+        "running": status.statements.running,
+        "queued": status.statements.queued,
+        "driver": status.driver.pod_name,
+    }
+
+
+def statement_summary(statement: Statement) -> dict[str, Any]:
+    """What `status` tells of a statement."""
+    status = statement.status
+    return {
+        "statement": statement.name,
+        "session": statement.session_name,
+        "phase": status.phase,
+        "reason": statement.why.reason,
+        "type": status.statement_type or "",
+        "progress": counts(statement),
+        "durationMillis": status.duration_millis,
+    }
+
+
+def status_text(sessions: Sequence[Session], statements: Sequence[Statement]) -> str:
+    """Both lists below each other."""
+    return grid(
+        ("SESSION", "PHASE", "REASON", "RUNNING", "QUEUED", "DRIVER"),
+        [[str(cell) for cell in session_summary(session).values()] for session in sessions],
+    ) + "\n" + grid(
+        ("STATEMENT", "SESSION", "PHASE", "REASON", "TYPE", "PROGRESS", "DURATION"),
+        [_statement_row(statement) for statement in statements],
+    )  # fmt: skip
+
+
+def _statement_row(statement: Statement) -> list[str]:
+    *cells, millis = statement_summary(statement).values()
+    return [*cells, "" if millis is None else duration(millis / 1000)]
+
+
+def footer(statement: Statement, rows: int) -> str:
+    """`(3 rows, 1.2s)` below a result on a terminal."""
+    millis = statement.status.duration_millis
+    took = "" if millis is None else f", {duration(millis / 1000)}"
+    return f"({rows} row{'' if rows == 1 else 's'}{took})"

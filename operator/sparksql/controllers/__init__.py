@@ -1,0 +1,1 @@
+"""One reconciler a kind: gather -> decide -> act -> status."""

@@ -1,0 +1,133 @@
+"""One driver's gateway over HTTPS: the wire protocol as calls, its failures as three errors."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+
+from sparksql.kube.client import lines_of
+from sparksql.wire.control import (
+    HEARTBEAT_SECONDS,
+    CancelRequest,
+    Event,
+    GatewayInfo,
+    OperationView,
+    SubmitRequest,
+)
+
+REQUEST_SECONDS = 10.0
+CONNECT_SECONDS = 3.0
+SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS  # without even a heartbeat the stream is dead
+
+
+class GatewayUnreachable(Exception):
+    """No answer, or none that makes sense: nothing is known about what was asked."""
+
+
+class OtherBoot(Exception):
+    """Another process answers than the one that was meant."""
+
+
+class GatewayRefused(Exception):
+    """The gateway understood and says no; `status` is the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a gateway is: the pod's IP, dialled with the TLS server name that its certificate carries."""
+
+    pod_uid: str
+    host: str
+    port: int
+    server_name: str
+    token: str
+    trust: ssl.SSLContext | None
+
+
+class GatewayClient:
+    """Calls to the gateway at `address`. All raise GatewayUnreachable; the session is shared and not closed here."""
+
+    def __init__(self, http: aiohttp.ClientSession, address: Address) -> None:
+        self.address = address
+        self._http = http
+        scheme = "https" if address.trust else "http"
+        self._base = f"{scheme}://{address.host}:{address.port}/control/v1"
+        self._ssl = address.trust or False
+        self._server_hostname = address.server_name if address.trust else None
+        self._headers = {"Authorization": f"Bearer {address.token}"}
+
+    async def info(self) -> GatewayInfo:
+        return GatewayInfo.model_validate_json(await self._call("GET", "/info"))
+
+    async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
+        """Raises OtherBoot when the process that the request is for is gone, GatewayRefused while it drains."""
+        body = request.to_json()
+        return OperationView.model_validate_json(await self._call("PUT", f"/statements/{operation_id}", body))
+
+    async def get(self, operation_id: str) -> OperationView | None:
+        try:
+            return OperationView.model_validate_json(await self._call("GET", f"/statements/{operation_id}"))
+        except GatewayRefused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    async def cancel(self, operation_id: str, request: CancelRequest) -> OperationView:
+        body = request.to_json()
+        return OperationView.model_validate_json(await self._call("POST", f"/statements/{operation_id}/cancel", body))
+
+    async def events(self, after: int) -> AsyncIterator[Event]:
+        """The event stream from `after` on, until the connection ends."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        try:
+            async with self._http.get(
+                f"{self._base}/events",
+                params={"after": str(after)},
+                headers=self._headers,
+                timeout=timeout,
+                ssl=self._ssl,
+                server_hostname=self._server_hostname,
+            ) as response:
+                await _check(response)
+                async for line in lines_of(response):
+                    if line.strip():
+                        yield Event.model_validate_json(line)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise GatewayUnreachable(str(error)) from error
+
+    async def _call(self, method: str, path: str, body: str | None = None) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
+        headers = {**self._headers, "Content-Type": "application/json"} if body is not None else self._headers
+        try:
+            async with self._http.request(
+                method,
+                self._base + path,
+                data=body,
+                headers=headers,
+                timeout=timeout,
+                ssl=self._ssl,
+                server_hostname=self._server_hostname,
+            ) as response:
+                await _check(response)
+                return await response.read()
+        except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError) as error:
+            raise GatewayUnreachable(f"{type(error).__name__}: {error}") from error
+
+
+async def _check(response: aiohttp.ClientResponse) -> None:
+    if response.status < 300:
+        return
+    text = (await response.text())[:500]
+    if response.status == 412:
+        raise OtherBoot(text)
+    if response.status >= 500 and response.status != 503:
+        raise GatewayUnreachable(f"{response.status}: {text}")
+    raise GatewayRefused(response.status, text)

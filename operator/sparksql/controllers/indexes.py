@@ -1,0 +1,81 @@
+"""Indexes of the store and keys of related objects: pure readings of raw objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sparksql.api.names import LABEL_SESSION, dedicated_session_name
+from sparksql.api.statement import StatementPhase
+from sparksql.domain.statement.phases import ENDED
+from sparksql.engine.key import Key
+from sparksql.engine.store import Index
+
+Object = dict[str, Any]
+
+STATEMENT, SESSION, CLASS, SAVEPOINT = "SqlStatement", "SqlSession", "SqlSessionClass", "SqlSavepoint"
+POD, NAMESPACE = "Pod", "Namespace"
+
+LIVE_BY_SESSION = "live statements by session"
+BY_OPERATION = "statements by operation"
+BY_DEPENDENCY = "statements by dependency"
+SESSIONS_BY_NAMESPACE = "sessions by namespace"
+STATEMENTS_BY_NAMESPACE = "statements by namespace"
+
+
+def phase_of(obj: Object) -> str | None:
+    phase: str | None = obj.get("status", {}).get("phase")
+    return phase
+
+
+def has_ended(obj: Object) -> bool:
+    phase = phase_of(obj)
+    return phase is not None and phase in {p.value for p in ENDED}
+
+
+def session_name_of(statement: Object) -> str:
+    """Name of the session that a statement uses: the one it names or the one it owns."""
+    spec, metadata = statement["spec"], statement["metadata"]
+    ref = spec.get("sessionRef")
+    return str(ref["name"]) if ref else dedicated_session_name(metadata["name"], metadata["uid"])
+
+
+def scoped(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}"
+
+
+def key_of(kind: str, obj: Object) -> Key:
+    return Key(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def _live_by_session(obj: Object) -> Iterable[str]:
+    if not has_ended(obj):
+        yield scoped(obj["metadata"]["namespace"], session_name_of(obj))
+
+
+def _by_operation(obj: Object) -> Iterable[str]:
+    status = obj.get("status", {})
+    if status.get("operationId") and status.get("phase") in (StatementPhase.PENDING, StatementPhase.RUNNING):
+        yield status["operationId"]
+
+
+def _by_dependency(obj: Object) -> Iterable[str]:
+    return [scoped(obj["metadata"]["namespace"], d["name"]) for d in obj["spec"].get("dependsOn", ())]
+
+
+def _by_namespace(obj: Object) -> Iterable[str]:
+    yield obj["metadata"]["namespace"]
+
+
+INDEXES: Mapping[str, Index] = {
+    LIVE_BY_SESSION: (STATEMENT, _live_by_session),
+    BY_OPERATION: (STATEMENT, _by_operation),
+    BY_DEPENDENCY: (STATEMENT, _by_dependency),
+    SESSIONS_BY_NAMESPACE: (SESSION, _by_namespace),
+    STATEMENTS_BY_NAMESPACE: (STATEMENT, _by_namespace),
+}
+
+
+def session_key_of_pod(pod: Object) -> Key | None:
+    name = pod["metadata"].get("labels", {}).get(LABEL_SESSION)
+    return Key(SESSION, pod["metadata"]["namespace"], name) if name else None

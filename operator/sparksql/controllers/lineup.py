@@ -1,0 +1,108 @@
+"""The line of statements in front of a session, read from the store: who runs, who waits, who cannot go yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sparksql.api.reasons import Reason
+from sparksql.api.statement import StatementDesiredState, StatementPhase
+from sparksql.controllers.gateways import Gateways
+from sparksql.controllers.indexes import BY_DEPENDENCY, LIVE_BY_SESSION, STATEMENT, has_ended, phase_of, scoped
+from sparksql.domain import dependencies
+from sparksql.domain.admission import Contender, Place, next_in_line
+from sparksql.engine.key import Key
+from sparksql.engine.store import Store
+
+Object = dict[str, Any]
+
+
+class Lineup:
+    def __init__(self, store: Store, gateways: Gateways, clock: Any) -> None:
+        self._store = store
+        self._gateways = gateways
+        self._clock = clock
+
+    def contenders(self, namespace: str, session: str) -> tuple[Contender, ...]:
+        """All statements of a session that have not ended."""
+        live = self._store.by_index(LIVE_BY_SESSION, scoped(namespace, session))
+        return tuple(self._contender(namespace, obj) for obj in live)
+
+    def next_in_line(self, namespace: str, session: str) -> Key | None:
+        name = next_in_line(self.contenders(namespace, session))
+        return Key(STATEMENT, namespace, name) if name is not None else None
+
+    def dependency_outcome(self, namespace: str, obj: Object) -> dependencies.Outcome:
+        """What the statement's `dependsOn` allows now."""
+        wanted = _dependencies(obj)
+        if not wanted:
+            return dependencies.Met()
+        met = obj.get("status", {}).get("metDependencies", ())
+        return dependencies.evaluate(
+            obj["metadata"]["name"],
+            wanted,
+            met,
+            lambda name: self._phase(namespace, name),
+            lambda name: self._edges(namespace, name),
+        )
+
+    def is_awaited(self, namespace: str, name: str) -> bool:
+        """Whether a living statement depends on this one and has not yet noted how it ended."""
+        dependants = self._store.by_index(BY_DEPENDENCY, scoped(namespace, name))
+        return any(
+            not has_ended(obj)
+            and not obj["metadata"].get("deletionTimestamp")
+            and name not in obj.get("status", {}).get("metDependencies", ())
+            for obj in dependants
+        )
+
+    def _contender(self, namespace: str, obj: Object) -> Contender:
+        metadata = obj["metadata"]
+        created = datetime.fromisoformat(metadata["creationTimestamp"]).astimezone(UTC)
+        return Contender(metadata["name"], obj["spec"].get("priority", 0), created, self._place(namespace, obj))
+
+    def _place(self, namespace: str, obj: Object) -> Place:
+        status = obj.get("status", {})
+        match phase_of(obj):
+            case StatementPhase.RUNNING:
+                return Place.ARRIVED
+            case StatementPhase.PENDING:
+                pod = status.get("session", {}).get("podUID", "")
+                known = self._gateways.view(pod, status.get("operationId", ""))
+                return Place.HANDING_OVER if known is None else Place.ARRIVED
+            case _:
+                return Place.WAITING if self._may_go(namespace, obj, status) else Place.BLOCKED
+
+    def _may_go(self, namespace: str, obj: Object, status: Object) -> bool:
+        spec = obj["spec"]
+        if (
+            obj["metadata"].get("deletionTimestamp")
+            or spec.get("desiredState", "Running") != StatementDesiredState.RUNNING
+        ):
+            return False
+        if spec.get("streaming") is not None or _ready_reason(status) == Reason.WAITING_FOR_SOURCE:
+            return False
+        due = status.get("nextAttemptTime")
+        if due is not None and datetime.fromisoformat(due) > self._clock():
+            return False
+        return isinstance(self.dependency_outcome(namespace, obj), dependencies.Met)
+
+    def _phase(self, namespace: str, name: str) -> StatementPhase | None:
+        obj = self._store.get(STATEMENT, namespace, name)
+        if obj is None:
+            return None
+        phase = phase_of(obj)
+        return StatementPhase(phase) if phase else StatementPhase.INITIALIZED
+
+    def _edges(self, namespace: str, name: str) -> Sequence[str]:
+        obj = self._store.get(STATEMENT, namespace, name)
+        return _dependencies(obj) if obj is not None else ()
+
+
+def _dependencies(obj: Object) -> tuple[str, ...]:
+    return tuple(d["name"] for d in obj["spec"].get("dependsOn", ()))
+
+
+def _ready_reason(status: Object) -> str:
+    return next((c.get("reason", "") for c in status.get("conditions", ()) if c.get("type") == "Ready"), "")

@@ -1,0 +1,33 @@
+"""What every controller is given: the ports to the outside, each narrow enough to be replaced in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sparksql.controllers.config import OperatorConfig
+from sparksql.controllers.gateways import Gateways
+from sparksql.controllers.metrics import Metrics
+from sparksql.engine.queue import WorkQueue
+from sparksql.engine.store import Store
+from sparksql.kube.client import KubeClient
+from sparksql.kube.events import EventRecorder
+from sparksql.kube.status import StatusWriter
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """`clock` gives aware UTC times."""
+
+    config: OperatorConfig
+    client: KubeClient
+    store: Store
+    queue: WorkQueue
+    status: StatusWriter
+    events: EventRecorder
+    gateways: Gateways
+    metrics: Metrics
+    clock: Clock

@@ -1,0 +1,219 @@
+"""SqlStatement: gather -> decide -> act -> status.
+
+The order of acting is the exactly-once protocol: finalizer on, then the status (the intent) guarded by resourceVersion, and
+only when that write has succeeded the request to the driver. Any step may be repeated after a crash: the operation id is
+the same, and the gateway runs one id at most once.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import assert_never
+
+from sparksql.api.names import API_VERSION
+from sparksql.api.session import SqlSession
+from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import StatementPhase as Phase
+from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable, OtherBoot
+from sparksql.controllers.indexes import SESSION, STATEMENT, session_name_of
+from sparksql.controllers.lineup import Lineup
+from sparksql.controllers.runtime import Runtime
+from sparksql.controllers.statement_facts import StatementFacts
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.phases import HANDED_OVER, is_ended
+from sparksql.domain.statement.snapshot import (
+    Cancel,
+    Command,
+    CreateSession,
+    Decision,
+    DeleteSelf,
+    DeleteSession,
+    Submit,
+)
+from sparksql.engine.errors import Transient, Waiting
+from sparksql.engine.key import Key
+from sparksql.kube.client import Object
+from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from sparksql.kube.finalizers import add_finalizer, remove_finalizer
+from sparksql.kube.resources import SESSIONS, STATEMENTS
+from sparksql.wire.control import CancelRequest, SubmitRequest
+
+MAX_PASSES = 4  # a pass that changed the facts is followed by another one at once, so often at most
+RETRY_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class StatementController:
+    def __init__(self, runtime: Runtime, lineup: Lineup) -> None:
+        self._rt = runtime
+        self._lineup = lineup
+        self._facts = StatementFacts(runtime, lineup)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Seconds until the next look, None when only a change can make a difference."""
+        obj = self._rt.store.get(STATEMENT, key.namespace, key.name)
+        for _ in range(MAX_PASSES):
+            if obj is None:
+                return None
+            try:
+                obj, again, after = await self._pass(obj)
+            except Conflict:
+                obj = await self._rt.status.refresh(STATEMENT, key.namespace, key.name)
+                continue
+            except NotFound:
+                await self._rt.status.refresh(STATEMENT, key.namespace, key.name)
+                return None
+            except (GatewayUnreachable, GatewayRefused) as error:
+                logger.warning("gateway does not take the request", extra=_fields(key, error=type(error).__name__))
+                raise Waiting(RETRY_SECONDS) from error
+            except ApiError as error:
+                raise Transient(error) from error
+            if not again:
+                return after
+        return 0.0
+
+    async def _pass(self, obj: Object) -> tuple[Object | None, bool, float | None]:
+        """One gather-decide-act: the object afterwards, whether the facts have changed by it, and the next wake-up."""
+        statement = SqlStatement.parse(obj)
+        snapshot = await self._facts.gather(obj, statement)
+        decision = decide(snapshot)
+        if decision.finalizer and statement.metadata.deletion_timestamp is None:
+            obj = await add_finalizer(self._rt.client, self._rt.store, STATEMENT, obj)
+        obj = await self._rt.status.write(STATEMENT, obj, decision.status.to_dict())
+        self._announce(obj, statement, decision)
+        again = False
+        for command in decision.commands:
+            again = await self._act(command, obj, SqlStatement.parse(obj)) or again
+        if not decision.finalizer:
+            await remove_finalizer(self._rt.client, self._rt.store, STATEMENT, obj)
+            return None, False, None
+        return obj, again, decision.requeue_after
+
+    async def _act(self, command: Command, obj: Object, statement: SqlStatement) -> bool:
+        """Do it; True when the answer is news that the next pass should look at at once."""
+        match command:
+            case Submit(operation_id, request):
+                return await self._submit(statement, operation_id, request)
+            case Cancel(operation_id, request):
+                return await self._cancel(statement, operation_id, request)
+            case CreateSession():
+                await self._create_session(obj, statement)
+            case DeleteSession():
+                await self._delete_session(obj, statement)
+            case DeleteSelf():
+                await self._rt.client.delete(
+                    STATEMENTS, statement.metadata.namespace, statement.metadata.name, uid=statement.metadata.uid
+                )
+            case other:
+                assert_never(other)
+        return False
+
+    async def _submit(self, statement: SqlStatement, operation_id: str, request: SubmitRequest) -> bool:
+        session = statement.status.session
+        client = self._rt.gateways.client(session.pod_uid or "") if session else None
+        if client is None or session is None:
+            raise Waiting(RETRY_SECONDS)
+        try:
+            view = await client.submit(operation_id, request)
+        except OtherBoot:
+            return True
+        self._rt.gateways.record(session.pod_uid or "", view)
+        following = self._lineup.next_in_line(statement.metadata.namespace, session.name)
+        if following is not None:
+            self._rt.queue.add(following)
+        return True
+
+    async def _cancel(self, statement: SqlStatement, operation_id: str, request: CancelRequest) -> bool:
+        session = statement.status.session
+        client = self._rt.gateways.client(session.pod_uid or "") if session else None
+        if client is None or session is None:
+            return False
+        try:
+            view = await client.cancel(operation_id, request)
+        except OtherBoot:
+            return True
+        except GatewayUnreachable:
+            return False
+        self._rt.gateways.record(session.pod_uid or "", view)
+        return view.state.is_terminal
+
+    async def _create_session(self, obj: Object, statement: SqlStatement) -> None:
+        metadata = statement.metadata
+        assert statement.spec.session is not None
+        owner = {
+            "apiVersion": API_VERSION,
+            "kind": STATEMENT,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": SESSION,
+            "metadata": {"name": session_name_of(obj), "namespace": metadata.namespace, "ownerReferences": [owner]},
+            "spec": statement.spec.session.to_dict(),
+        }
+        try:
+            self._rt.store.apply(SESSION, await self._rt.client.create(SESSIONS, metadata.namespace, body))
+        except AlreadyExists:
+            await self._rt.status.refresh(SESSION, metadata.namespace, session_name_of(obj))
+        except Forbidden as error:
+            if not error.namespace_terminating:
+                raise
+
+    async def _delete_session(self, obj: Object, statement: SqlStatement) -> None:
+        found = self._rt.store.get(SESSION, statement.metadata.namespace, session_name_of(obj))
+        if found is None:
+            return
+        session = SqlSession.parse(found)
+        owned = any(owner.uid == statement.metadata.uid for owner in session.metadata.owner_references)
+        if not owned or session.metadata.deletion_timestamp is not None:
+            return
+        try:
+            await self._rt.client.delete(
+                SESSIONS, session.metadata.namespace, session.metadata.name, uid=session.metadata.uid
+            )
+        except NotFound:
+            self._rt.store.delete(SESSION, session.metadata.namespace, session.metadata.name, session.metadata.uid)
+
+    def _announce(self, obj: Object, before: SqlStatement, decision: Decision) -> None:
+        """Event, log line and metrics of what has just been written."""
+        status, note = decision.status, decision.note
+        if note is not None:
+            self._rt.events.emit(obj, note.type, note.reason, note.message)
+            if note.reason.value == "FinalizerDeadline":
+                self._rt.metrics.orphans.labels(STATEMENT).inc()
+        if status.phase is before.status.phase and status.attempt == before.status.attempt:
+            return
+        key = Key(STATEMENT, before.metadata.namespace, before.metadata.name)
+        extra = _fields(key, phase=status.phase or "", operation_id=status.operation_id or "")
+        logger.info("statement changed phase", extra=extra)
+        old = before.status
+        if old.phase in HANDED_OVER and old.session is not None and status.phase not in HANDED_OVER:
+            self._rt.gateways.forget(old.session.pod_uid or "", old.operation_id or "")
+        if is_ended(status.phase) and status.phase is not None and note is not None:
+            self._rt.metrics.ended.labels(key.namespace, status.phase.value, note.reason.value).inc()
+        _observe_times(
+            self._rt, old.phase, status.phase, status.submitted_time, status.start_time, status.completion_time
+        )
+
+
+def _observe_times(
+    rt: Runtime,
+    before: Phase | None,
+    after: Phase | None,
+    submitted: datetime | None,
+    started: datetime | None,
+    completed: datetime | None,
+) -> None:
+    if before is not Phase.RUNNING and submitted is not None and started is not None:
+        rt.metrics.waited.observe(max(0.0, (started - submitted).total_seconds()))
+    if is_ended(after) and started is not None and completed is not None:
+        rt.metrics.ran.observe(max(0.0, (completed - started).total_seconds()))
+
+
+def _fields(key: Key, **more: str) -> dict[str, dict[str, str]]:
+    return {"fields": {"kind": key.kind, "namespace": key.namespace, "name": key.name, **more}}

@@ -1,0 +1,186 @@
+"""Everything a decision about a statement needs, read in one place: the store first, the API server and driver when it must."""
+
+from __future__ import annotations
+
+from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase, SqlSession
+from sparksql.api.statement import SqlStatement
+from sparksql.controllers.classes import find_class
+from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
+from sparksql.controllers.indexes import NAMESPACE, SESSION, session_name_of
+from sparksql.controllers.lineup import Lineup
+from sparksql.controllers.pods import read_pod
+from sparksql.controllers.runtime import Runtime
+from sparksql.controllers.statement_inputs import read_inputs
+from sparksql.domain import dependencies
+from sparksql.domain.admission import Turn, exceeds_queue, turn
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.layers import OPERATOR_DEFAULTS
+from sparksql.domain.session.resolve import settings_of
+from sparksql.domain.statement import settings
+from sparksql.domain.statement.phases import HANDED_OVER, is_ended
+from sparksql.domain.statement.snapshot import (
+    Driver,
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Settings,
+    Silence,
+    Snapshot,
+)
+from sparksql.engine.key import Key
+from sparksql.kube.client import Object
+from sparksql.wire.control import GatewayState, OperationState, OperationView
+
+_NO_TURN = Turn(granted=False)
+
+
+class StatementFacts:
+    def __init__(self, runtime: Runtime, lineup: Lineup) -> None:
+        self._rt = runtime
+        self._lineup = lineup
+
+    async def gather(self, obj: Object, statement: SqlStatement) -> Snapshot:
+        namespace = statement.metadata.namespace
+        phase = statement.status.phase
+        if is_ended(phase):
+            return self._idle(statement)
+        session_obj = self._rt.store.get(SESSION, namespace, session_name_of(obj))
+        session = SqlSession.parse(session_obj) if session_obj is not None else None
+        facts = self._session(session) if session is not None else None
+        ruling = self._settings(statement, session)
+        operation = await self._operation(statement) if phase in HANDED_OVER else None
+        outcome: dependencies.Outcome = dependencies.Met()
+        place, full = _NO_TURN, False
+        if phase not in HANDED_OVER:
+            outcome = self._lineup.dependency_outcome(namespace, obj)
+            place, full = self._turn(statement, session, obj)
+        inputs = await self._inputs(statement, outcome, facts, place, operation)
+        return Snapshot(
+            now=self._rt.clock(),
+            statement=statement,
+            session=facts,
+            settings=ruling,
+            dependencies=outcome,
+            turn=place,
+            queue_full=full,
+            inputs=inputs,
+            operation=operation,
+            namespace_terminating=self._terminating(namespace),
+        )
+
+    def _idle(self, statement: SqlStatement) -> Snapshot:
+        """An ended statement needs no facts beyond itself and who waits for it."""
+        return Snapshot(
+            now=self._rt.clock(),
+            statement=statement,
+            session=None,
+            settings=None,
+            dependencies=dependencies.Met(),
+            turn=_NO_TURN,
+            awaited=self._lineup.is_awaited(statement.metadata.namespace, statement.metadata.name),
+            namespace_terminating=self._terminating(statement.metadata.namespace),
+        )
+
+    def _session(self, session: SqlSession) -> SessionFacts:
+        status = session.status
+        key = Key(SESSION, session.metadata.namespace, session.metadata.name)
+        driver, known = None, status.driver
+        info = self._rt.gateways.info(key)
+        serves = status.phase is SessionPhase.READY and info is not None and info.state is GatewayState.READY
+        if serves and info is not None and known is not None and known.pod_name and known.pod_uid and known.boot_id:
+            same = self._rt.gateways.linked_pod(key) == known.pod_uid and info.boot_id == known.boot_id
+            driver = Driver(known.pod_name, known.pod_uid, known.boot_id) if same else None
+        stalled = find_condition(status.conditions, ConditionType.STALLED)
+        problem = None
+        if stalled is not None and stalled.status is ConditionStatus.TRUE:
+            problem = (Reason(stalled.reason), stalled.message)
+        deleting = session.metadata.deletion_timestamp is not None
+        return SessionFacts(session.metadata.name, status.phase, deleting, None if deleting else driver, problem)
+
+    def _settings(self, statement: SqlStatement, session: SqlSession | None) -> Settings | Refusal | None:
+        template = session.spec if session is not None else statement.spec.session
+        if template is None:
+            return None
+        klass = find_class(self._rt.store, template.class_name)
+        if isinstance(klass, Refusal):
+            return None
+        return settings.resolve(statement.spec, template, klass, self._rt.config.defaults)
+
+    def _turn(self, statement: SqlStatement, session: SqlSession | None, obj: Object) -> tuple[Turn, bool]:
+        name, namespace = statement.metadata.name, statement.metadata.namespace
+        if session is None:
+            return _NO_TURN, False
+        contenders = self._lineup.contenders(namespace, session.metadata.name)
+        klass = find_class(self._rt.store, session.spec.class_name)
+        if isinstance(klass, Refusal):
+            return _NO_TURN, False
+        layers = settings_of(session.spec, klass, self._rt.config.defaults)
+        slots = layers.max_concurrent_statements or OPERATOR_DEFAULTS.max_concurrent_statements or 1
+        limits = [layers.max_queued_statements, klass.spec.limits.queued_statements_per_session]
+        queue = min(limit for limit in (*limits, 2**31) if limit is not None)
+        granted = turn(name, contenders, slots)
+        # A statement that may go at once takes no place in the queue.
+        return granted, not granted.granted and exceeds_queue(name, contenders, max(queue, 0))
+
+    async def _inputs(
+        self,
+        statement: SqlStatement,
+        outcome: dependencies.Outcome,
+        session: SessionFacts | None,
+        place: Turn,
+        operation: OperationView | Silence | None,
+    ) -> Inputs | MissingReference | Refusal | None:
+        """Only for a statement that goes now, or whose hand-over did not arrive."""
+        going = (
+            isinstance(outcome, dependencies.Met)
+            and place.granted
+            and session is not None
+            and session.driver is not None
+        )
+        refused = isinstance(operation, OperationView) and operation.state is OperationState.CANCELED
+        if going or operation is Silence.UNKNOWN or refused:
+            return await read_inputs(self._rt.client, statement)
+        return None
+
+    async def _operation(self, statement: SqlStatement) -> OperationView | Silence:
+        """The last word of the driver that the attempt was handed to, or why there is none."""
+        session, operation = statement.status.session, statement.status.operation_id or ""
+        if session is None or not session.pod_uid or not session.pod_name:
+            return Silence.DRIVER_GONE
+        view = self._rt.gateways.view(session.pod_uid, operation)
+        if view is not None and view.state.is_terminal:
+            return view
+        pod = await read_pod(self._rt, statement.metadata.namespace, session.pod_name, session.pod_uid)
+        if pod is None or pod.ended is not None:
+            return Silence.DRIVER_GONE
+        info = self._rt.gateways.info(Key(SESSION, statement.metadata.namespace, session.name))
+        if info is not None and self._is_linked(statement) and info.boot_id != session.boot_id:
+            return Silence.DRIVER_GONE
+        if view is not None:
+            return view
+        return await self._ask(session.pod_uid, operation)
+
+    def _is_linked(self, statement: SqlStatement) -> bool:
+        session = statement.status.session
+        assert session is not None
+        key = Key(SESSION, statement.metadata.namespace, session.name)
+        return self._rt.gateways.linked_pod(key) == session.pod_uid
+
+    async def _ask(self, pod_uid: str, operation: str) -> OperationView | Silence:
+        client = self._rt.gateways.client(pod_uid)
+        if client is None:
+            return Silence.UNREACHABLE
+        try:
+            view = await client.get(operation)
+        except (GatewayUnreachable, GatewayRefused):
+            return Silence.UNREACHABLE
+        if view is None:
+            return Silence.UNKNOWN
+        self._rt.gateways.record(pod_uid, view)
+        return view
+
+    def _terminating(self, namespace: str) -> bool:
+        obj = self._rt.store.get(NAMESPACE, "", namespace)
+        return obj is not None and obj["metadata"].get("deletionTimestamp") is not None

@@ -1,0 +1,133 @@
+"""Who must look again when an object changes. Level-triggered: a wake-up says which object, never what happened.
+
+A change of status alone does not wake its own object: the operator wrote it, and whoever wrote it has gone on already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sparksql.controllers.indexes import (
+    BY_DEPENDENCY,
+    CLASS,
+    LIVE_BY_SESSION,
+    NAMESPACE,
+    POD,
+    SAVEPOINT,
+    SESSION,
+    SESSIONS_BY_NAMESPACE,
+    STATEMENT,
+    STATEMENTS_BY_NAMESPACE,
+    has_ended,
+    key_of,
+    phase_of,
+    scoped,
+    session_key_of_pod,
+    session_name_of,
+)
+from sparksql.engine.key import Key
+from sparksql.engine.queue import WorkQueue
+from sparksql.engine.store import Store
+
+Object = dict[str, Any]
+NextInLine = Callable[[str, str], Key | None]
+
+
+class WakingStore(Store):
+    """A store that puts keys of whoever is concerned by a change into the queue, wherever the change came from."""
+
+    def __init__(self, queue: WorkQueue, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._queue = queue
+        self.next_in_line: NextInLine = lambda _namespace, _session: None
+
+    def apply(self, kind: str, obj: Object) -> bool:
+        before = self.get(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        news = super().apply(kind, obj)
+        if news:
+            self._wake(kind, before, obj)
+        return news
+
+    def delete(self, kind: str, namespace: str, name: str, uid: str | None = None) -> bool:
+        before = self.get(kind, namespace, name)
+        gone = super().delete(kind, namespace, name, uid)
+        if gone and before is not None:
+            self._wake(kind, before, None)
+        return gone
+
+    def _wake(self, kind: str, before: Object | None, after: Object | None) -> None:
+        for key in self._concerned(kind, before, after):
+            self._queue.add(key)
+
+    def _concerned(self, kind: str, before: Object | None, after: Object | None) -> Iterator[Key]:
+        obj = after or before
+        assert obj is not None
+        match kind:
+            case "SqlStatement":
+                yield from self._by_statement(before, after, obj)
+            case "SqlSession":
+                yield from self._by_session(before, after, obj)
+            case "SqlSessionClass":
+                yield key_of(CLASS, obj)
+                if _spec_changed(before, after):
+                    yield from (key_of(SESSION, s) for s in self.list(SESSION))
+                    yield from (key_of(STATEMENT, s) for s in self.list(STATEMENT) if not has_ended(s))
+            case "SqlSavepoint":
+                yield key_of(SAVEPOINT, obj)
+            case "Pod":
+                key = session_key_of_pod(obj)
+                if key is not None:
+                    yield key
+            case "Namespace":
+                if _spec_changed(before, after) or _labels(before) != _labels(after):
+                    name = obj["metadata"]["name"]
+                    yield from (key_of(SESSION, s) for s in self.by_index(SESSIONS_BY_NAMESPACE, name))
+                    yield from (key_of(STATEMENT, s) for s in self.by_index(STATEMENTS_BY_NAMESPACE, name))
+            case _:
+                raise ValueError(f"unwatched kind {kind}")
+
+    def _by_statement(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
+        namespace, session = obj["metadata"]["namespace"], session_name_of(obj)
+        if _spec_changed(before, after):
+            yield key_of(STATEMENT, obj)
+        moved = before is None or after is None or phase_of(before) != phase_of(after)
+        if not moved:
+            return
+        yield Key(SESSION, namespace, session)
+        if after is None or has_ended(after):
+            waiting = self.by_index(BY_DEPENDENCY, scoped(namespace, obj["metadata"]["name"]))
+            yield from (key_of(STATEMENT, s) for s in waiting)
+        following = self.next_in_line(namespace, session)
+        if following is not None:
+            yield following
+
+    def _by_session(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
+        if _spec_changed(before, after):
+            yield key_of(SESSION, obj)
+        if _spec_changed(before, after) or _serving(before) != _serving(after):
+            index = scoped(obj["metadata"]["namespace"], obj["metadata"]["name"])
+            yield from (key_of(STATEMENT, s) for s in self.by_index(LIVE_BY_SESSION, index))
+
+
+def _spec_changed(before: Object | None, after: Object | None) -> bool:
+    """Whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
+    if before is None or after is None:
+        return True
+    old, new = before["metadata"], after["metadata"]
+    watched = ("uid", "generation", "deletionTimestamp", "annotations")
+    return any(old.get(name) != new.get(name) for name in watched)
+
+
+def _labels(obj: Object | None) -> object:
+    return obj["metadata"].get("labels") if obj else None
+
+
+def _serving(session: Object | None) -> object:
+    """What of a session's status its statements depend on."""
+    status = (session or {}).get("status", {})
+    stalled = [c.get("status") for c in status.get("conditions", ()) if c.get("type") == "Stalled"]
+    return (status.get("phase"), status.get("driver", {}).get("bootId"), stalled)
+
+
+WATCHED = (CLASS, SESSION, STATEMENT, SAVEPOINT, POD, NAMESPACE)

@@ -1,0 +1,1 @@
+"""Pure decisions: frozen data in, data out. No I/O, no clock, no asyncio."""

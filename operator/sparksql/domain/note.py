@@ -1,0 +1,15 @@
+"""An Event for people. Its reason is also the reason of the condition that it announces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sparksql.api.reasons import Reason
+
+
+@dataclass(frozen=True)
+class Note:
+    type: Literal["Normal", "Warning"]
+    reason: Reason
+    message: str

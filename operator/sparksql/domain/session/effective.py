@@ -1,0 +1,81 @@
+"""What a session is made of after all configuration layers are merged and the class's policy has allowed it.
+
+This is the one input of the manifest builders and of the driver's `config.json`. Nothing here is a wish any more: every
+value is decided, sizes are numbers, and an `EffectiveSession` that exists may be built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ExecutorSize:
+    """Executors of a session. `instances` is fixed, or `min`..`max` with dynamic allocation; cpu as a Kubernetes quantity."""
+
+    cpu: str
+    cores: int
+    memory_mib: int
+    instances: int = 1
+    dynamic: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class DriverSize:
+    """`cpu` is the pod's request (a quantity); `cores` what Spark counts; the pod's memory request and limit is `pod_mib`."""
+
+    cpu: str
+    cores: int
+    heap_mib: int
+    pod_mib: int
+
+
+@dataclass(frozen=True)
+class VolumeClaim:
+    name: str
+    mount_path: str
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """Queue systems by label and name: schedulerName (YuniKorn, Volcano), queue label (Kueue), priority class."""
+
+    scheduler_name: str = ""
+    queue_label: Mapping[str, str] = field(default_factory=dict)
+    priority_class_name: str = ""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    rest: bool = True
+    connect: bool = False
+    thrift: bool = False
+
+
+@dataclass(frozen=True)
+class EffectiveSession:
+    """See the module. `conf` is the merged Spark configuration without the keys that the operator itself sets."""
+
+    namespace: str
+    name: str
+    uid: str
+    class_name: str
+    image: str
+    image_pull_policy: str
+    driver: DriverSize
+    executors: ExecutorSize
+    conf: Mapping[str, str]
+    enforced_conf: Mapping[str, str]
+    service_account: str
+    create_service_account: bool
+    endpoints: Endpoints = Endpoints()
+    volume_claim: VolumeClaim | None = None
+    warehouse: str = ""
+    result_root: str = ""
+    scheduling: Scheduling = Scheduling()
+    network_policy: bool = True
+    network_clients: tuple[Mapping[str, Any], ...] = ()  # NetworkPolicyPeer objects
+    driver_template: Mapping[str, Any] = field(default_factory=dict)  # PodTemplateSpec of the class
+    executor_template: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,199 @@
+"""From a session's wishes and its class to an `EffectiveSession`, or a `Refusal` that names field, value and remedy.
+
+Everything a tenant may ask for is checked here, before anything is made: namespace, image, service account, configuration
+keys, sizes. What the class sets itself is the platform's own business and is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparksql.api.conf_policy import is_allowed, is_denied
+from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionTemplate, SqlSession
+from sparksql.api.session_class import LabelSelector, SelectorOperator, SqlSessionClass
+from sparksql.api.settings import Endpoints, SessionSettings
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session import effective
+from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
+from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
+
+PYTHON_OVERHEAD_MIB = 600  # contract: Python and off-heap memory of a driver, beyond Spark's own overhead
+MIN_OVERHEAD_MIB = 384  # Spark: spark.driver.memoryOverhead is max(384 MiB, 10 % of the heap)
+OVERHEAD_FACTOR = 0.10
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """`effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements)."""
+
+    effective: EffectiveSession
+    settings: SessionSettings
+
+
+def settings_of(
+    template: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
+) -> SessionSettings:
+    """All layers of a session merged."""
+    return merge(OPERATOR_DEFAULTS, operator_defaults, klass.spec.defaults, template)
+
+
+def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Whether a Kubernetes label selector selects an object with `labels`."""
+    if any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        return False
+    for requirement in selector.match_expressions:
+        value = labels.get(requirement.key)
+        match requirement.operator:
+            case SelectorOperator.IN:
+                holds = value in requirement.values
+            case SelectorOperator.NOT_IN:
+                holds = value not in requirement.values
+            case SelectorOperator.EXISTS:
+                holds = value is not None
+            case SelectorOperator.DOES_NOT_EXIST:
+                holds = value is None
+        if not holds:
+            return False
+    return True
+
+
+def matches(pattern: str, value: str) -> bool:
+    """An allow-list entry: exact, or a prefix ending in `*`."""
+    return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
+
+
+def resolve(
+    session: SqlSession, klass: SqlSessionClass, namespace_labels: Mapping[str, str], operator_defaults: SessionSettings
+) -> Resolved | Refusal:
+    """The session as it may be built, or why not."""
+    spec = session.spec
+    settings = settings_of(spec, klass, operator_defaults)
+    refusal = _refused_by_policy(spec, klass, namespace_labels, session.metadata.namespace)
+    if refusal is not None:
+        return refusal
+    driver, executors = _driver(settings), _executors(settings)
+    refusal = _beyond_limits(settings, klass)
+    if refusal is not None:
+        return refusal
+    endpoints = settings.endpoints or Endpoints()
+    storage, scheduling = klass.spec.storage, klass.spec.scheduling
+    claim = storage.volume_claim
+    account = spec.service_account_name or klass.spec.service_account.name
+    built = EffectiveSession(
+        namespace=session.metadata.namespace,
+        name=session.metadata.name,
+        uid=session.metadata.uid,
+        class_name=klass.metadata.name,
+        image=spec.image or klass.spec.image,
+        image_pull_policy=klass.spec.image_pull_policy,
+        driver=driver,
+        executors=executors,
+        conf=dict(settings.conf),
+        enforced_conf=dict(klass.spec.enforced_conf),
+        service_account=account,
+        create_service_account=klass.spec.service_account.create and account == klass.spec.service_account.name,
+        endpoints=effective.Endpoints(bool(endpoints.rest), bool(endpoints.connect), bool(endpoints.thrift)),
+        volume_claim=effective.VolumeClaim(claim.name, claim.mount_path) if claim else None,
+        warehouse=storage.warehouse or "",
+        result_root=storage.result_root or "",
+        scheduling=effective.Scheduling(
+            scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name
+        ),
+        network_policy=klass.spec.network_policy.enabled,
+        network_clients=klass.spec.network_policy.clients,
+        driver_template=klass.spec.pod_template.driver,
+        executor_template=klass.spec.pod_template.executor,
+    )
+    return Resolved(built, settings)
+
+
+def _refused_by_policy(
+    spec: SessionTemplate, klass: SqlSessionClass, namespace_labels: Mapping[str, str], namespace: str
+) -> Refusal | None:
+    name, allow = klass.metadata.name, klass.spec.allow
+    if not selects(allow.namespaces, namespace_labels):
+        return Refusal(
+            Reason.NOT_ALLOWED,
+            f"spec.className: class {name} does not allow namespace {namespace} (its labels do not match allow.namespaces); "
+            "choose another class or ask the platform team",
+        )
+    image = spec.image
+    if image is not None and image != klass.spec.image and not any(matches(p, image) for p in allow.images):
+        return Refusal(
+            Reason.NOT_ALLOWED,
+            f"spec.image: {image} is not in allow.images of class {name}; leave it out to take the class's image",
+        )
+    account = spec.service_account_name
+    accounts = {klass.spec.service_account.name, *allow.service_accounts}
+    if account is not None and account not in accounts:
+        return Refusal(
+            Reason.NOT_ALLOWED,
+            f"spec.serviceAccountName: {account} is not allowed by class {name}; allowed: {', '.join(sorted(accounts))}",
+        )
+    refusal = conf_refusal(spec.conf, klass, "spec.conf")
+    if refusal is not None:
+        return refusal
+    if spec.endpoints is not None and (spec.endpoints.connect or spec.endpoints.thrift):
+        which = "connect" if spec.endpoints.connect else "thrift"
+        return Refusal(Reason.NOT_IMPLEMENTED, f"spec.endpoints.{which}: not implemented yet; leave it out")
+    return None
+
+
+def conf_refusal(conf: Mapping[str, str], klass: SqlSessionClass, field: str) -> Refusal | None:
+    """Why a tenant may not set one of these keys; the message names the key as it was written."""
+    for key in conf:
+        if is_denied(key):
+            return Refusal(
+                Reason.NOT_ALLOWED, f"{field}: key {key!r} can never be set by a session or statement; remove it"
+            )
+        if not is_allowed(key, klass.spec.allow.conf):
+            patterns = ", ".join(klass.spec.allow.conf) or "none"
+            return Refusal(
+                Reason.NOT_ALLOWED,
+                f"{field}: key {key!r} is not allowed by class {klass.metadata.name} (allow.conf: {patterns}); remove it",
+            )
+    return None
+
+
+def _driver(settings: SessionSettings) -> DriverSize:
+    assert settings.driver and settings.driver.cpu and settings.driver.memory
+    heap = memory_mib(settings.driver.memory)
+    overhead = max(MIN_OVERHEAD_MIB, int(heap * OVERHEAD_FACTOR)) + PYTHON_OVERHEAD_MIB
+    return DriverSize(settings.driver.cpu, cpu_cores(settings.driver.cpu), heap, heap + overhead)
+
+
+def _executors(settings: SessionSettings) -> ExecutorSize:
+    wish = settings.executors
+    assert wish and wish.cpu and wish.memory
+    dynamic = (wish.min or 0, wish.max) if wish.max is not None else None
+    fixed = wish.instances if wish.instances is not None else 1
+    return ExecutorSize(wish.cpu, cpu_cores(wish.cpu), memory_mib(wish.memory), 0 if dynamic else fixed, dynamic)
+
+
+def _beyond_limits(settings: SessionSettings, klass: SqlSessionClass) -> Refusal | None:
+    limits, driver, executors = klass.spec.limits, settings.driver, settings.executors
+    assert driver and driver.cpu and driver.memory and executors and executors.cpu and executors.memory
+    for field, value, limit, size in (
+        ("spec.driver.cpu", driver.cpu, limits.driver.cpu, cpu_millis),
+        ("spec.driver.memory", driver.memory, limits.driver.memory, memory_mib),
+        ("spec.executors.cpu", executors.cpu, limits.executors.cpu, cpu_millis),
+        ("spec.executors.memory", executors.memory, limits.executors.memory, memory_mib),
+    ):
+        if limit is not None and size(value) > size(limit):
+            return _too_much(field, value, limit, klass)
+    count = executors.max if executors.max is not None else executors.instances
+    most = limits.executors.instances
+    if count is not None and most is not None and count > most:
+        field = "spec.executors.max" if executors.max is not None else "spec.executors.instances"
+        return _too_much(field, str(count), str(most), klass)
+    return None
+
+
+def _too_much(field: str, value: str, limit: str, klass: SqlSessionClass) -> Refusal:
+    return Refusal(
+        Reason.LIMIT_EXCEEDED,
+        f"{field}: {value} is more than class {klass.metadata.name} allows ({limit}); ask for {limit} or less",
+    )

@@ -1,0 +1,77 @@
+"""Everything a decision about one session looks at, and everything it may ask for. Frozen; made by the controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum, auto
+
+from sparksql.api.session import SqlSession, SqlSessionStatus
+from sparksql.domain.note import Note
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.resolve import Resolved
+from sparksql.wire.control import GatewayInfo
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds that a session may wait in each way before it gives up (Helm values `deadlines`)."""
+
+    scheduling: float = 300.0
+    image_pull: float = 300.0
+    driver_start: float = 180.0
+    drain: float = 300.0
+
+
+@dataclass(frozen=True)
+class PodFacts:
+    """The driver pod as Kubernetes sees it. `ended` tells how its container ended, once it has."""
+
+    name: str
+    uid: str
+    created: datetime
+    ready: bool = False
+    deleting: bool = False
+    ip: str | None = None
+    unschedulable: str | None = None
+    image_problem: str | None = None
+    started: datetime | None = None  # the container's start
+    ended: str | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
+    `gateway` is the last word of that driver, also when it is gone by now.
+
+    `obstacle` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    """
+
+    now: datetime
+    session: SqlSession
+    resolution: Resolved | Refusal
+    pod: PodFacts | None = None
+    gateway: GatewayInfo | None = None
+    running: int = 0
+    queued: int = 0
+    over_session_limit: bool = False
+    namespace_terminating: bool = False
+    obstacle: Refusal | None = None
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    max_restarts: int = 3
+
+
+class Command(Enum):
+    START_DRIVER = auto()  # make the children and the pod of `status.driver.incarnation`; idempotent
+    DELETE_DRIVER = auto()  # delete the pod of `status.driver` with the drain grace
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
+
+    status: SqlSessionStatus
+    commands: tuple[Command, ...] = ()
+    finalizer: bool = True
+    notes: tuple[Note, ...] = ()
+    requeue_after: float | None = None

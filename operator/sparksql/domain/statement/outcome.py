@@ -1,0 +1,55 @@
+"""What the gateway's view of an operation means for the statement's status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from sparksql.api.reasons import Reason
+from sparksql.api.statement import StatementError, StatementPhase, StatementProgress, StatementResult
+from sparksql.wire.control import OperationState, OperationView
+
+
+@dataclass(frozen=True)
+class End:
+    phase: StatementPhase
+    reason: Reason
+    message: str
+
+
+def end_of(view: OperationView) -> End:
+    """The end that a terminal view means. A timeout before the start was the queue's, after it the execution's."""
+    match view.state:
+        case OperationState.FINISHED:
+            return End(StatementPhase.FINISHED, Reason.FINISHED, "")
+        case OperationState.CANCELED:
+            return End(StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+        case OperationState.CLOSED:
+            return End(StatementPhase.CLOSED, Reason.SESSION_CLOSED, "the session was closed")
+        case OperationState.TIMED_OUT if view.start_time is None:
+            return End(StatementPhase.TIMED_OUT, Reason.QUEUE_TIMEOUT, "queue timeout")
+        case OperationState.TIMED_OUT:
+            return End(StatementPhase.TIMED_OUT, Reason.EXECUTION_TIMEOUT, "execution timeout")
+        case OperationState.ERROR:
+            reason = Reason(view.error.reason) if view.error else Reason.SQL_ERROR
+            return End(StatementPhase.ERROR, reason, view.error.message if view.error else "")
+        case OperationState.PENDING | OperationState.RUNNING:
+            raise ValueError(f"operation {view.operation_id} has not ended: {view.state}")
+        case other:
+            assert_never(other)
+
+
+def seen(view: OperationView) -> dict[str, Any]:
+    """Status fields that come straight from the view."""
+    fields: dict[str, Any] = {"statement_type": view.statement_type, "read_only": view.read_only}
+    if view.start_time is not None:
+        fields["start_time"] = view.start_time
+    if view.completion_time is not None:
+        fields["completion_time"] = view.completion_time
+    if view.progress is not None:
+        fields["progress"] = StatementProgress.parse(view.progress.model_dump(by_alias=True))
+    if view.result is not None:
+        fields["result"] = StatementResult.parse(view.result.model_dump(by_alias=True, mode="json"))
+    if view.error is not None:
+        fields["error"] = StatementError.parse(view.error.model_dump(by_alias=True, mode="json"))
+    return fields

@@ -1,0 +1,40 @@
+"""A statement's settings: its own over the session's layers, within the limits and the policy of the class."""
+
+from __future__ import annotations
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionTemplate
+from sparksql.api.session_class import SqlSessionClass
+from sparksql.api.settings import SessionSettings, StatementTimeouts
+from sparksql.api.statement import SqlStatementSpec
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.layers import merge
+from sparksql.domain.session.resolve import conf_refusal, settings_of
+from sparksql.domain.statement.snapshot import Settings
+
+
+def resolve(
+    spec: SqlStatementSpec, template: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
+) -> Settings | Refusal:
+    """Settings of a statement in a session made from `template` and `klass`."""
+    refusal = conf_refusal(spec.conf, klass, "spec.conf")
+    if refusal is not None:
+        return refusal
+    layers = settings_of(template, klass, operator_defaults)
+    timeouts = (
+        merge(layers, SessionSettings(statement_timeouts=spec.timeouts)).statement_timeouts or StatementTimeouts()
+    )
+    execution, most = timeouts.execution_seconds or 0, klass.spec.limits.execution_seconds
+    own = spec.timeouts.execution_seconds if spec.timeouts else None
+    if most and own is not None and (own == 0 or own > most):
+        asked = "no limit" if own == 0 else f"{own} s"
+        message = f"spec.timeouts.executionSeconds: {asked} is more than class {klass.metadata.name} allows ({most} s); ask for {most} or less"
+        return Refusal(Reason.LIMIT_EXCEEDED, message)
+    if most:
+        execution = min(execution or most, most)
+    return Settings(
+        conf=dict(spec.conf),
+        queue_seconds=timeouts.queue_seconds or 0,
+        execution_seconds=execution,
+        preview_rows=min(spec.result.preview_rows, klass.spec.limits.preview_rows),
+    )

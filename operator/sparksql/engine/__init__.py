@@ -1,0 +1,1 @@
+"""Level-triggered reconcile machinery: queue, store, loop. Knows no SQL and no Spark."""

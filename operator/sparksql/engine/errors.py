@@ -1,0 +1,31 @@
+"""The three ways a step may fail to finish. What follows from each is decided by the controller and the loop alone.
+
+Any other exception that leaves a reconcile is a defect and is retried as `Transient` is.
+"""
+
+from __future__ import annotations
+
+
+class Waiting(Exception):
+    """Nothing is wrong, something is not there yet: look again after `after` seconds."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__(f"look again after {after:g} s")
+        self.after = after
+
+
+class Stalled(Exception):
+    """A person has to change something. `reason` is a condition reason, `message` says what to do; no retry helps."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.message = message
+
+
+class Transient(Exception):
+    """The outside failed and may recover: retry with backoff. `cause` is the error as caught, fit to be logged."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
+        self.cause = cause

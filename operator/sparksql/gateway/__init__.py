@@ -1,0 +1,1 @@
+"""The SQL gateway of a driver pod: SQL over HTTPS in front of one Spark session, without knowledge of Kubernetes."""

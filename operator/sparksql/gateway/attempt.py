@@ -1,0 +1,140 @@
+"""One attempt of one statement, between the event loop that owns it and the thread that runs it.
+
+The thread calls `check`, `started`, `at_statement`, `acquire` and `release`; they post to the loop. Everything else is the
+loop's. Invariant: after `cancel`, `check` and `acquire` raise Cancelled, so nothing new is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparksql.gateway.classify import Classified
+from sparksql.gateway.results import StoredResult
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, Progress, SubmitRequest
+
+
+class Cancelled(Exception):
+    """The attempt was cancelled between two steps."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why an operation is being stopped: the state to end in, and what people are told."""
+
+    state: OperationState
+    reason: str = ""
+
+    def error(self) -> OperationError | None:
+        """The error of an operation that ends this way: only a timeout has one."""
+        if self.state is not OperationState.TIMED_OUT:
+            return None
+        return OperationError(
+            reason=ErrorReason.EXECUTION_TIMEOUT, message=self.reason or "the statement took too long"
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a thread came back: with a result, with an error, or with neither because it was cancelled."""
+
+    result: StoredResult | None = None
+    error: OperationError | None = None
+
+
+class Listener(Protocol):
+    """What an attempt's thread tells the loop."""
+
+    def on_started(self, attempt: Attempt) -> None: ...
+    def on_statement(self, attempt: Attempt, index: int) -> None: ...
+    def on_acquire(self, attempt: Attempt, targets: frozenset[str]) -> None: ...
+    def on_release(self, attempt: Attempt) -> None: ...
+
+
+class Runner(Protocol):
+    """What the engine needs of Spark. All calls block."""
+
+    def classify(self, request: SubmitRequest) -> Classified: ...
+    def run(self, attempt: Attempt) -> StoredResult: ...
+    def stop(self, group: str, reason: str) -> None: ...
+    def stop_jobs(self, group: str, reason: str) -> None: ...
+    def is_quiet(self, group: str) -> bool: ...
+    def progress(self, group: str) -> Progress: ...
+    def release_thread(self) -> None: ...
+
+
+class Attempt:
+    """See the module. Made on the loop when its statement is queued."""
+
+    def __init__(self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified) -> None:
+        self.operation_id = operation_id
+        self.group = f"sparksql-{operation_id}"
+        self.request = request
+        self.classified = classified
+        self.ending: Ending | None = None
+        self.admitted = False
+        self.returned = asyncio.Event()
+        self.outcome = Outcome()
+        self.timer: asyncio.TimerHandle | None = None
+        self.stopping: asyncio.Task[None] | None = None
+        self.statement_index = 1
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._permit: Future[None] | None = None
+        self._running = False
+        self._holds = False
+
+    def check(self) -> None:
+        """Raises Cancelled once the attempt is being stopped."""
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def started(self) -> None:
+        """The statement really begins now (told once)."""
+        if not self._running:
+            self._running = True
+            self._loop.call_soon_threadsafe(self._listener.on_started, self)
+
+    def at_statement(self, index: int) -> None:
+        """Which statement of the script is next, from 1."""
+        self._loop.call_soon_threadsafe(self._listener.on_statement, self, index)
+
+    def acquire(self, targets: frozenset[str]) -> None:
+        """Waits until this attempt alone may write these targets. Raises Cancelled."""
+        permit: Future[None] = Future()
+        with self._lock:
+            self._permit = permit
+        self.check()
+        self._loop.call_soon_threadsafe(self._listener.on_acquire, self, targets)
+        try:
+            permit.result()
+        except CancelledError:
+            raise Cancelled from None
+        self._holds = True
+
+    def release(self) -> None:
+        """Gives the targets back, if there are any."""
+        if self._holds:
+            self._holds = False
+            self._loop.call_soon_threadsafe(self._listener.on_release, self)
+
+    def grant(self) -> None:
+        """On the loop: the targets are this attempt's."""
+        with self._lock:
+            permit, self._permit = self._permit, None
+        if permit is not None and not permit.done():
+            permit.set_result(None)
+
+    def cancel(self, ending: Ending) -> None:
+        """On the loop: nothing new is started from here on."""
+        self.ending = ending
+        self._cancelled.set()
+        with self._lock:
+            permit, self._permit = self._permit, None
+        if permit is not None:
+            permit.cancel()

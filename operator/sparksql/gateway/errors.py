@@ -1,0 +1,175 @@
+"""Turns what Spark throws into the error of an operation: condition, SQLSTATE, message, and the place in the submitted text.
+
+Job failures arrive wrapped several times, so causes are walked and the deepest one that carries a condition wins: it names
+the reason, the ones above only that something failed. Messages are shown without plans, stack traces and Spark's own excerpt
+of the text (its positions are those of a fragment, ours are in fields), and without secret values.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from sparksql.gateway.masking import Masker
+from sparksql.gateway.script import Fragment, locate, offset_of
+from sparksql.wire.control import ErrorReason, OperationError
+
+MAX_MESSAGE_CHARS = 4000
+MAX_FRAGMENT_CHARS = 200
+REFLECTION_FUNCTIONS = frozenset({"reflect", "java_method", "try_reflect"})
+_MAX_CAUSES = 32
+_TAILS = (
+    "\n== SQL",
+    "\nDriver stacktrace:",
+    "\n\tat ",
+    ";\n'",
+    ";\n+-",
+    ";\nProject",
+    ";\nAggregate",
+    "JVM stacktrace:",
+)
+_PLACE = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?\s*$")
+
+
+class StatementError(Exception):
+    """A statement cannot go on; carries what its status will show (not masked yet)."""
+
+    def __init__(self, error: OperationError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def refusal(reason: ErrorReason, message: str) -> StatementError:
+    """An end that the gateway itself decides, before Spark sees the statement."""
+    return StatementError(OperationError(reason=reason, message=message))
+
+
+@dataclass(frozen=True)
+class Thrown:
+    """What one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
+
+    class_name: str
+    message: str
+    condition: str | None = None
+    sql_state: str | None = None
+    span: tuple[int, int] | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
+    """The error of a statement whose text is a fragment of `sql`. Any exception is told, none is raised."""
+    if isinstance(exception, StatementError):
+        return exception.error
+    throwable = _java_throwable(exception)
+    if throwable is None:
+        return OperationError(message=f"{type(exception).__name__}: {exception}"[:MAX_MESSAGE_CHARS])
+    return describe(_chain(throwable, fragment.text), fragment, sql)
+
+
+def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
+    """Pure part: picks the throwable that names the reason and places it in the submitted text."""
+    told = [thrown for thrown in chain if thrown.condition is not None]
+    with_message = [thrown for thrown in chain if thrown.message]
+    chosen = told[-1] if told else with_message[-1] if with_message else chain[0]
+    span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
+    line = position = shown = None
+    if span is not None:
+        line, position = locate(sql, fragment.offset + span[0])
+        shown = fragment.text[span[0] : span[1]][:MAX_FRAGMENT_CHARS] or None
+    return OperationError(
+        reason=_reason(chosen, chain),
+        condition=chosen.condition,
+        sql_state=chosen.sql_state,
+        message=clean_message(chosen.message) or chosen.class_name,
+        line=line,
+        position=position,
+        fragment=shown,
+    )
+
+
+def clean_message(message: str) -> str:
+    """A message without plan, stack trace, Spark's excerpt of the text and its position in it."""
+    text = message.strip()
+    for tail in _TAILS:
+        text = text.split(tail, 1)[0]
+    return _PLACE.sub("", text).strip()[:MAX_MESSAGE_CHARS]
+
+
+def condition_of(exception: BaseException) -> str | None:
+    """Spark's condition of an exception itself, without its causes."""
+    throwable = _java_throwable(exception)
+    condition = None if throwable is None else _ask(throwable, "getCondition")
+    return None if condition is None else str(condition)
+
+
+def masked(error: OperationError, masker: Masker) -> OperationError:
+    return error.model_copy(
+        update={"message": masker.mask(error.message), "fragment": masker.mask_optional(error.fragment)}
+    )
+
+
+def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
+    if any("spark.driver.maxResultSize" in thrown.message for thrown in chain):
+        return ErrorReason.RESULT_TOO_LARGE
+    routine = dict(chosen.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
+    if chosen.condition == "UNRESOLVED_ROUTINE" and routine in REFLECTION_FUNCTIONS:
+        return ErrorReason.NOT_ALLOWED
+    return ErrorReason.SQL_ERROR
+
+
+def _java_throwable(exception: BaseException) -> Any | None:
+    if isinstance(exception, Py4JJavaError):
+        return exception.java_exception
+    return getattr(exception, "_origin", None)  # pyspark's converted exceptions keep the JVM's
+
+
+def _chain(throwable: Any, text: str) -> list[Thrown]:
+    chain: list[Thrown] = []
+    while throwable is not None and len(chain) < _MAX_CAUSES:
+        chain.append(_thrown(throwable, text))
+        throwable = throwable.getCause()
+    return chain
+
+
+def _thrown(throwable: Any, text: str) -> Thrown:
+    return Thrown(
+        class_name=str(throwable.getClass().getSimpleName()),
+        message=str(_ask(throwable, "getSimpleMessage") or _ask(throwable, "getMessage") or ""),
+        condition=_ask(throwable, "getCondition"),
+        sql_state=_ask(throwable, "getSqlState"),
+        span=_context_span(throwable) or _parser_span(throwable, text),
+        parameters=_parameters(throwable),
+    )
+
+
+def _ask(throwable: Any, method: str) -> Any | None:
+    """Calls a getter that only some throwables have."""
+    try:
+        return getattr(throwable, method)()
+    except (Py4JError, TypeError):
+        return None
+
+
+def _parameters(throwable: Any) -> tuple[tuple[str, str], ...]:
+    parameters = _ask(throwable, "getMessageParameters")
+    return () if parameters is None else tuple((str(key), str(parameters[key])) for key in parameters)
+
+
+def _context_span(throwable: Any) -> tuple[int, int] | None:
+    for context in _ask(throwable, "getQueryContext") or ():
+        # Inside a view the offsets are those of the view's text, which nobody submitted.
+        if str(context.contextType()) == "SQL" and not context.objectType() and int(context.startIndex()) >= 0:
+            return int(context.startIndex()), int(context.stopIndex()) + 1
+    return None
+
+
+def _parser_span(throwable: Any, text: str) -> tuple[int, int] | None:
+    line, column = _ask(throwable, "line"), _ask(throwable, "startPosition")
+    if line is None or column is None or not (line.isDefined() and column.isDefined()):
+        return None
+    start = offset_of(text, int(line.get()), int(column.get()))
+    word = re.match(r"\S+", text[start:])
+    return start, start + (len(word.group()) if word else 0)

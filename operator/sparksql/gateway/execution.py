@@ -1,0 +1,331 @@
+"""Runs one classified text in Spark, in the thread that it is called from, and stops it from another.
+
+Each attempt has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing is started once the attempt is cancelled;
+a path-based table is written only while the attempt holds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sparksql.gateway import policy as rules
+from sparksql.gateway.attempt import Attempt, Cancelled
+from sparksql.gateway.classify import Classified, Classifier, Statement
+from sparksql.gateway.collect import COLLECT_ROWS, Collector
+from sparksql.gateway.errors import StatementError, operation_error, refusal
+from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.masking import Masker
+from sparksql.gateway.modes import explain, preview_query, validate
+from sparksql.gateway.parameters import ParameterBinder
+from sparksql.gateway.progress import has_running_job, read_progress
+from sparksql.gateway.results import EMPTY, ResultStore, StoredResult, index_files
+from sparksql.gateway.scala import option, simple_name
+from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.statements import Effect
+from sparksql.gateway.targets import TEMPORARY, write_targets
+from sparksql.wire.control import Column, ErrorReason, Mode, Progress, SubmitRequest
+from sparksql.wire.driver import SqlPolicy
+
+log = logging.getLogger(__name__)
+
+# What Spark may report of a write, as metrics of the command; shown in this order under these names.
+WRITE_METRICS = (
+    ("numOutputRows", "num_output_rows"),
+    ("numTargetRowsInserted", "num_inserted_rows"),
+    ("numTargetRowsUpdated", "num_updated_rows"),
+    ("numTargetRowsDeleted", "num_deleted_rows"),
+    ("numOutputBytes", "num_output_bytes"),
+    ("numFiles", "num_files"),
+)
+# What Spark says of a CREATE TABLE AS SELECT from a STREAM, whose query analysis does not show.
+STREAM_IN_BATCH = "_LEGACY_ERROR_TEMP_3102"
+_MAY_WRITE_PATHS = frozenset({"TRUNCATE", "LOAD", "ALTER TABLE"})
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What one statement is run with."""
+
+    attempt: Attempt
+    session: Any
+    collector: Collector
+
+
+class SparkRunner:
+    """See the module. One for the whole process."""
+
+    def __init__(
+        self, driver: SparkDriver, policy: SqlPolicy, store: ResultStore, files: HadoopFiles, root: str
+    ) -> None:
+        self._driver = driver
+        self._policy = policy
+        self._store = store
+        self._files = files
+        self._root = root.rstrip("/")
+        self._classifier = Classifier(driver.jvm, driver.base, policy)
+        self._threads: dict[str, Any] = {}
+        self._clean_fingerprint = ""
+        self._session_state = False
+
+    @property
+    def has_session_state(self) -> bool:
+        return self._session_state
+
+    def mark_initialised(self) -> None:
+        """From now on, changes of the session are state that `init` would not bring back."""
+        self._clean_fingerprint = self._driver.fingerprint()
+
+    def classify(self, request: SubmitRequest) -> Classified:
+        """Raises StatementError for what will not run."""
+        rules.statement_conf(request.conf, self._policy)
+        return self._classifier.classify(request.sql, request.parameters, request.mode)
+
+    def run(self, attempt: Attempt) -> StoredResult:
+        """Runs all statements. Raises StatementError, or Cancelled."""
+        self._threads[attempt.group] = self._driver.jvm.java.lang.Thread.currentThread()
+        try:
+            request = attempt.request
+            # Interrupting tasks as well frees the executors at once: a join or a sort looks at the kill flag late.
+            self._driver.context.setJobGroup(attempt.group, f"{request.namespace}/{request.name}", True)
+            attempt.check()
+            session = self._driver.base if attempt.classified.exclusive else self._driver.clone()
+            self._driver.activate(session)
+            with self._settings(session, rules.statement_conf(request.conf, self._policy)):
+                return self._run_all(_Scope(attempt, session, Collector(self._driver.jvm, session)))
+        except (StatementError, Cancelled):
+            raise
+        except Exception as exception:
+            fragment = attempt.classified.statements[0].fragment
+            raise StatementError(operation_error(exception, fragment, attempt.request.sql)) from exception
+        finally:
+            self._threads.pop(attempt.group, None)
+
+    def stop(self, group: str, reason: str) -> None:
+        """First round of stopping: the group's jobs, those it may still submit, and its thread, which may be planning.
+
+        One round is not enough: a stage that was being submitted meanwhile runs on, so `stop_jobs` must follow.
+        """
+        self._driver.context._jsc.sc().cancelJobGroupAndFutureJobs(group, reason)
+        thread = self._threads.get(group)
+        if thread is not None:
+            thread.interrupt()
+
+    def stop_jobs(self, group: str, reason: str) -> None:
+        """Cancels the jobs of the group that the scheduler knows by now."""
+        self._driver.context._jsc.sc().cancelJobGroup(group, reason)
+
+    def is_quiet(self, group: str) -> bool:
+        """Whether no job of the group runs."""
+        return not has_running_job(self._driver.context, group)
+
+    def progress(self, group: str) -> Progress:
+        return read_progress(self._driver.context, group)
+
+    def release_thread(self) -> None:
+        """The last call of an attempt's thread."""
+        self._driver.release_thread()
+
+    def _run_all(self, scope: _Scope) -> StoredResult:
+        kept = EMPTY
+        statements = scope.attempt.classified.statements
+        try:
+            for index, statement in enumerate(statements, start=1):
+                scope.attempt.check()
+                scope.attempt.at_statement(index)
+                result = self._run_one(scope, statement)
+                if result.columns or index == 1:
+                    self._store.discard(kept)
+                    kept = result
+        except BaseException:
+            self._store.discard(kept)
+            raise
+        finally:
+            if scope.attempt.classified.exclusive:
+                self._note_session_state(statements)
+        return kept
+
+    def _run_one(self, scope: _Scope, statement: Statement) -> StoredResult:
+        attempt = scope.attempt
+        try:
+            return self._execute(scope, statement)
+        except (StatementError, Cancelled):
+            raise
+        except Exception as exception:
+            error = operation_error(exception, statement.fragment, attempt.request.sql)
+            if error.condition == STREAM_IN_BATCH:
+                raise _needs_streaming() from exception
+            raise StatementError(error) from exception
+        finally:
+            attempt.release()
+
+    def _execute(self, scope: _Scope, statement: Statement) -> StoredResult:
+        attempt, session = scope.attempt, scope.session
+        binder = ParameterBinder(self._driver.jvm, session)
+        parameters = [p for p in attempt.request.parameters if p.name in statement.names]
+        plan = binder.parse(statement.fragment.text, binder.literals(parameters))
+        masker = attempt.classified.masker
+        match attempt.request.mode:
+            case Mode.VALIDATE:
+                attempt.started()
+                return _masked(validate(self._driver, session, plan), masker)
+            case Mode.EXPLAIN:
+                attempt.started()
+                return explain(self._driver, session, plan, masker)
+            case Mode.PREVIEW:
+                attempt.started()
+                frame = self._driver.of_rows(session, preview_query(self._driver.jvm, plan))
+                if frame.isStreaming():
+                    raise refusal(ErrorReason.NOT_IMPLEMENTED, "a preview of a streaming query is not possible yet")
+                return self._keep(scope, frame)
+            case Mode.EXECUTE:
+                return self._execute_effect(scope, statement, plan)
+
+    def _execute_effect(self, scope: _Scope, statement: Statement, plan: Any) -> StoredResult:
+        attempt, session = scope.attempt, scope.session
+        targets: frozenset[str] = frozenset()
+        if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
+            analysed = self._driver.analyse(session, plan).analyzed()
+            if analysed.isStreaming():
+                raise _needs_streaming()
+            targets = write_targets(session, analysed, self._files)
+            if targets:
+                attempt.acquire(targets)
+        attempt.started()
+        try:
+            frame = self._driver.of_rows(session, plan)
+        finally:
+            for target in targets:
+                self._remove_temporary(target)
+        if frame.isStreaming():
+            raise _needs_streaming()
+        attempt.check()
+        if len(frame.columns()) == 0:
+            return self._written(frame) if statement.kind.dml else EMPTY
+        result = self._keep(scope, frame)
+        return self._without_secrets(result, attempt.classified.masker) if statement.kind.type == "EXPLAIN" else result
+
+    def _without_secrets(self, result: StoredResult, masker: Masker) -> StoredResult:
+        """A plan holds the statement's literals."""
+        if result.table is not None:
+            return replace(result, table=_masked_table(result.table, masker))
+        if masker:
+            self._store.discard(result)
+            raise refusal(ErrorReason.RESULT_TOO_LARGE, "the plan is too large to be shown without its secrets")
+        return result
+
+    def _keep(self, scope: _Scope, frame: Any) -> StoredResult:
+        """The first `maxRows` rows of a Dataset, in memory or in files."""
+        collector, attempt = scope.collector, scope.attempt
+        wanted = max(0, attempt.request.result.max_rows)
+        shape = collector.shape(frame)
+        if shape.as_text:
+            frame = collector.presentable(frame, shape)
+        columns = _masked_columns(shape.columns, attempt.classified.masker)
+        if wanted <= COLLECT_ROWS or collector.is_local(frame):
+            collected = collector.collect(frame, wanted + 1)
+            table = collected.table
+            if table is not None and self._store.has_room(table.nbytes):
+                truncated = collected.row_count > wanted
+                table = table.slice(0, wanted)
+                return StoredResult(
+                    columns=columns,
+                    row_count=min(collected.row_count, wanted),
+                    truncated=truncated,
+                    bytes=table.nbytes,
+                    time_zone=shape.time_zone,
+                    table=table,
+                )
+            frame = collected.frame
+        else:
+            frame = collector.limited_per_partition(frame, wanted + 1)
+        attempt.check()
+        if not shape.as_text:
+            frame = collector.presentable(frame, shape)
+        return replace(self._spill(scope, frame, wanted), columns=columns, time_zone=shape.time_zone)
+
+    def _spill(self, scope: _Scope, frame: Any, wanted: int) -> StoredResult:
+        folder = f"{self._root}/{scope.attempt.operation_id}"
+        try:
+            scope.collector.write(frame, folder)
+            groups, total, size = index_files(self._files, folder, wanted)
+            if not groups and not self._files.parts(folder):
+                message = f"the executors' result files are not visible to the driver below {self._root}"
+                raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
+        except BaseException:
+            self._files.delete(folder)
+            raise
+        return StoredResult(
+            columns=(), row_count=min(total, wanted), truncated=total > wanted, bytes=size, groups=groups, folder=folder
+        )
+
+    def _written(self, frame: Any) -> StoredResult:
+        """One row of what Spark reports of a write; no row when it reports nothing."""
+        plan = frame.logicalPlan()
+        if simple_name(plan) != "CommandResult":
+            return EMPTY
+        metrics = plan.commandPhysicalPlan().metrics()
+        found: list[tuple[str, int]] = []
+        for metric, name in WRITE_METRICS:
+            value = option(metrics.get(metric))
+            if value is not None:
+                found.append((name, int(value.value())))
+        if not found:
+            return EMPTY
+        table = pa.table({name: [value] for name, value in found})
+        columns = tuple(Column(name=name, type="bigint") for name, _ in found)
+        return StoredResult(columns=columns, row_count=1, truncated=False, bytes=table.nbytes, table=table)
+
+    def _remove_temporary(self, target: str) -> None:
+        """The committer leaves its folder behind; this attempt holds the table alone, so nobody else is in it."""
+        try:
+            self._files.delete(f"{target}/{TEMPORARY}")
+        except Exception as exception:
+            log.warning("a folder of the committer could not be removed: %s", type(exception).__name__)
+
+    @contextmanager
+    def _settings(self, session: Any, settings: dict[str, str]) -> Iterator[None]:
+        """Sets a statement's settings. In the base session they are undone, unless the statement itself changed them."""
+        conf = session.conf()
+        before = {key: option(conf.getOption(key)) for key in settings}
+        for key, value in settings.items():
+            conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, old in before.items():
+                if option(conf.getOption(key)) != settings[key]:
+                    continue
+                if old is None:
+                    conf.unset(key)
+                else:
+                    conf.set(key, old)
+
+    def _note_session_state(self, statements: tuple[Statement, ...]) -> None:
+        if any(statement.kind.effect is Effect.SESSION for statement in statements):
+            self._session_state = True
+        elif not self._session_state:
+            self._session_state = self._driver.fingerprint() != self._clean_fingerprint
+
+
+def _needs_streaming() -> StatementError:
+    message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
+    return refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _masked_columns(columns: tuple[Column, ...], masker: Masker) -> tuple[Column, ...]:
+    return tuple(column.model_copy(update={"name": masker.mask(column.name)}) for column in columns)
+
+
+def _masked(result: StoredResult, masker: Masker) -> StoredResult:
+    return replace(result, columns=_masked_columns(result.columns, masker))
+
+
+def _masked_table(table: pa.Table, masker: Masker) -> pa.Table:
+    columns = [[masker.mask_optional(str(value)) for value in column.to_pylist()] for column in table.columns]
+    return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], names=table.column_names)

@@ -1,0 +1,104 @@
+"""Files of any Hadoop file system, read and removed through the JVM: file, s3a, abfs, gs and hdfs in one way.
+
+The driver's own credentials and settings apply because Spark's Hadoop configuration is used. Reads are by range, so that a
+page of a result costs the memory of that page.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+CHUNK_BYTES = 1 << 20  # py4j holds a transfer several times, as text
+
+
+class HadoopFiles:
+    """What results and writers need of a file system. Safe to use from several threads."""
+
+    def __init__(self, jvm: Any, hadoop_conf: Any) -> None:
+        self._jvm = jvm
+        self._conf = hadoop_conf
+
+    def parts(self, folder: str) -> list[str]:
+        """URIs of the part files of a written Dataset, in the order of its partitions."""
+        path = self._path(f"{folder}/part-*")
+        found = path.getFileSystem(self._conf).globStatus(path)
+        return sorted(str(status.getPath().toString()) for status in found or ())
+
+    def delete(self, uri: str) -> bool:
+        """Removes a file or folder; False when there was none."""
+        path = self._path(uri)
+        return bool(path.getFileSystem(self._conf).delete(path, True))
+
+    def children(self, folder: str) -> list[str]:
+        """URIs in a folder; none when it does not exist."""
+        path = self._path(folder)
+        system = path.getFileSystem(self._conf)
+        if not system.exists(path):
+            return []
+        return [str(status.getPath().toString()) for status in system.listStatus(path)]
+
+    def exists(self, uri: str) -> bool:
+        path = self._path(uri)
+        return bool(path.getFileSystem(self._conf).exists(path))
+
+    def qualified(self, uri: str) -> str:
+        """The full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""
+        path = self._path(uri)
+        return str(path.getFileSystem(self._conf).makeQualified(path).toString())
+
+    def open(self, uri: str) -> HadoopInput:
+        """A file for reading. Raises what the file system raises."""
+        path = self._path(uri)
+        system = path.getFileSystem(self._conf)
+        return HadoopInput(system.open(path), int(system.getFileStatus(path).getLen()))
+
+    def _path(self, uri: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(uri)
+
+
+class HadoopInput(io.RawIOBase):
+    """A seekable Python file over an FSDataInputStream."""
+
+    def __init__(self, stream: Any, size: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._size = size
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._size - self._position if size < 0 else min(size, self._size - self._position)
+        if wanted <= 0:
+            return b""
+        self._stream.seek(self._position)
+        pieces: list[bytes] = []
+        while wanted > 0:
+            piece = bytes(self._stream.readNBytes(min(wanted, CHUNK_BYTES)))
+            if not piece:
+                break
+            pieces.append(piece)
+            wanted -= len(piece)
+            self._position += len(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()

@@ -1,0 +1,56 @@
+"""Runs the session's init statements: in order, in the base session, before the gateway is ready.
+
+Only statements that prepare a session are accepted (SET, RESET, USE, CREATE, DROP, ALTER, ADD, LOAD, REFRESH, DECLARE). The
+first one that fails ends it; its number in the list, its text and Spark's error are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparksql.gateway.classify import Classified, Classifier
+from sparksql.gateway.errors import StatementError, operation_error, refusal
+from sparksql.gateway.parameters import ParameterBinder
+from sparksql.gateway.script import Fragment
+from sparksql.gateway.spark import SparkDriver
+from sparksql.wire.control import ErrorReason, InitFailure, Mode, OperationError
+from sparksql.wire.driver import InitStatement, SqlPolicy
+
+MAX_SHOWN_CHARS = 200
+
+
+def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitStatement]) -> InitFailure | None:
+    """Runs all entries of the list, each of which may be a script; the first failure, or None."""
+    classifier = Classifier(driver.jvm, driver.base, policy)
+    driver.activate(driver.base)
+    for number, entry in enumerate(statements, start=1):
+        try:
+            classified = classifier.classify(entry.sql, (), Mode.EXECUTE)
+        except StatementError as refused:
+            return _failure(number, entry.sql, refused.error)
+        failure = _not_accepted(classified) or _run_entry(driver, classified, entry.sql)
+        if failure is not None:
+            return _failure(number, failure[0].text, failure[1])
+    return None
+
+
+def _not_accepted(classified: Classified) -> tuple[Fragment, OperationError] | None:
+    for statement in classified.statements:
+        if not statement.kind.in_init:
+            message = f"init does not accept {statement.kind.type}"
+            return statement.fragment, refusal(ErrorReason.NOT_ALLOWED, message).error
+    return None
+
+
+def _run_entry(driver: SparkDriver, classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
+    for statement in classified.statements:
+        try:
+            plan = ParameterBinder(driver.jvm, driver.base).parse(statement.fragment.text, {})
+            driver.of_rows(driver.base, plan)
+        except Exception as exception:
+            return statement.fragment, operation_error(exception, statement.fragment, sql)
+    return None
+
+
+def _failure(number: int, text: str, error: OperationError) -> InitFailure:
+    return InitFailure(position=number, statement=text[:MAX_SHOWN_CHARS], error=error)

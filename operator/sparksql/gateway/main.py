@@ -1,0 +1,162 @@
+"""The process of a driver pod: HTTP at once, Spark beside it, a graceful end.
+
+Order of the start: configuration, JVM (it loads while Python imports), HTTP (so that probes and the operator get answers),
+Spark, init, warm-up, ready. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the
+rest is closed, and the process exits with 0. Any other end of the JVM is the end of the process, with 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import logging
+import os
+import signal
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sparksql.gateway.config import ConfigError, Settings, read_settings
+from sparksql.gateway.jvm import DriverJvm, JvmError
+from sparksql.gateway.masking import LogMask
+
+if TYPE_CHECKING:
+    from sparksql.gateway.gateway import Gateway
+
+log = logging.getLogger("sparksql.gateway")
+
+# M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of <malloc.h>.
+_MALLOC_OPTIONS = ((-8, 2), (-3, 256 << 10), (-1, 1 << 20))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line with the session's name; `extra` fields that the contract of logs names are kept."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__()
+        self._base = {"namespace": namespace, "name": name}
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self._base,
+        }
+        operation_id = getattr(record, "operation_id", None)
+        if operation_id is not None:
+            entry["operation_id"] = operation_id
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+def main() -> None:
+    """Entry point `sparksql-gateway`."""
+    _bound_heap()
+    try:
+        settings = read_settings()
+    except (ConfigError, ValueError, OSError) as problem:
+        sys.stderr.write(f"sparksql-gateway: {problem}\n")
+        sys.exit(1)
+    _set_up_logging(settings)
+    log_mask = LogMask()
+    try:
+        jvm = DriverJvm.start(settings.config.heap_mib, lambda line: _write_jvm_line(log_mask.mask(line)))
+    except (JvmError, OSError) as problem:
+        log.error("the JVM cannot be started: %s", problem)
+        sys.exit(1)
+    jvm.on_death(_die_with_jvm)
+    code = asyncio.run(_serve(settings, jvm, log_mask))
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)  # threads of statements that could not be stopped must not hold the pod
+
+
+async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
+    # Imported here: these load pyarrow and pandas, which may happen while the JVM starts.
+    from aiohttp import web
+
+    from sparksql.gateway.gateway import Gateway
+    from sparksql.gateway.http import build_app
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    gateway = Gateway(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
+    runner = web.AppRunner(build_app(gateway), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    await web.TCPSite(runner, settings.listen_address, settings.config.port, ssl_context=settings.tls).start()
+    log.info("listening on port %d", settings.config.port)
+    start = asyncio.create_task(_start_spark(gateway, jvm, log_mask))
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    code = 0
+    if start.done() and start.exception() is not None:
+        log.error("Spark did not start: %s", start.exception())
+        code = 1
+    else:
+        await stopped
+        gateway.drain()
+        log.info("draining")
+        if gateway.spark is not None:
+            await gateway.spark.engine.close(settings.config.drain_seconds)
+    await runner.cleanup()
+    start.cancel()
+    await asyncio.to_thread(jvm.stop)  # Spark ends its executors; a start that is still under way fails
+    return code
+
+
+async def _start_spark(gateway: Gateway, jvm: DriverJvm, log_mask: LogMask) -> None:
+    from sparksql.gateway.start import start_spark
+
+    began = time.monotonic()
+    started = await asyncio.to_thread(start_spark, gateway.settings, jvm.connect(), gateway.clock)
+    if started.init_failure is not None:
+        log.error("init statement %d failed", started.init_failure.position)
+        gateway.init_failed(started.init_failure)
+        return
+    spark = started.assemble(gateway.register, log_mask)
+    gateway.ready(spark)
+    log.info("ready after %.1f s, boot id %s", time.monotonic() - began, gateway.boot_id)
+    await spark.engine.watch()
+
+
+def _bound_heap() -> None:
+    """Makes glibc give freed memory back: by default each thread keeps a heap of the size of its largest page."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return  # another C library
+    for option, value in _MALLOC_OPTIONS:
+        mallopt(option, value)
+
+
+def _set_up_logging(settings: Settings) -> None:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(JsonFormatter(settings.config.namespace, settings.config.session))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # pyspark logs the text and plan of each statement that fails.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+
+
+def _write_jvm_line(line: bytes) -> None:
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
+
+
+def _die_with_jvm(code: int) -> None:
+    log.error("the JVM ended with exit code %d; this process ends with it", code)
+    logging.shutdown()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Builds the Spark session of the driver, and the session that each statement runs in.
+
+Statements run in clones of one base session, so that what one sets does not leak into another; what changes the session runs
+in the base itself. Spark copies temporary views, settings and the current schema into a clone but no session variables, so
+those are put in here.
+
+Some settings are not the tenant's: they are what keeps results right (no caches that a clone would read stale, a committer
+that loses nothing) and what keeps the driver shut (the UI on loopback, no kill links).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from sparksql.gateway.config import Settings
+from sparksql.gateway.errors import REFLECTION_FUNCTIONS
+from sparksql.gateway.jvm import JvmConnection
+from sparksql.gateway.scala import scala_object
+from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT
+
+# Correctness of this gateway's own making; nothing may override these.
+GUARANTEES: Mapping[str, str] = {
+    # A clone must see what another one wrote: no cache of file listings by table name.
+    "spark.sql.filesourceTableRelationCacheSize": "0",
+    # Tasks commit straight into the table and no job removes `_temporary` under another; the gateway removes it.
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.cleanup.skipped": "true",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+# What a session may choose otherwise.
+DEFAULTS: Mapping[str, str] = {
+    "spark.master": "local[*]",
+    "spark.log.level": "WARN",
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+}
+_CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
+
+
+def build_conf(settings: Settings) -> dict[str, str]:
+    """The whole Spark configuration: defaults, the session's, the class's enforced, the pod's, the guarantees."""
+    config, pod = settings.config, settings.pod
+    conf = {**DEFAULTS, "spark.app.name": f"{config.namespace}.{config.session}", **config.spark_conf}
+    conf.update(config.policy.enforced_conf)
+    conf.update(_address_conf(settings))
+    if conf["spark.master"].startswith("k8s"):
+        conf["spark.driver.port"] = str(DRIVER_RPC_PORT)
+        conf["spark.blockManager.port"] = str(BLOCK_MANAGER_PORT)
+        if pod.namespace:
+            conf["spark.kubernetes.namespace"] = pod.namespace
+        if settings.executor_template is not None:
+            conf["spark.kubernetes.executor.podTemplateFile"] = str(settings.executor_template)
+    conf.update(GUARANTEES)
+    for key, value in tuple(conf.items()):
+        if _CATALOG.fullmatch(key) and "iceberg" in value.lower():
+            conf[f"{key}.cache-enabled"] = "false"
+    return conf
+
+
+def _address_conf(settings: Settings) -> dict[str, str]:
+    if settings.pod.ip is None:
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {"spark.driver.host": settings.pod.ip, "spark.driver.bindAddress": settings.listen_address}
+
+
+class SparkDriver:
+    """The JVM's Spark and its base session. All calls block; py4j gives each Python thread its own JVM thread."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.context: SparkContext = session.sparkContext
+        self.jvm: Any = session._jvm
+        self.base: Any = session._jsparkSession
+
+    @classmethod
+    def connect(cls, connection: JvmConnection, settings: Settings) -> SparkDriver:
+        """Starts Spark in a running JVM. Raises what Spark raises for a configuration that it refuses."""
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(connection.port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = connection.secret
+        conf = SparkConf(loadDefaults=False)
+        values = build_conf(settings)
+        for key, value in values.items():
+            conf.set(key, value)
+        builder = SparkSession.builder.config(conf=conf)
+        if values.get("spark.sql.catalogImplementation") == "hive":
+            builder = builder.enableHiveSupport()
+        driver = cls(builder.getOrCreate())
+        driver._forbid_reflection()
+        driver._silence("org.apache.spark.scheduler.DAGScheduler")  # warns of each cancel that finds no job
+        return driver
+
+    def clone(self) -> Any:
+        """A session with the base's views, settings, current schema and variables."""
+        clone = self.base.cloneSession()
+        variables = self._variables(self.base)
+        if not variables.isEmpty():
+            self._copy_variables(variables, self._variables(clone))
+        return clone
+
+    def activate(self, session: Any) -> None:
+        """Makes a session the one whose settings Spark's parser and planner use in this thread."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+
+    def of_rows(self, session: Any, plan: Any) -> Any:
+        """A Dataset of a plan; a command is executed by this."""
+        return self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+
+    def analyse(self, session: Any, plan: Any) -> Any:
+        """The QueryExecution of a plan whose commands are not executed."""
+        skip = scala_object(self.jvm.org.apache.spark.sql.execution, "CommandExecutionMode").SKIP()
+        execution = session.sessionState().executePlan(plan, skip)
+        execution.assertAnalyzed()
+        return execution
+
+    def fingerprint(self) -> str:
+        """Equal for the base session in equal states: settings, current schema, temporary views and functions, variables."""
+        state = self.base.sessionState()
+        catalog = state.catalog()
+        return "\n".join(
+            (
+                _sorted_conf(state),
+                str(state.catalogManager().currentCatalog().name()),
+                ".".join(state.catalogManager().currentNamespace()),
+                str(catalog.listTempViews("", "*").mkString("\n")),
+                str(catalog.listTemporaryFunctions().mkString("\n")),
+                str(self._variable_map(self._variables(self.base)).toString()),
+            )
+        )
+
+    def release_thread(self) -> None:
+        """Ends this Python thread's JVM thread. To be called last in a thread that will not come back."""
+        connection = self.jvm._gateway_client.get_thread_connection()
+        if connection is not None:
+            connection.close()
+
+    def stop(self) -> None:
+        self.context.stop()
+
+    def _forbid_reflection(self) -> None:
+        identifier = self.jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+        for name in sorted(REFLECTION_FUNCTIONS):
+            self.base.sessionState().functionRegistry().dropFunction(identifier(name))
+
+    def _silence(self, logger: str) -> None:
+        log4j = self.jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
+
+    def _variables(self, session: Any) -> Any:
+        return session.sessionState().catalogManager().tempVariableManager()
+
+    def _variable_map(self, manager: Any) -> Any:
+        field = manager.getClass().getDeclaredField("variables")
+        field.setAccessible(True)
+        return field.get(manager)
+
+    def _copy_variables(self, source: Any, target: Any) -> None:
+        definitions = self._variable_map(source).valuesIterator()
+        while definitions.hasNext():
+            definition = definitions.next()
+            name = self.jvm.PythonUtils.toSeq([definition.identifier().name()])
+            target.create(name, definition, True)
+
+
+def _sorted_conf(state: Any) -> str:
+    settings = str(state.conf().getAllConfs().mkString("\n"))
+    return "\n".join(sorted(settings.split("\n")))

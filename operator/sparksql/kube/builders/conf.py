@@ -1,0 +1,80 @@
+"""The Spark configuration of a driver, as far as it is known before its pod runs.
+
+Layers, later wins: the session's merged `conf`; what follows from its sizes and storage; the class's `enforced_conf`;
+what makes the driver this session's driver on this cluster. So nobody, not even the class, can point a driver
+elsewhere, take authentication off it or have its executors run as someone else. What only the pod knows (host and bind
+address) is added by the gateway, and so is what the gateway's own way of running statements needs.
+"""
+
+from __future__ import annotations
+
+from sparksql.api import names
+from sparksql.domain.session.effective import EffectiveSession, ExecutorSize
+from sparksql.kube.builders import pods
+from sparksql.wire import driver as wire
+
+API_SERVER = "k8s://https://kubernetes.default.svc"
+
+
+def spark_conf(session: EffectiveSession, incarnation: int) -> dict[str, str]:
+    """Spark properties for the `config.json` of the driver's `incarnation`."""
+    warehouse = {"spark.sql.warehouse.dir": session.warehouse} if session.warehouse else {}
+    return {
+        **session.conf,
+        **warehouse,
+        **_sizes(session),
+        **session.enforced_conf,
+        **_identity(session, incarnation),
+    }
+
+
+def _sizes(session: EffectiveSession) -> dict[str, str]:
+    size = session.executors
+    return {
+        "spark.driver.cores": str(session.driver.cores),
+        "spark.executor.cores": str(size.cores),
+        "spark.executor.memory": f"{size.memory_mib}m",
+        "spark.kubernetes.executor.request.cores": size.cpu,
+        **_allocation(size),
+    }
+
+
+def _allocation(size: ExecutorSize) -> dict[str, str]:
+    """A fixed number of executors, or dynamic allocation that keeps those whose shuffle files are still wanted."""
+    if size.dynamic is None:
+        return {"spark.dynamicAllocation.enabled": "false", "spark.executor.instances": str(size.instances)}
+    least, most = size.dynamic
+    return {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": str(least),
+        "spark.dynamicAllocation.initialExecutors": str(least),
+        "spark.dynamicAllocation.maxExecutors": str(most),
+    }
+
+
+def _identity(session: EffectiveSession, incarnation: int) -> dict[str, str]:
+    pod_name = names.driver_pod_name(session.name, session.uid, incarnation)
+    return {
+        "spark.master": API_SERVER,
+        "spark.app.name": f"{session.namespace}/{session.name}",
+        "spark.authenticate": "true",
+        "spark.ui.killEnabled": "false",
+        "spark.driver.port": str(wire.DRIVER_RPC_PORT),
+        "spark.blockManager.port": str(wire.BLOCK_MANAGER_PORT),  # of executors as well: the network policy's one port
+        "spark.driver.blockManager.port": str(wire.BLOCK_MANAGER_PORT),
+        "spark.kubernetes.namespace": session.namespace,
+        "spark.kubernetes.container.image": session.image,
+        "spark.kubernetes.container.image.pullPolicy": session.image_pull_policy,
+        "spark.kubernetes.authenticate.executor.serviceAccountName": session.service_account,
+        "spark.kubernetes.executor.podNamePrefix": pod_name,
+        f"spark.kubernetes.executor.label.{names.LABEL_INCARNATION}": str(incarnation),
+        "spark.kubernetes.executor.podTemplateFile": f"{wire.DEFAULT_CONFIG_DIR}/{wire.EXECUTOR_TEMPLATE_FILE}",
+        "spark.kubernetes.executor.podTemplateContainerName": pods.CONTAINER,
+        # Driver and executors run the same image: its own configuration folder serves both.
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        # Drivers have no rights to Services and claims: without these Spark asks for them and logs the refusals.
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+    }

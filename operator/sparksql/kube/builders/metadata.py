@@ -1,0 +1,55 @@
+"""What all children of a session carry: its labels, and the owner reference by which they go when it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparksql.api import names
+from sparksql.domain.session.effective import EffectiveSession
+
+
+def labels(session: EffectiveSession, app: str, component: str) -> dict[str, str]:
+    """Labels of a child: the app it belongs to, its part in it, and the session by name and by UID."""
+    return {
+        names.LABEL_NAME: app,
+        names.LABEL_COMPONENT: component,
+        names.LABEL_MANAGED_BY: names.MANAGED_BY,
+        names.LABEL_SESSION: session.name,
+        names.LABEL_SESSION_UID: session.uid,
+    }
+
+
+def pod_selector(session: EffectiveSession, component: str | None = None) -> dict[str, str]:
+    """Labels that select the session's pods, or those of one component. By UID: a successor of the name is another."""
+    by_component = {names.LABEL_COMPONENT: component} if component else {}
+    return {names.LABEL_SESSION_UID: session.uid, **by_component}
+
+
+def base_name(session: EffectiveSession) -> str:
+    return names.child_base(session.name, session.uid)
+
+
+def child(session: EffectiveSession, api_version: str, kind: str, **content: Any) -> dict[str, Any]:
+    """A stable child: named from the session, owned by it, with `content` beside the metadata."""
+    metadata = owned(session, base_name(session), labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT))
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+def owned(session: EffectiveSession, name: str, with_labels: Mapping[str, str]) -> dict[str, Any]:
+    """Metadata of an object that the session owns."""
+    return {
+        "name": name,
+        "namespace": session.namespace,
+        "labels": dict(with_labels),
+        "ownerReferences": [
+            {
+                "apiVersion": names.API_VERSION,
+                "kind": "SqlSession",
+                "name": session.name,
+                "uid": session.uid,
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }

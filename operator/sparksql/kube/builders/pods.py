@@ -1,0 +1,106 @@
+"""What driver and executor pods have in common: the class's pod template underneath, our fields over it, and on top the
+security contexts of the restricted Pod Security profile, which no template can loosen.
+
+Nothing of a template is lost that is not ours to say: sidecars, init containers, volumes, node selectors, annotations
+and fields that this version has never heard of stay as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparksql.domain.session.effective import EffectiveSession
+
+CONTAINER = "spark"
+SPARK_USER = 185  # user and group of Spark's own images, and of ours
+LOCAL_DIR = "/var/spark/local"
+WORK_DIR = "/opt/spark/work-dir"
+_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
+
+Json = dict[str, Any]
+
+
+def from_template(template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> Json:
+    """A Pod with the template's labels, annotations and spec; ours win. Other metadata of a template is not a pod's."""
+    metadata = template.get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "labels": {**(metadata.get("labels") or {}), **labels},
+            "annotations": {**(metadata.get("annotations") or {}), **annotations},
+        },
+        "spec": copy.deepcopy(dict(template.get("spec") or {})),
+    }
+
+
+def take_container(spec: Json) -> Json:
+    """The template's container named `spark`, or a new one, now the first of the pod's containers."""
+    containers = spec.get("containers") or []
+    ours = next((one for one in containers if one.get("name") == CONTAINER), {"name": CONTAINER})
+    spec["containers"] = [ours, *(one for one in containers if one is not ours)]
+    return ours
+
+
+def put(entries: Sequence[Json] | None, ours: Sequence[Json], key: str) -> list[Json]:
+    """A list of named entries with ours in it: an entry of the template with the same `key` gives way."""
+    taken = {entry[key] for entry in ours}
+    return [*(entry for entry in entries or () if entry.get(key) not in taken), *ours]
+
+
+def add_volumes(spec: Json, container: Json, session: EffectiveSession, writable: Sequence[str]) -> None:
+    """Empty directories where a read-only root has to be writable, and the class's volume claim.
+
+    A path that the template mounts already is left to it: a class may have faster disks for shuffle files.
+    """
+    mounted = {mount.get("mountPath") for mount in container.get("volumeMounts") or ()}
+    sources: list[tuple[str, Json, str]] = [
+        (f"sparksql{path.replace('/', '-')}", {"emptyDir": {}}, path) for path in writable if path not in mounted
+    ]
+    if (claim := session.volume_claim) is not None:
+        sources.append(("sparksql-data", {"persistentVolumeClaim": {"claimName": claim.name}}, claim.mount_path))
+    volumes = [{"name": name, **source} for name, source, _ in sources]
+    mounts = [{"name": name, "mountPath": path} for name, _, path in sources]
+    spec["volumes"] = put(spec.get("volumes"), volumes, "name")
+    container["volumeMounts"] = put(container.get("volumeMounts"), mounts, "mountPath")
+
+
+def schedule(pod: Json, session: EffectiveSession) -> None:
+    """Queue system by name and label, and priority, where the class names them."""
+    scheduling = session.scheduling
+    pod["metadata"]["labels"] = {**scheduling.queue_label, **pod["metadata"]["labels"]}
+    if scheduling.scheduler_name:
+        pod["spec"]["schedulerName"] = scheduling.scheduler_name
+    if scheduling.priority_class_name:
+        pod["spec"]["priorityClassName"] = scheduling.priority_class_name
+
+
+def restrict(spec: Json) -> None:
+    """Enforces the restricted profile on the pod and on each of its containers, and a read-only root on ours.
+
+    https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+    """
+    for field in _HOST_FIELDS:
+        spec.pop(field, None)
+    spec["securityContext"] = {
+        "fsGroupChangePolicy": "OnRootMismatch",  # a large volume is not walked at every start
+        **(spec.get("securityContext") or {}),
+        "runAsNonRoot": True,
+        "runAsUser": SPARK_USER,
+        "runAsGroup": SPARK_USER,
+        "fsGroup": SPARK_USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        own = {"readOnlyRootFilesystem": True, "runAsUser": SPARK_USER} if container.get("name") == CONTAINER else {}
+        container["securityContext"] = {
+            **(container.get("securityContext") or {}),
+            "allowPrivilegeEscalation": False,
+            "privileged": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+            **own,
+        }

@@ -1,0 +1,44 @@
+"""The stable children of a session: the Secret that its driver reads and the Service that names it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from sparksql.api import names
+from sparksql.domain.session.effective import EffectiveSession
+from sparksql.kube.builders.metadata import child, pod_selector
+from sparksql.wire import driver as wire
+
+
+def secret(
+    session: EffectiveSession,
+    *,
+    token: str,
+    cert_pem: str,
+    key_pem: str,
+    config_json: str,
+    executor_template_json: str,
+) -> dict[str, Any]:
+    """The Secret mounted at `/etc/sparksql`, see `sparksql.wire.driver`: all a driver is given at its start."""
+    files = {
+        wire.TOKEN_FILE: token,
+        wire.TLS_CERT_FILE: cert_pem,
+        wire.TLS_KEY_FILE: key_pem,
+        wire.CONFIG_FILE: config_json,
+        wire.EXECUTOR_TEMPLATE_FILE: executor_template_json,
+    }
+    data = {file: base64.b64encode(content.encode()).decode() for file, content in files.items()}
+    return child(session, "v1", "Secret", type="Opaque", data=data)
+
+
+def service(session: EffectiveSession) -> dict[str, Any]:
+    """The headless Service of the driver. Addresses are published before readiness: executors come before it."""
+    ports = {"https": wire.GATEWAY_PORT, "driver-rpc": wire.DRIVER_RPC_PORT, "blockmanager": wire.BLOCK_MANAGER_PORT}
+    spec = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": pod_selector(session, names.DRIVER_COMPONENT),
+        "ports": [{"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports.items()],
+    }
+    return child(session, "v1", "Service", spec=spec)

@@ -1,0 +1,244 @@
+"""A thin asynchronous client of the Kubernetes API: plain objects in and out, one shared session, typed errors.
+
+Why not a generated client: decoding into models is ten times dearer than JSON, and the operator lists thousands of
+objects. Nothing is retried here but a request whose token was refused: retries belong to the work queue. Every request
+has a deadline.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import aiohttp
+
+from sparksql.kube.credentials import Credentials
+from sparksql.kube.errors import ApiError, Unavailable, error_from
+from sparksql.kube.resources import Resource
+
+FIELD_MANAGER = "spark-sql-operator"
+CONNECT_SECONDS = 5.0
+TOKEN_SECONDS = 60.0  # bound tokens are rotated on disk long before they expire
+MAX_CONNECTIONS = 64
+
+Object = dict[str, Any]
+RequestObserver = Callable[[str, str, int, float], None]
+"""Called after each request with verb, plural of the resource, HTTP status (0: no answer) and duration in seconds."""
+
+Propagation = Literal["Foreground", "Background", "Orphan"]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Items with their apiVersion and kind, and the `resource_version` that they are the state of."""
+
+    items: list[Object]
+    resource_version: str
+
+
+class KubeClient:
+    """Client of one API server, used as an async context manager or closed by `close`.
+
+    Every method raises ApiError or one of its subclasses. `namespace` is ignored for cluster-scoped resources.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        observer: RequestObserver | None = None,
+        timeout_seconds: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.credentials = credentials
+        self._observer = observer
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, connect=CONNECT_SECONDS)
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+        self._token = credentials.token
+        self._token_read_at: float | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        return await self._request("GET", resource, resource.path(namespace, name))
+
+    async def create(self, resource: Resource, namespace: str, body: Object) -> Object:
+        return await self._request("POST", resource, resource.collection_path(namespace), body)
+
+    async def replace(
+        self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = ""
+    ) -> Object:
+        return await self._request("PUT", resource, resource.path(namespace, name, subresource), body)
+
+    async def patch_merge(
+        self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = ""
+    ) -> Object:
+        """JSON merge patch; with `metadata.resourceVersion` in the body, Conflict when the object has changed since."""
+        path = resource.path(namespace, name, subresource)
+        return await self._request("PATCH", resource, path, body, content_type="application/merge-patch+json")
+
+    async def apply(self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = "") -> Object:
+        """Server-side apply as `spark-sql-operator`, taking over the fields that others own."""
+        path = resource.path(namespace, name, subresource)
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._request("PATCH", resource, path, body, params, content_type="application/apply-patch+yaml")
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: Propagation | None = None,
+    ) -> None:
+        """Asks for deletion; with `uid`, Conflict when the name belongs to another object by now."""
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid} if uid is not None else None,
+            "gracePeriodSeconds": grace_seconds,
+            "propagationPolicy": propagation,
+        }
+        body = {option: value for option, value in options.items() if value is not None}
+        await self._request("DELETE", resource, resource.path(namespace, name), body)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = 500,
+    ) -> Listing:
+        """All objects, of all namespaces when `namespace` is empty, fetched in pages of one consistent state."""
+        selectors = _present(labelSelector=label_selector, fieldSelector=field_selector)
+        path = resource.collection_path(namespace)
+        items: list[Object] = []
+        token = ""
+        while True:
+            params = selectors | {"limit": str(page_size)} | _present(**{"continue": token})
+            try:
+                page = await self._request("GET", resource, path, params=params, verb="LIST")
+            except ApiError as error:
+                if error.status != 410 or not token:
+                    raise
+                items, token = [], ""  # the state being paged was compacted away: once more, from the newest
+                continue
+            identity = {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List")}
+            items += [identity | item for item in page.get("items") or ()]
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return Listing(items, page["metadata"]["resourceVersion"])
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Changes as (ADDED, MODIFIED, DELETED; object) until the server ends the watch. An ERROR is raised."""
+        params = {"watch": "true", "timeoutSeconds": str(timeout_seconds)}
+        params |= _present(resourceVersion=resource_version, labelSelector=label_selector)
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds + CONNECT_SECONDS, connect=CONNECT_SECONDS)
+        url = self.credentials.server + resource.collection_path(namespace)
+        try:
+            async with self._open().get(url, params=params, headers=self._headers(), timeout=timeout) as response:
+                if response.status != 200:
+                    raise error_from(response.status, await response.read())
+                async for line in lines_of(response):
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        raise error_from(event["object"].get("code", 500), json.dumps(event["object"]).encode())
+                    yield event["type"], event["object"]
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unavailable(error) from error
+
+    async def _request(
+        self,
+        method: str,
+        resource: Resource,
+        path: str,
+        body: Object | None = None,
+        params: Mapping[str, str] | None = None,
+        *,
+        content_type: str = "application/json",
+        verb: str = "",
+    ) -> Object:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type} if data is not None else {}
+        started = self._clock()
+        status = 0
+        try:
+            status, answer, retry_after = await self._send(method, path, data, params, headers)
+            if status == 401 and self.credentials.token_path is not None:
+                self._token_read_at = None
+                status, answer, retry_after = await self._send(method, path, data, params, headers)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unavailable(error) from error
+        finally:
+            if self._observer is not None:
+                self._observer(verb or method, resource.plural, status, self._clock() - started)
+        if status >= 400:
+            raise error_from(status, answer, retry_after)
+        content: Object = json.loads(answer)
+        return content
+
+    async def _send(
+        self, method: str, path: str, data: bytes | None, params: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, str | None]:
+        url = self.credentials.server + path
+        async with self._open().request(
+            method, url, data=data, params=params, headers={**headers, **self._headers()}
+        ) as response:
+            return response.status, await response.read(), response.headers.get("Retry-After")
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            context = self.credentials.ssl_context()
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=True if context is None else context)
+            headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
+            self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
+        return self._session
+
+    def _headers(self) -> dict[str, str]:
+        path, read_at, now = self.credentials.token_path, self._token_read_at, self._clock()
+        if path is not None and (read_at is None or now - read_at >= TOKEN_SECONDS):
+            self._token = path.read_text().strip()
+            self._token_read_at = now
+        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+
+
+def _present(**params: str) -> dict[str, str]:
+    return {name: value for name, value in params.items() if value}
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    return Unavailable(0, type(error).__name__, str(error))
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Lines of any length: the reader's own limit of 64 KiB is less than one object may have."""
+    rest = b""
+    async for chunk in response.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line

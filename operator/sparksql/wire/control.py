@@ -1,0 +1,231 @@
+"""Control protocol, version 1: what the operator asks of a gateway and what it answers.
+
+All paths are below `/control/v1`, JSON bodies, `Authorization: Bearer <token>`:
+
+| request | body | answer |
+|---|---|---|
+| GET /info | | `GatewayInfo` |
+| PUT /statements/{operationId} | `SubmitRequest` | `OperationView`; idempotent: a known id answers what is known and never runs again |
+| GET /statements/{operationId} | | `OperationView`, 404 for an unknown id |
+| POST /statements/{operationId}/cancel | `CancelRequest` | `OperationView`; an unknown id leaves a tombstone that refuses a late PUT |
+| GET /statements/{operationId}/results?token=N&maxRows=M&format=json or arrow | | `ResultPage`, or an Arrow IPC stream with `X-Next-Token` |
+| GET /events?after=SEQ | | NDJSON of `Event`, see below |
+| POST /drain | | `GatewayInfo`; no new statement is taken |
+
+Errors are `ErrorBody` with 400 (malformed), 401 (token), 404 (unknown), 410 (result expired), 412 (other boot id), 503 (draining).
+
+Events. Each operation carries the sequence number of its last change. The stream sends every operation whose `seq` is greater
+than `after`, in order of `seq`, then each change as it comes; a reader that reconnects with the last `seq` it saw loses
+nothing, and a reader that starts at 0 gets a full picture. The log is the set of current views, so it never overflows.
+The first line is always a `hello` with the boot id; a `heartbeat` line comes at least each 5 s.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+PROTOCOL_VERSION = 1
+HEARTBEAT_SECONDS = 5.0
+
+
+class WireModel(BaseModel):
+    """camelCase on the wire, snake_case in code, frozen; unknown fields are ignored so that either side may be newer."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
+
+    def to_json(self) -> str:
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+
+class OperationState(StrEnum):
+    """FLIP-91 operation states, spelled as in the resource's phase. `Initialized` never leaves the operator."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    FINISHED = "Finished"
+    CANCELED = "Canceled"
+    CLOSED = "Closed"
+    ERROR = "Error"
+    TIMED_OUT = "TimedOut"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self not in (OperationState.PENDING, OperationState.RUNNING)
+
+
+class Mode(StrEnum):
+    EXECUTE = "Execute"
+    PREVIEW = "Preview"
+    EXPLAIN = "Explain"
+    VALIDATE = "Validate"
+
+
+class Parameter(WireModel):
+    """A value that Spark binds as `:name`. `type` is a Spark SQL type name; `secret` values are masked in everything shown."""
+
+    name: str
+    value: str
+    type: str = "STRING"
+    secret: bool = False
+
+
+class ResultOptions(WireModel):
+    """Bounds of the result: rows kept (the rest sets `truncated`), rows shown in status, seconds kept after the end."""
+
+    max_rows: int = 1000
+    preview_rows: int = 20
+    retention_seconds: int = 3600
+
+
+class SubmitRequest(WireModel):
+    """One attempt of one statement. `execution_seconds` 0 means no limit and counts from the change to Running."""
+
+    boot_id: str
+    namespace: str
+    name: str
+    sql: str
+    mode: Mode = Mode.EXECUTE
+    parameters: tuple[Parameter, ...] = ()
+    conf: dict[str, str] = Field(default_factory=dict)
+    execution_seconds: int = 0
+    result: ResultOptions = ResultOptions()
+
+
+class CancelRequest(WireModel):
+    """Ends an operation. `outcome` is the state to end in; `reason` is shown to people."""
+
+    boot_id: str
+    outcome: Literal[OperationState.CANCELED, OperationState.CLOSED, OperationState.TIMED_OUT] = OperationState.CANCELED
+    reason: str = ""
+
+
+class Progress(WireModel):
+    """Approximate counts of the attempt so far; `statement_index` is 1-based within a script."""
+
+    tasks_done: int = 0
+    tasks_total: int = 0
+    stages_done: int = 0
+    stages_total: int = 0
+    statement_index: int = 1
+    statement_count: int = 1
+
+
+class Column(WireModel):
+    """Column of a result; `type` is Spark's simple type string, e.g. `decimal(10,2)`."""
+
+    name: str
+    type: str
+
+
+class ResultSummary(WireModel):
+    """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null."""
+
+    columns: tuple[Column, ...] = ()
+    row_count: int = 0
+    truncated: bool = False
+    preview: tuple[tuple[str | None, ...], ...] = ()
+    bytes: int = 0
+    expiration_time: datetime | None = None
+
+
+class ErrorReason(StrEnum):
+    """Terminal reasons that only the gateway can know; the names are those of the resource contract."""
+
+    SQL_ERROR = "SqlError"
+    INVALID_SPEC = "InvalidSpec"
+    NOT_ALLOWED = "NotAllowed"
+    LIMIT_EXCEEDED = "LimitExceeded"
+    RESULT_TOO_LARGE = "ResultTooLarge"
+    EXECUTION_TIMEOUT = "ExecutionTimeout"
+    NOT_IMPLEMENTED = "NotImplemented"
+
+
+class OperationError(WireModel):
+    """Why an operation ended badly: Spark's condition and SQLSTATE, 1-based line and position in the submitted text."""
+
+    reason: ErrorReason = ErrorReason.SQL_ERROR
+    condition: str | None = None
+    sql_state: str | None = None
+    message: str = ""
+    line: int | None = None
+    position: int | None = None
+    fragment: str | None = None
+
+
+class OperationView(WireModel):
+    """Everything the gateway knows of one operation, at one sequence number."""
+
+    operation_id: str
+    boot_id: str
+    seq: int
+    state: OperationState
+    statement_type: str | None = None  # e.g. INSERT, SELECT, SET; SCRIPT for several
+    read_only: bool = False  # running it again cannot change anything
+    streaming: bool = False
+    submitted_time: datetime | None = None
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    progress: Progress | None = None
+    result: ResultSummary | None = None
+    error: OperationError | None = None
+
+
+class GatewayState(StrEnum):
+    STARTING = "Starting"  # the HTTP side is up, Spark or init is not
+    READY = "Ready"
+    INIT_FAILED = "InitFailed"
+    DRAINING = "Draining"
+
+
+class InitFailure(WireModel):
+    """The init statement that failed: 1-based position in the list, its text (first 200 characters) and Spark's error."""
+
+    position: int
+    statement: str
+    error: OperationError
+
+
+class GatewayInfo(WireModel):
+    protocol_version: int = PROTOCOL_VERSION
+    boot_id: str
+    incarnation: int = 0
+    config_hash: str = ""
+    state: GatewayState
+    spark_version: str | None = None
+    spark_application_id: str | None = None
+    start_time: datetime
+    pending: int = 0
+    running: int = 0
+    has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
+    last_activity_time: datetime | None = None
+    init_failure: InitFailure | None = None
+
+
+class Event(WireModel):
+    """A line of the events stream. `hello` carries `boot_id`, `operation` a view, `info` the gateway's own change."""
+
+    kind: Literal["hello", "operation", "info", "heartbeat"]
+    boot_id: str
+    seq: int = 0
+    operation: OperationView | None = None
+    info: GatewayInfo | None = None
+
+
+class ResultPage(WireModel):
+    """Rows of one page. `next_token` is absent on the last page; any token may be asked again until the result expires."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str | int | float | bool | list[object] | dict[str, object] | None, ...], ...]
+    next_token: int | None = None
+    row_count: int = 0
+    truncated: bool = False
+
+
+class ErrorBody(WireModel):
+    error: str
+    message: str

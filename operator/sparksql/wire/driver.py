@@ -1,0 +1,69 @@
+"""What a driver is given at its start: one file `config.json` beside `token`, `tls.crt` and `tls.key` in one mounted folder.
+
+The folder is `$SPARKSQL_CONFIG_DIR` (default `/etc/sparksql`). It is a Secret, since conf may hold storage credentials.
+`$SPARKSQL_CONFIG_HASH` is the hash that the pod was made for: the driver waits until the mounted file has it, because a
+volume may lag behind the Secret. `$POD_IP`, `$POD_NAME`, `$POD_UID` and `$POD_NAMESPACE` come from the downward API; without them
+(tests, a laptop) the driver binds to loopback.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from pydantic import Field
+
+from sparksql.wire.control import WireModel
+
+CONFIG_DIR_ENV = "SPARKSQL_CONFIG_DIR"
+CONFIG_HASH_ENV = "SPARKSQL_CONFIG_HASH"
+DEFAULT_CONFIG_DIR = "/etc/sparksql"
+CONFIG_FILE = "config.json"
+TOKEN_FILE = "token"  # noqa: S105 - a file name
+TLS_CERT_FILE = "tls.crt"
+TLS_KEY_FILE = "tls.key"
+EXECUTOR_TEMPLATE_FILE = "executor.json"
+GATEWAY_PORT = 8443
+DRIVER_RPC_PORT = 7078
+BLOCK_MANAGER_PORT = 7079
+
+
+class InitStatement(WireModel):
+    """One init statement list entry with its text resolved; `origin` names the field it came from, e.g. `init[1].sqlFrom`."""
+
+    sql: str
+    origin: str
+
+
+class SqlPolicy(WireModel):
+    """What SQL inside the driver may ask for (SET in scripts and init, ADD JAR): the class's allow-lists, enforced conf."""
+
+    conf_allow: tuple[str, ...] = ("spark.sql.*",)
+    enforced_conf: dict[str, str] = Field(default_factory=dict)
+    jar_prefixes: tuple[str, ...] = ()
+
+
+class DriverConfig(WireModel):
+    """All a driver needs to start. `spark_conf` is the merged static configuration, without what only the pod knows."""
+
+    namespace: str
+    session: str
+    session_uid: str
+    incarnation: int
+    heap_mib: int = 1024
+    spark_conf: dict[str, str] = Field(default_factory=dict)
+    init: tuple[InitStatement, ...] = ()
+    policy: SqlPolicy = SqlPolicy()
+    max_concurrent_statements: int = 4
+    max_preview_rows: int = 100
+    result_root: str = "file:///tmp/sparksql-results"
+    drain_seconds: int = 20
+    port: int = GATEWAY_PORT
+
+    def to_file(self) -> str:
+        """Canonical text of `config.json`."""
+        return self.model_dump_json(by_alias=True)
+
+
+def config_hash(text: str) -> str:
+    """Hash of a `config.json` text, as in `$SPARKSQL_CONFIG_HASH`."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

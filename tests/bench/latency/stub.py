@@ -1,0 +1,160 @@
+"""The operator alone: statements a second through the resources, memory and restart at many statements. No Spark.
+
+A real API server and etcd; drivers and gateways are the scripted ones of the integration tests, in this same process, and so
+share its core: the rates are lower bounds. The operator is a process of its own. Usage: stub.py [throughput|scale]...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apiserver as servers
+import yaml
+from common import ROOT, machine
+from world import World, free_port
+
+from sparksql.kube.client import KubeClient
+from sparksql.kube.credentials import Credentials
+from sparksql.kube.resources import STATEMENTS
+
+CRD_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SESSIONS = 20
+THROUGHPUT_STATEMENTS = 2000
+SCALE = (0, 1000, 10_000)
+
+
+@contextlib.asynccontextmanager
+async def operator(kubeconfig: Path, namespace: str) -> AsyncIterator[tuple[int, int]]:
+    """The operator process: its pid and HTTP port."""
+    port = free_port()
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+        config.write(f"watchNamespaces: [{namespace}]\nhttpPort: {port}\nlogLevel: warning\n")
+        config.flush()
+        env = os.environ | {
+            "KUBECONFIG": str(kubeconfig),
+            "SPARKSQL_OPERATOR_CONFIG": config.name,
+            "SPARKSQL_HTTP_HOST": "127.0.0.1",
+        }
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "sparksql.operator", env=env, cwd=ROOT)
+        try:
+            yield process.pid, port
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+def resident_mib(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) / 1024
+    raise SystemExit(f"operator {pid} is gone")
+
+
+def _metric(port: int, name: str) -> float:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        for line in answer.read().decode().splitlines():
+            if line.startswith(name + " "):
+                return float(line.split()[1])
+    return 0.0
+
+
+def _is_at_rest(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1):
+            return _metric(port, "sparksql_queue_depth") == 0
+    except OSError:
+        return False
+
+
+async def steady(port: int, started: float, seconds: float = 120) -> float:
+    """Seconds from `started` until the operator is ready and nothing is due, three looks in a row."""
+    quiet = 0
+    while time.monotonic() - started < seconds:
+        quiet = quiet + 1 if await asyncio.to_thread(_is_at_rest, port) else 0
+        if quiet == 3:
+            return time.monotonic() - started
+        await asyncio.sleep(0.1)
+    raise SystemExit("the operator does not come to rest")
+
+
+async def create(world: World, count: int, prefix: str) -> None:
+    limit = asyncio.Semaphore(32)
+
+    async def one(i: int) -> None:
+        async with limit:
+            await world.create_statement(f"{prefix}-{i}", "SELECT 1", session=f"s{i % SESSIONS}")
+
+    await asyncio.gather(*(one(i) for i in range(count)))
+
+
+async def all_ended(world: World, count: int, seconds: float = 600) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        items = (await world.client.list(STATEMENTS, world.namespace)).items
+        if sum(i.get("status", {}).get("phase") == "Finished" for i in items) >= count:
+            return
+        await asyncio.sleep(0.5)
+    raise SystemExit(f"not all of {count} statements finished in {seconds} s")
+
+
+async def sessions(world: World) -> None:
+    await world.create_class()
+    for i in range(SESSIONS):
+        await world.create_session(f"s{i}")
+    for i in range(SESSIONS):
+        await world.session_ready(f"s{i}", seconds=60)
+
+
+async def throughput(world: World, kubeconfig: Path) -> None:
+    async with operator(kubeconfig, world.namespace):
+        await sessions(world)
+        started = time.monotonic()
+        await create(world, THROUGHPUT_STATEMENTS, "t")
+        await all_ended(world, THROUGHPUT_STATEMENTS)
+        seconds = time.monotonic() - started
+    rate = THROUGHPUT_STATEMENTS / seconds
+    print(
+        f"throughput: {THROUGHPUT_STATEMENTS} statements over {SESSIONS} sessions in {seconds:.1f} s = {rate:.0f}/s, create to Finished"
+    )
+
+
+async def scale(world: World, kubeconfig: Path) -> None:
+    made = 0
+    for total in SCALE:
+        async with operator(kubeconfig, world.namespace):
+            if not made and not total:
+                await sessions(world)
+            await create(world, total - made, f"n{total}")
+            await all_ended(world, total)
+            made = total
+        started = time.monotonic()
+        async with operator(kubeconfig, world.namespace) as (pid, port):
+            rest = await steady(port, started)
+            print(f"{total:>6} ended statements: restart to steady {rest:.1f} s, resident {resident_mib(pid):.0f} MiB")
+
+
+async def main(names: list[str]) -> None:
+    print(f"machine: {machine()}")
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(servers.running_apiserver(folder))
+        for file in sorted((ROOT / "crds").glob("*.yaml")):
+            answer = server.request("POST", CRD_API, yaml.safe_load(file.read_text()))
+            assert answer.status == 201, answer.message
+        for name in names or ["throughput", "scale"]:
+            namespace = server.namespace()
+            credentials = Credentials.from_kubeconfig(server.kubeconfig)
+            async with KubeClient(credentials) as client, World(client, namespace, credentials).running() as world:
+                await {"throughput": throughput, "scale": scale}[name](world, server.kubeconfig)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

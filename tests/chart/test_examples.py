@@ -1,0 +1,34 @@
+"""The example manifests are accepted as they are: no unknown field, no broken rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from apiserver import ApiServer
+from helmchart import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.yaml"))
+PLURALS = {"SqlSession": "sqlsessions", "SqlStatement": "sqlstatements"}
+
+
+@pytest.fixture(scope="module")
+def demo(installed: ApiServer) -> ApiServer:
+    response = installed.request("POST", "/api/v1/namespaces", {"metadata": {"name": "demo"}})
+    assert response.status == 201, response.message
+    return installed
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_manifests_are_accepted(demo: ApiServer, file: Path) -> None:
+    manifests = list(yaml.safe_load_all(file.read_text()))
+    assert manifests
+    for manifest in manifests:
+        path = f"/apis/{manifest['apiVersion']}/namespaces/demo/{PLURALS[manifest['kind']]}"
+        response = demo.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
+        assert response.status == 201, f"{manifest['metadata']['name']}: {response.message}"
+
+
+def test_there_are_examples() -> None:
+    assert EXAMPLES

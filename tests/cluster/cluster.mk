@@ -1,0 +1,18 @@
+# The cluster for development, tests and the demo; see tests/cluster/README.md. Needs nothing but python3.
+CLUSTER := python3 $(dir $(lastword $(MAKEFILE_LIST)))cluster.py
+
+.PHONY: tools cluster-up cluster-down cluster-status cluster-load
+tools: ## Build the cluster's binaries (minutes the first time)
+	@$(CLUSTER) tools >/dev/null
+
+cluster-up: ## Bring the cluster up, from any state
+	@$(CLUSTER) up
+
+cluster-down: ## Stop the cluster and remove its traces
+	@$(CLUSTER) down
+
+cluster-status: ## Show the cluster's components and images
+	@$(CLUSTER) status
+
+cluster-load: ## Load IMAGES="..." for pods
+	@$(CLUSTER) load $(IMAGES)

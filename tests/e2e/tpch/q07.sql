@@ -1,0 +1,20 @@
+-- Volume shipping.
+SELECT supp_nation, cust_nation, l_year, sum(volume) AS revenue
+FROM (
+  SELECT
+    supplying.n_name AS supp_nation,
+    buying.n_name AS cust_nation,
+    extract(YEAR FROM l_shipdate) AS l_year,
+    l_extendedprice * (1 - l_discount) AS volume
+  FROM supplier
+  JOIN lineitem ON l_suppkey = s_suppkey
+  JOIN orders ON o_orderkey = l_orderkey
+  JOIN customer ON c_custkey = o_custkey
+  JOIN nation AS supplying ON supplying.n_nationkey = s_nationkey
+  JOIN nation AS buying ON buying.n_nationkey = c_nationkey
+  WHERE l_shipdate BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'
+    AND ((supplying.n_name = 'FRANCE' AND buying.n_name = 'GERMANY')
+      OR (supplying.n_name = 'GERMANY' AND buying.n_name = 'FRANCE'))
+) AS shipping
+GROUP BY supp_nation, cust_nation, l_year
+ORDER BY supp_nation, cust_nation, l_year

@@ -1,0 +1,100 @@
+"""What SQL may not ask for, by every way that leads there."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparksql.wire.control import ErrorReason, OperationState
+
+from .client import GatewayClient
+
+REFUSED = [
+    "SET spark.jars = x.jar",
+    "SET `Spark.Jars ` = x.jar",
+    "SET spark.hadoop.fs.s3a.access.key = k",
+    "SET fs.s3a.endpoint = http://elsewhere",
+    "SET spark.sql.ansi.enabled = false",
+    "SET SPARK.SQL.ANSI.ENABLED = false",
+    "RESET spark.sql.ansi.enabled",
+    "RESET spark.kubernetes.namespace",
+    "SELECT 1; SET spark.master = local",
+    "ADD JAR '/tmp/x.jar'",
+    "ADD JAR 's3a://trusted/jars/../../other/x.jar'",
+    "ADD FILE '/etc/passwd'",
+    "ADD ARCHIVE 's3a://other/x.zip'",
+    "CREATE FUNCTION f AS 'a.B' USING JAR 's3a://other/x.jar'",
+    "CREATE TEMPORARY FUNCTION f AS 'a.B' USING JAR '/tmp/x.jar'",
+    "CREATE FUNCTION f AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect'",
+    "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
+    "SELECT java_method('java.lang.System', 'getenv', 'HOME')",
+    "SELECT try_reflect('java.lang.System', 'getenv', 'HOME')",
+    "SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "SELECT * FROM (SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)) WHERE id > 1",
+    "FROM range(3) MAP id USING 'cat' AS id",
+    "SELECT TRAN\u017fFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "CREATE VIEW hidden AS SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "LOAD DATA LOCAL INPATH '/etc/passwd' INTO TABLE x",
+    "LOAD DATA INPATH 'file:///etc/sparksql/../passwd' INTO TABLE x",
+    "EXECUTE IMMEDIATE 'SET spark.sql.ansi.enabled = false'",
+    "EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE ''ADD JAR \"/tmp/x.jar\"'''",
+    "EXECUTE IMMEDIATE concat('ADD JAR ', '/tmp/x.jar')",
+    "BEGIN IF true THEN BEGIN ADD JAR '/tmp/x.jar'; END; END IF; END",
+    "BEGIN DECLARE s STRING = 'x'; EXECUTE IMMEDIATE s; END",
+    "BEGIN FOR r AS SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3) DO SELECT 1; END FOR; END",
+    "EXPLAIN SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+async def test_refused(client: GatewayClient, sql: str) -> None:
+    view = await client.run(sql)
+    assert view.state is OperationState.ERROR, view
+    assert view.error is not None
+    assert view.error.reason is ErrorReason.NOT_ALLOWED, view.error
+
+
+@pytest.mark.parametrize("key", ["spark.jars", "spark.kubernetes.namespace", "hive.exec.scratchdir"])
+async def test_a_statements_own_settings_are_checked(client: GatewayClient, key: str) -> None:
+    view = await client.run("SELECT 1", conf={key: "x"})
+    assert view.state is OperationState.ERROR
+    assert view.error is not None
+    assert view.error.reason is ErrorReason.NOT_ALLOWED
+    assert repr(key) in view.error.message
+
+
+async def test_enforced_settings_win_over_a_statements_own(client: GatewayClient) -> None:
+    assert await client.rows("SET spark.sql.ansi.enabled", conf={"spark.sql.ansi.enabled": "false"}) == [
+        ("spark.sql.ansi.enabled", "true")
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET my.own = 1",
+        "SET spark.sql.shuffle.partitions = 3",
+        "SET TIME ZONE 'UTC'",
+        "RESET spark.sql.shuffle.partitions",
+        "SET",
+        "SET -v",
+        "RESET",
+        "SELECT transform(array(1, 2), x -> x + 1)",
+        "EXECUTE IMMEDIATE 'SELECT 1'",
+        "BEGIN SELECT 1; END",
+        "SELECT 'TRANSFORM (a) USING cat'",
+    ],
+)
+async def test_allowed(client: GatewayClient, sql: str) -> None:
+    await client.ok(sql)
+
+
+async def test_reset_keeps_what_the_session_was_made_with(client: GatewayClient) -> None:
+    await client.ok("RESET")
+    rows = dict(await client.rows("SET"))
+    assert rows["spark.sql.ansi.enabled"] == "true"
+    assert rows["spark.sql.shuffle.partitions"] == "2"
+
+
+async def test_credentials_are_never_shown(client: GatewayClient) -> None:
+    for sql in ("SET", "SET -v", "SET spark.hadoop.fs.s3a.secret.key", "SET fs.s3a.secret.key"):
+        assert "storage-credential" not in str(await client.rows(sql))

@@ -1,0 +1,148 @@
+"""Results of any size: pages by token, files beyond a bound, truthful `truncated`, expiry."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pyarrow as pa
+import pytest
+
+from sparksql.wire.control import OperationState, ResultOptions
+
+from .client import API, GatewayClient
+from .process import GatewayProcess
+
+ROWS = 300_000
+
+
+@pytest.mark.parametrize(("rows", "kept", "truncated"), [(9, 9, False), (10, 10, False), (11, 10, True), (0, 0, False)])
+async def test_truncated_tells_the_truth(client: GatewayClient, rows: int, kept: int, truncated: bool) -> None:
+    view = await client.ok(f"SELECT id FROM range({rows})", result=ResultOptions(max_rows=10))
+    assert view.result is not None
+    assert (view.result.row_count, view.result.truncated) == (kept, truncated)
+    page = await client.page(view.operation_id)
+    assert (len(page.rows), page.row_count, page.truncated) == (kept, kept, truncated)
+
+
+@pytest.mark.parametrize(("wanted", "truncated"), [(ROWS + 1, False), (ROWS, False), (ROWS - 1, True)])
+async def test_a_large_sorted_result_is_paged_in_order(client: GatewayClient, wanted: int, truncated: bool) -> None:
+    sql = f"SELECT id, concat('row-', id) AS name FROM range({ROWS}) ORDER BY id DESC"
+    view = await client.ok(sql, result=ResultOptions(max_rows=wanted))
+    assert view.result is not None
+    kept = min(wanted, ROWS)
+    assert (view.result.row_count, view.result.truncated) == (kept, truncated)
+    assert view.result.preview[0] == (str(ROWS - 1), f"row-{ROWS - 1}")
+    token: int | None = 0
+    first = ROWS - 1
+    while token is not None:
+        page = await client.page(view.operation_id, token, 10_000)
+        assert [row[0] for row in page.rows] == list(range(first, first - len(page.rows), -1))
+        first -= len(page.rows)
+        token = page.next_token
+    assert first == ROWS - 1 - kept
+    again = await client.page(view.operation_id, kept - 5, 100)
+    assert [row[0] for row in again.rows] == list(range(ROWS - 1 - kept + 5, ROWS - 1 - kept, -1))
+    assert again.next_token is None
+
+
+async def test_the_memory_of_the_gateway_does_not_grow_with_the_result(
+    client: GatewayClient, gateway: GatewayProcess
+) -> None:
+    async def read_all(rows: int) -> float:
+        sql = f"SELECT id, sha2(CAST(id AS STRING), 512) AS wide, repeat('x', 200) AS more FROM range({rows})"
+        view = await client.ok(sql, result=ResultOptions(max_rows=rows))
+        count = 0
+        token: int | None = 0
+        while token is not None:
+            page = await client.page(view.operation_id, token, 10_000)
+            count += len(page.rows)
+            token = page.next_token
+        assert count == rows
+        return gateway.rss_mib()
+
+    before = await read_all(ROWS // 6)  # what a page takes, whatever lies behind it
+    grown = await read_all(ROWS) - before
+    assert grown < 40, f"the gateway grew by {grown:.0f} MiB over a result of about 100 MiB"
+
+
+async def test_wide_rows_go_to_files_even_if_they_are_few(client: GatewayClient, gateway: GatewayProcess) -> None:
+    view = await client.ok("SELECT id, repeat(sha2(CAST(id AS STRING), 512), 400) AS wide FROM range(200)")
+    assert view.result is not None
+    assert (view.result.row_count, view.result.truncated) == (200, False)
+    assert list((gateway.folder / "results").rglob(f"{view.operation_id}/part-*.parquet"))
+    rows = [row async for row in client.pages(view.operation_id, 50)]
+    assert [row[0] for row in rows] == list(range(200))
+    assert sum(len(cell or "") for row in view.result.preview for cell in row) <= 8192
+
+
+async def test_types_survive_the_way_through_files(client: GatewayClient) -> None:
+    sql = """SELECT id, TIMESTAMP'2026-07-31 10:00:00' AS ts, CAST(1.5 AS DECIMAL(10,2)) AS de, array(id) AS a,
+        map('k', id) AS m, INTERVAL '1-2' YEAR TO MONTH AS ym, parse_json('{"a":1}') AS v, NULL AS n, id AS n
+        FROM range(20000)"""
+    view = await client.ok(
+        sql, result=ResultOptions(max_rows=20_000), conf={"spark.sql.session.timeZone": "Asia/Tokyo"}
+    )
+    page = await client.page(view.operation_id, 19_999)
+    assert page.rows == (
+        (
+            19_999,
+            "2026-07-31 10:00:00",
+            "1.50",
+            [19_999],
+            {"k": 19_999},
+            "INTERVAL '1-2' YEAR TO MONTH",
+            '{"a":1}',
+            None,
+            19_999,
+        ),
+    )
+    assert [column.type for column in page.columns][5:8] == ["interval year to month", "variant", "void"]
+
+
+async def test_arrow_pages(client: GatewayClient) -> None:
+    view = await client.ok("SELECT id AS a, 'x' AS a FROM range(5)")
+    query = {"format": "arrow", "maxRows": 3}
+    async with client.http.get(f"{API}/statements/{view.operation_id}/results", params=query) as response:
+        assert response.status == 200
+        assert response.headers["X-Next-Token"] == "3"
+        table = pa.ipc.open_stream(await response.read()).read_all()
+    assert table.column_names == ["a", "a"]
+    assert table.column(0).to_pylist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [({"token": "x"}, 400), ({"token": 7}, 404), ({"format": "xml"}, 400), ({"maxRows": -1}, 400)]
+)
+async def test_a_page_that_is_not_there(client: GatewayClient, query: dict[str, object], status: int) -> None:
+    view = await client.ok("SELECT 1")
+    assert (await client.page_raw(view.operation_id, **query))[0] == status
+
+
+async def test_a_running_or_failed_statement_has_no_result(client: GatewayClient) -> None:
+    failed = await client.run("SELECT 1/0")
+    assert failed.state is OperationState.ERROR
+    assert (await client.page_raw(failed.operation_id))[0] == 404
+
+
+async def test_an_expired_result_is_gone_with_its_files(client: GatewayClient, gateway: GatewayProcess) -> None:
+    options = ResultOptions(max_rows=20_000, retention_seconds=1)
+    view = await client.ok("SELECT id FROM range(20000)", result=options)
+    assert view.result is not None
+    assert view.result.expiration_time is not None
+    async with asyncio.timeout(20):
+        while (status := (await client.page_raw(view.operation_id))[0]) != 410:
+            assert status == 200
+            await asyncio.sleep(0.1)
+        while list((gateway.folder / "results").rglob(f"{view.operation_id}*")):
+            await asyncio.sleep(0.1)
+        while (await client.get(view.operation_id)).result.preview:  # type: ignore[union-attr]
+            await asyncio.sleep(0.1)
+
+
+async def test_a_preview_is_bounded_and_can_be_turned_off(client: GatewayClient) -> None:
+    wide = await client.ok("SELECT repeat('é', 1000) FROM range(50)", result=ResultOptions(preview_rows=50))
+    assert wide.result is not None
+    assert 0 < sum(len(row[0].encode()) for row in wide.result.preview if row[0]) <= 8192
+    off = await client.ok("SELECT 1", result=ResultOptions(preview_rows=0))
+    assert off.result is not None
+    assert (off.result.preview, off.result.row_count) == ((), 1)

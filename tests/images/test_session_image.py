@@ -1,0 +1,99 @@
+"""The session image: who it runs as, what it holds and leaves out, and that its JVMs start from the class-data archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from container import Container
+
+CLASS_PATH = "/opt/spark/launch/classpath"
+
+
+@pytest.fixture(scope="module")
+def session(open_image: Callable[[str], Container]) -> Container:
+    return open_image("localhost/spark-sql-session:dev")
+
+
+@pytest.fixture(scope="module")
+def class_path(session: Container) -> list[str]:
+    return session.output("cat", CLASS_PATH).split(":")
+
+
+def test_runs_as_a_numeric_unprivileged_user_with_a_name(session: Container) -> None:
+    assert session.output("id", "-u") == "185"
+    assert session.output("id", "-un") == "spark"
+
+
+def test_nothing_but_the_work_places_is_writable(session: Container) -> None:
+    places = ("/opt", "/usr", "/etc", "/metastore", "/var/spark")
+    # find also complains of folders that this user cannot even read.
+    found = session.run("find", *places, "-xdev", "-writable", "-not", "-type", "l", "-prune", check=False).stdout
+    assert set(found.splitlines()) == {"/opt/spark/work-dir", "/metastore", "/var/spark/local"}
+
+
+@pytest.mark.parametrize(
+    "jar",
+    [
+        "spark-connect_", "spark-hive_", "spark-hive-thriftserver_", "spark-kubernetes_", "spark-streaming_", "rocksdbjni-",
+        "iceberg-spark-runtime-4.1_", "delta-spark_4.1_", "spark-sql-kafka-0-10_", "hadoop-aws-", "postgresql-",
+    ],
+)  # fmt: skip
+def test_jar_is_on_the_class_path(class_path: list[str], jar: str) -> None:
+    assert [path for path in class_path if path.rpartition("/")[2].startswith(jar)], class_path
+
+
+@pytest.mark.parametrize("jar", ["spark-mllib_", "breeze", "spark-yarn", "spark-repl", "connect-repl"])
+def test_jar_is_left_out(class_path: list[str], session: Container, jar: str) -> None:
+    assert not [path for path in class_path if path.rpartition("/")[2].startswith(jar)]
+    assert session.output("find", "/opt/spark", "-name", f"{jar}*") == ""
+
+
+def test_every_jar_of_the_class_path_exists(session: Container, class_path: list[str]) -> None:
+    assert session.run("ls", *class_path).returncode == 0
+
+
+def test_python_imports_the_gateway_and_its_libraries_compiled(session: Container) -> None:
+    imports = "import sparksql.gateway, sparksql.wire.control, aiohttp, pyarrow, pandas, pyspark.sql; print(sparksql.__cached__)"
+    cached = session.output("python3", "-c", imports)
+    assert cached.endswith(".pyc")
+    assert session.run("test", "-f", cached).returncode == 0
+
+
+def test_the_image_holds_no_part_of_the_operator(session: Container) -> None:
+    code = "import importlib.util as u; print([p for p in ('kube', 'engine', 'cli') if u.find_spec('sparksql.' + p)])"
+    assert session.output("python3", "-c", code) == "[]"
+
+
+@pytest.mark.parametrize("options", ["driver.options", "executor.options"])
+def test_spark_classes_come_from_the_archive(session: Container, options: str) -> None:
+    """With -Xshare:on the JVM does not start at all unless the archive fits class path and JVM."""
+    backend = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    java = f"exec java @/opt/spark/launch/{options} -Xshare:on -Xlog:class+load:stdout -cp $(cat {CLASS_PATH}) {backend} --help"
+    done = session.run("sh", "-c", java, check=False)
+    loaded = [line for line in done.stdout.splitlines() if " org.apache.spark." in line and "$$Lambda" not in line]
+    shared = [line for line in loaded if "source: shared objects file" in line]
+    assert len(loaded) > 10, done.stdout[-2000:] + done.stderr
+    assert shared == loaded
+
+
+def test_the_archive_stays_valid_with_jars_appended(session: Container) -> None:
+    """A session's own jars come behind the image's; the metastore's configuration folder does, too."""
+    java = (
+        "exec java @/opt/spark/launch/executor.options -Xshare:on "
+        f"-cp $(cat {CLASS_PATH}):/opt/spark/launch/metastore:/tmp org.apache.spark.util.VersionUtils"
+    )
+    assert "Main method not found" in session.run("sh", "-c", java, check=False).stderr
+
+
+def test_the_archive_is_mapped_at_its_own_address(session: Container) -> None:
+    """Moved elsewhere each JVM would hold a private copy of most of it."""
+    java = (
+        "exec java @/opt/spark/launch/driver.options -Xlog:cds:stdout "
+        f"-cp $(cat {CLASS_PATH}) org.apache.spark.util.VersionUtils"
+    )
+    assert "base 0x0000000800000000" in session.run("sh", "-c", java, check=False).stdout
+
+
+def test_the_entrypoint_runs_other_commands_as_they_are(session: Container) -> None:
+    assert session.output("/opt/spark/entrypoint.sh", "echo", "a  b") == "a  b"

@@ -1,0 +1,253 @@
+"""Specs for `test_crds`: one case for each rule of the schemas."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sparksql.api.base import ApiObject
+from sparksql.api.savepoint import SqlSavepoint
+from sparksql.api.session import SqlSession
+from sparksql.api.session_class import SqlSessionClass
+from sparksql.api.statement import SqlStatement
+
+
+class Invalid(NamedTuple):
+    kind: type[ApiObject]
+    name: str
+    spec: dict[str, Any]
+    message: str
+
+
+class Update(NamedTuple):
+    kind: type[ApiObject]
+    name: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    message: str = ""
+
+
+STATEMENT: dict[str, Any] = {"sql": "SELECT 1", "sessionRef": {"name": "analytics"}}
+STREAM: dict[str, Any] = {**STATEMENT, "streaming": {}}
+SAVEPOINT: dict[str, Any] = {"statementRef": {"name": "orders"}}
+EXISTING: dict[str, Any] = {**SAVEPOINT, "source": "Existing", "location": "s3a://bucket/savepoint"}
+KINDS: dict[type[ApiObject], dict[str, Any]] = {
+    SqlSessionClass: {"image": "example/spark-sql-session:1"},
+    SqlSession: {},
+    SqlStatement: STATEMENT,
+    SqlSavepoint: SAVEPOINT,
+}
+"""The smallest valid spec of each kind."""
+
+VALID: tuple[tuple[type[ApiObject], dict[str, Any]], ...] = (
+    *KINDS.items(),
+    (SqlSessionClass, {"image": "i", "podTemplate": {"driver": {"spec": {"containers": [{"name": "driver"}]}}}}),
+    (
+        SqlSessionClass,
+        {"image": "i", "allow": {"namespaces": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}},
+    ),
+    (SqlSession, {"desiredState": "Stopped", "idle": {"timeoutSeconds": 0}, "executors": {"cpu": "2"}}),
+    (SqlSession, {"driver": {"cpu": "0.5", "memory": "1.5Gi"}, "executors": {"max": 3}}),
+    (SqlSession, {"conf": {f"spark.sql.key{number}": "x" * 100 for number in range(256)}}),
+    (SqlStatement, {**STATEMENT, "sql": "é" * 262_144}),
+    (SqlStatement, {**STATEMENT, "retry": {"limit": 3}}),
+    (SqlStatement, {**STATEMENT, "retry": {"on": ["SqlError"]}}),
+    (SqlStatement, {**STATEMENT, "parameters": [{"name": "a", "value": ""}]}),
+    (SqlStatement, {"sql": "SELECT 1", "session": {}}),
+    (SqlStatement, {"sql": "SELECT 1", "session": {"className": "standard", "driver": {"cpu": "1"}}}),
+    (SqlStatement, STREAM),
+    (SqlStatement, {**STREAM, "desiredState": "Stopped"}),
+    (SqlStatement, {**STATEMENT, "streaming": {"trigger": {"mode": "Interval", "intervalMillis": 0}}}),
+    (SqlStatement, {**STATEMENT, "streaming": {"savepoints": {"schedule": {"intervalSeconds": 60}}}}),
+    (SqlSavepoint, EXISTING),
+)
+
+
+def _session(name: str, spec: dict[str, Any], message: str) -> Invalid:
+    return Invalid(SqlSession, name, spec, message)
+
+
+def _statement(name: str, change: dict[str, Any], message: str) -> Invalid:
+    return Invalid(SqlStatement, name, {**STATEMENT, **change}, message)
+
+
+def _parameter(name: str, parameter: dict[str, Any], message: str) -> Invalid:
+    return _statement(name, {"parameters": [parameter]}, message)
+
+
+def _savepoint(name: str, change: dict[str, Any], message: str) -> Invalid:
+    return Invalid(SqlSavepoint, name, {**SAVEPOINT, **change}, message)
+
+
+INVALID = (
+    Invalid(SqlSessionClass, "no-image", {}, "spec.image: Required value"),
+    Invalid(
+        SqlSessionClass,
+        "defaults-mixed-executors",
+        {"image": "i", "defaults": {"executors": {"instances": 1, "max": 2}}},
+        "set either instances (a fixed number) or min and max (dynamic allocation), not both",
+    ),
+    Invalid(
+        SqlSessionClass,
+        "selector-without-values",
+        {"image": "i", "allow": {"namespaces": {"matchExpressions": [{"key": "a", "operator": "In"}]}}},
+        "In and NotIn need values; Exists and DoesNotExist take none",
+    ),
+    Invalid(
+        SqlSessionClass,
+        "selector-with-values",
+        {
+            "image": "i",
+            "allow": {"namespaces": {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}},
+        },
+        "In and NotIn need values; Exists and DoesNotExist take none",
+    ),
+    Invalid(
+        SqlSessionClass,
+        "relative-mount",
+        {"image": "i", "storage": {"volumeClaim": {"name": "a", "mountPath": "data"}}},
+        "spec.storage.volumeClaim.mountPath",
+    ),
+    _session("two-executor-numbers", {"executors": {"instances": 1, "min": 1, "max": 2}}, "set either instances"),
+    _session("min-without-max", {"executors": {"min": 1}}, "min needs max"),
+    _session("min-above-max", {"executors": {"min": 3, "max": 2}}, "min must not be greater than max"),
+    _session(
+        "init-twice",
+        {"init": [{"sql": "USE a", "sqlFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}]},
+        "set exactly one of sql and sqlFrom in each init entry",
+    ),
+    _session("init-empty", {"init": [{}]}, "set exactly one of sql and sqlFrom in each init entry"),
+    _session("cpu-suffix", {"driver": {"cpu": "1k"}}, "spec.driver.cpu"),
+    _session("cpu-zero", {"driver": {"cpu": 0}}, "cpu must be from 1m to 1024 cores"),
+    _session("cpu-negative", {"driver": {"cpu": -1}}, "cpu must be from 1m to 1024 cores"),
+    _session("cpu-too-much", {"executors": {"cpu": "1025"}}, "cpu must be from 1m to 1024 cores"),
+    _session("memory-suffix", {"driver": {"memory": "1g"}}, "spec.driver.memory"),
+    _session("memory-bytes", {"driver": {"memory": 1024}}, "memory must be from 1Mi to 16Ti"),
+    _session("memory-too-much", {"driver": {"memory": "17Ti"}}, "memory must be from 1Mi to 16Ti"),
+    _session("conf-key-long", {"conf": {"k" * 254: "v"}}, "a configuration key must have 1 to 253 characters"),
+    _session("conf-key-empty", {"conf": {"": "v"}}, "a configuration key must have 1 to 253 characters"),
+    _session("conf-too-many", {"conf": {f"k{number}": "" for number in range(257)}}, "must have at most 256 items"),
+    _session("idle-action", {"idle": {"action": "Sleep"}}, "Unsupported value"),
+    _session("state", {"desiredState": "Canceled"}, "Unsupported value"),
+    Invalid(SqlStatement, "no-text", {"sessionRef": {"name": "a"}}, "set exactly one of sql and sqlFrom"),
+    _statement(
+        "two-texts", {"sqlFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}, "set exactly one of sql and sqlFrom"
+    ),
+    _statement("text-too-long", {"sql": "x" * 262_145}, "262144"),
+    _statement("text-empty", {"sql": ""}, "spec.sql"),
+    Invalid(SqlStatement, "no-session", {"sql": "SELECT 1"}, "set exactly one of sessionRef"),
+    _statement("two-sessions", {"session": {}}, "set exactly one of sessionRef"),
+    _statement("stopped-batch", {"desiredState": "Stopped"}, "use Canceled to end a batch statement"),
+    _statement("mode", {"mode": "execute"}, "Unsupported value"),
+    _statement("retry-reason", {"retry": {"on": ["CanceledByUser"]}}, "Unsupported value"),
+    _statement("dependency-twice", {"dependsOn": [{"name": "a"}, {"name": "a"}]}, "Duplicate value"),
+    _parameter(
+        "parameter-twice",
+        {"name": "a", "value": "b", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}},
+        "set exactly one of value and valueFrom in each parameter",
+    ),
+    _parameter("parameter-empty", {"name": "a"}, "set exactly one of value and valueFrom in each parameter"),
+    _parameter(
+        "parameter-source-empty", {"name": "a", "valueFrom": {}}, "set exactly one of secretKeyRef and configMapKeyRef"
+    ),
+    _parameter("parameter-name", {"name": "a-b", "value": "c"}, "spec.parameters[0].name"),
+    _statement(
+        "parameters-same-name",
+        {"parameters": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]},
+        "Duplicate value",
+    ),
+    _statement(
+        "interval-absent",
+        {"streaming": {"trigger": {"mode": "Interval"}}},
+        "trigger mode Interval needs intervalMillis",
+    ),
+    _statement(
+        "schedule-empty", {"streaming": {"savepoints": {"schedule": {}}}}, "set exactly one of intervalSeconds and cron"
+    ),
+    _statement(
+        "schedule-twice",
+        {"streaming": {"savepoints": {"schedule": {"intervalSeconds": 1, "cron": "0 * * * *"}}}},
+        "set exactly one of intervalSeconds and cron",
+    ),
+    _statement("upsert-without-keys", {"streaming": {"upsert": {"keys": []}}}, "spec.streaming.upsert.keys"),
+    _statement(
+        "dedicated-mixed-executors",
+        {"sessionRef": None, "session": {"executors": {"instances": 1, "max": 2}}},
+        "set either instances",
+    ),
+    _savepoint("location-of-copy", {"location": "s3a://b/c"}, "set location with source Existing, and only then"),
+    _savepoint("existing-without-location", {"source": "Existing"}, "set location with source Existing, and only then"),
+    _savepoint("existing-with-null", {"source": "Existing", "location": None}, "set location with source Existing"),
+)
+
+_FROM_STATEMENT = {"sessionRef": {"name": "analytics"}, "sqlFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}
+_DEDICATED = {"sql": "SELECT 1", "session": {"className": "a"}}
+
+
+def _changed(name: str, message: str, after: dict[str, Any], before: dict[str, Any] = STATEMENT) -> Update:
+    return Update(SqlStatement, name, before, after, message)
+
+
+REFUSED_UPDATES = (
+    _changed("sql", "sql is immutable unless spec.streaming is set", {**STATEMENT, "sql": "SELECT 2"}),
+    _changed("sql-to-source", "sqlFrom is immutable", _FROM_STATEMENT),
+    _changed("source-to-sql", "sql is immutable", STATEMENT, _FROM_STATEMENT),
+    _changed(
+        "source",
+        "sqlFrom is immutable",
+        {**_FROM_STATEMENT, "sqlFrom": {"configMapKeyRef": {"name": "a", "key": "c"}}},
+        _FROM_STATEMENT,
+    ),
+    _changed("streaming-sql-to-source", "sqlFrom is immutable", {**_FROM_STATEMENT, "streaming": {}}, STREAM),
+    _changed("mode", "mode is immutable", {**STATEMENT, "mode": "Explain"}),
+    _changed("session-ref", "the choice of session is immutable", {**STATEMENT, "sessionRef": {"name": "other"}}),
+    _changed("session-ref-to-dedicated", "the choice of session is immutable", _DEDICATED),
+    _changed("dedicated-to-session-ref", "session is immutable", STATEMENT, _DEDICATED),
+    _changed("dedicated", "session is immutable", {**_DEDICATED, "session": {"className": "b"}}, _DEDICATED),
+    _changed(
+        "parameters-added", "parameters are immutable", {**STATEMENT, "parameters": [{"name": "a", "value": "1"}]}
+    ),
+    _changed(
+        "parameters-removed",
+        "parameters are immutable",
+        STATEMENT,
+        {**STATEMENT, "parameters": [{"name": "a", "value": "1"}]},
+    ),
+    _changed(
+        "parameters-changed",
+        "parameters are immutable",
+        {**STATEMENT, "parameters": [{"name": "a", "value": "2"}]},
+        {**STATEMENT, "parameters": [{"name": "a", "value": "1"}]},
+    ),
+    _changed("depends-on-added", "dependsOn is immutable", {**STATEMENT, "dependsOn": [{"name": "a"}]}),
+    _changed("depends-on-removed", "dependsOn is immutable", STATEMENT, {**STATEMENT, "dependsOn": [{"name": "a"}]}),
+    _changed(
+        "depends-on-changed",
+        "dependsOn is immutable",
+        {**STATEMENT, "dependsOn": [{"name": "b"}]},
+        {**STATEMENT, "dependsOn": [{"name": "a"}]},
+    ),
+    _changed("streaming-added", "the presence of streaming is immutable", STREAM),
+    _changed("streaming-removed", "the presence of streaming is immutable", STATEMENT, STREAM),
+    _changed("streaming-added-with-sql", "the presence of streaming is immutable", {**STREAM, "sql": "SELECT 2"}),
+    Update(SqlSavepoint, "statement", SAVEPOINT, {"statementRef": {"name": "other"}}, "statementRef is immutable"),
+    Update(SqlSavepoint, "source", SAVEPOINT, EXISTING, "source is immutable"),
+    Update(SqlSavepoint, "location", EXISTING, {**EXISTING, "location": "s3a://b/d"}, "location is immutable"),
+)
+
+VALID_UPDATES = (
+    Update(SqlStatement, "streaming-sql", STREAM, {**STREAM, "sql": "SELECT 2"}),
+    Update(SqlStatement, "streaming-options", STREAM, {**STATEMENT, "streaming": {"upgradeMode": "Stateless"}}),
+    Update(SqlStatement, "stop-stream", STREAM, {**STREAM, "desiredState": "Stopped"}),
+    Update(SqlStatement, "cancel", STATEMENT, {**STATEMENT, "desiredState": "Canceled"}),
+    Update(SqlStatement, "run-again", STATEMENT, {**STATEMENT, "runNonce": "2"}),
+    Update(SqlStatement, "empty-lists", STATEMENT, {**STATEMENT, "parameters": [], "dependsOn": []}),
+    Update(
+        SqlStatement,
+        "dependencies-in-other-order",
+        {**STATEMENT, "dependsOn": [{"name": "a"}, {"name": "b"}]},
+        {**STATEMENT, "dependsOn": [{"name": "b"}, {"name": "a"}]},
+    ),
+    Update(SqlStatement, "the-rest", STATEMENT, {**STATEMENT, "priority": 5, "retry": {"limit": 1}, "timeouts": {}}),
+    Update(SqlSession, "class", {"className": "a"}, {"className": "b", "restartNonce": "1"}),
+    Update(SqlSavepoint, "pin", SAVEPOINT, {**SAVEPOINT, "pinned": True, "reclaimPolicy": "Delete", "location": None}),
+)

@@ -1,0 +1,33 @@
+"""The operator under test: the real process code against a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from apiserver import ApiServer
+from faults import Faults, inject
+from world import World
+
+from sparksql.kube.client import KubeClient
+from sparksql.kube.credentials import Credentials
+
+
+@pytest.fixture(autouse=True)
+def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKSQL_HTTP_HOST", "127.0.0.1")
+
+
+@pytest_asyncio.fixture
+async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
+    """A namespace without an operator yet."""
+    credentials = Credentials.from_kubeconfig(crds.kubeconfig)
+    async with KubeClient(credentials) as client, World(client, namespace, credentials).running() as world:
+        yield world
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
+    """Faults for the operators of a test."""
+    return inject(monkeypatch)

@@ -1,0 +1,149 @@
+"""Leader election on a real API server: one holder at a time, takeover only after the lease, quick after a release."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from apiserver import ApiServer
+
+from sparksql.kube.client import KubeClient
+from sparksql.kube.credentials import Credentials
+from sparksql.kube.lease import LeaseElector, LeaseLost
+from sparksql.kube.resources import LEASES
+
+LEASE_SECONDS, RENEW_DEADLINE, RETRY_SECONDS = 3, 2.5, 0.1
+NAME = "spark-sql-operator"
+
+
+@pytest_asyncio.fixture
+async def client(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
+    async with KubeClient(Credentials.from_kubeconfig(apiserver.kubeconfig)) as client:
+        yield client
+
+
+def candidate(client: KubeClient, namespace: str, identity: str) -> LeaseElector:
+    return LeaseElector(
+        client,
+        namespace,
+        NAME,
+        identity,
+        lease_seconds=LEASE_SECONDS,
+        renew_deadline=RENEW_DEADLINE,
+        retry_seconds=RETRY_SECONDS,
+    )
+
+
+async def spec(client: KubeClient, namespace: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await client.get(LEASES, namespace, NAME))["spec"]
+    return found
+
+
+async def cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_of_two_candidates_one_holds_and_the_other_takes_over_after_its_death(
+    client: KubeClient, namespace: str
+) -> None:
+    first, second = candidate(client, namespace, "first"), candidate(client, namespace, "second")
+    async with asyncio.timeout(20):
+        await first.acquire()
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(second.acquire())
+        renewals = set()
+        while len(renewals) < 40:  # well beyond the lease, had it not been renewed
+            assert not waiting.done()
+            renewals.add((await spec(client, namespace))["renewTime"])
+            await asyncio.sleep(RETRY_SECONDS)
+        assert (await spec(client, namespace))["holderIdentity"] == "first"
+        assert not holding.done()
+
+        await cancel(holding)  # dies without a word
+        died = time.monotonic()
+        await waiting
+        assert time.monotonic() - died > LEASE_SECONDS / 2
+        taken = await spec(client, namespace)
+    assert (taken["holderIdentity"], taken["leaseTransitions"]) == ("second", 1)
+    assert taken["leaseDurationSeconds"] == LEASE_SECONDS
+    assert datetime.fromisoformat(taken["acquireTime"]) <= datetime.fromisoformat(taken["renewTime"])
+    with pytest.raises(LeaseLost):
+        await first.hold()
+
+
+async def test_candidates_at_once_make_one_leader(client: KubeClient, namespace: str) -> None:
+    electors = {f"candidate-{number}": candidate(client, namespace, f"candidate-{number}") for number in range(4)}
+    tasks = {name: asyncio.create_task(elector.acquire()) for name, elector in electors.items()}
+    async with asyncio.timeout(10):
+        done, _ = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        holder = (await spec(client, namespace))["holderIdentity"]
+        assert done == {tasks[holder]}
+        for name, task in tasks.items():
+            if name != holder:
+                await cancel(task)
+
+
+async def test_a_release_is_taken_up_at_once(client: KubeClient, namespace: str) -> None:
+    first, second = candidate(client, namespace, "first"), candidate(client, namespace, "second")
+    async with asyncio.timeout(10):
+        await first.acquire()
+        waiting = asyncio.create_task(second.acquire())
+        await first.release()
+        released = time.monotonic()
+        await waiting
+    assert time.monotonic() - released < LEASE_SECONDS / 2
+    await first.release()  # it is the other's now, and stays so
+    assert (await spec(client, namespace))["holderIdentity"] == "second"
+
+
+async def test_a_holder_that_cannot_renew_gives_up_before_the_lease_ends(
+    client: KubeClient, apiserver: ApiServer, namespace: str
+) -> None:
+    own = KubeClient(Credentials.from_kubeconfig(apiserver.kubeconfig))
+    elector = candidate(own, namespace, "first")
+    async with asyncio.timeout(10), own:
+        await elector.acquire()
+        acquired = time.monotonic()
+        # The lease's namespace is cut off for this holder only: its requests go to a closed port from now on.
+        own.credentials = Credentials("https://127.0.0.1:1")
+        with pytest.raises(LeaseLost, match="not renewed"):
+            await elector.hold()
+        lasted = time.monotonic() - acquired
+    assert RENEW_DEADLINE - RETRY_SECONDS < lasted < LEASE_SECONDS
+
+
+async def test_a_lease_taken_away_is_lost_at_once(client: KubeClient, namespace: str) -> None:
+    elector = candidate(client, namespace, "first")
+    async with asyncio.timeout(10):
+        await elector.acquire()
+        await client.patch_merge(LEASES, namespace, NAME, {"spec": {"holderIdentity": "second"}})
+        with pytest.raises(LeaseLost, match="held by second"):
+            await elector.hold()
+
+
+async def test_a_lease_deleted_under_its_holder_is_made_anew(client: KubeClient, namespace: str) -> None:
+    elector = candidate(client, namespace, "first")
+    async with asyncio.timeout(10):
+        await elector.acquire()
+        uid = (await client.get(LEASES, namespace, NAME))["metadata"]["uid"]
+        holding = asyncio.create_task(elector.hold())
+        await client.delete(LEASES, namespace, NAME)
+        watch = client.watch(LEASES, namespace)
+        async for kind, obj in watch:
+            if kind == "ADDED" and obj["metadata"]["uid"] != uid:
+                break
+        await watch.aclose()
+        assert obj["spec"]["holderIdentity"] == "first"
+        await cancel(holding)
+
+
+def test_durations_that_allow_two_holders_are_refused(client: KubeClient) -> None:
+    with pytest.raises(ValueError, match="renew_deadline < lease_seconds"):
+        LeaseElector(client, "n", NAME, "x", lease_seconds=10, renew_deadline=10.0)

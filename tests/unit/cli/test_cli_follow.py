@@ -1,0 +1,101 @@
+"""Following through broken watches, with a small program in the place of kubectl that plays one script a call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparksql.cli import follow as module
+from sparksql.cli.console import Console
+from sparksql.cli.follow import follow
+from sparksql.cli.kubectl import Kubectl, KubectlError
+from sparksql.cli.objects import Statement
+
+REFUSED = "echo 'The connection to the server 127.0.0.1 was refused' >&2; exit 1"
+FORBIDDEN = "echo 'Error from server (Forbidden): no' >&2; exit 1"
+NOT_FOUND = "echo 'Error from server (NotFound): no' >&2; exit 1"
+SILENT = "exec sleep 60"
+OVER = ":"
+
+
+def document(phase: str, uid: str = "u") -> dict[str, Any]:
+    conditions = [{"type": "Finished", "status": "True" if phase == "Finished" else "False"}]
+    return {
+        "metadata": {"name": "s", "namespace": "n", "uid": uid, "generation": 1},
+        "spec": {"sql": "SELECT 1"},
+        "status": {"observedGeneration": 1, "phase": phase, "conditions": conditions},
+    }
+
+
+def says(kind: str, phase: str, uid: str = "u") -> str:
+    return f"echo '{json.dumps({'type': kind, 'object': document(phase, uid)})}'"
+
+
+def answers(phase: str, uid: str = "u") -> str:
+    return f"echo '{json.dumps(document(phase, uid))}'"
+
+
+ERROR_EVENT = """echo '{"type": "ERROR", "object": {"kind": "Status", "code": 410}}'"""
+
+
+def playing(folder: Path, calls: list[str]) -> Kubectl:
+    """A program whose n-th call plays the n-th script, the last one for ever."""
+    for number, script in enumerate(calls):
+        (folder / str(number)).write_text(script + "\n")
+    program = folder / "kubectl"
+    program.write_text(
+        f"#!/bin/sh\ncd {folder}\nn=$(cat calls 2>/dev/null || echo 0)\necho $((n + 1)) > calls\n"
+        f"[ -f $n ] || n={len(calls) - 1}\n. ./$n\n"
+    )
+    program.chmod(0o755)
+    return Kubectl(program=str(program))
+
+
+@pytest.mark.parametrize(
+    ("calls", "phase", "deleted"),
+    [
+        ([says("ADDED", "Finished")], "Finished", False),
+        ([says("ADDED", "Running"), says("ADDED", "Finished")], "Finished", False),
+        ([REFUSED, REFUSED, says("ADDED", "Finished")], "Finished", False),
+        ([says("ADDED", "Running") + "\n" + ERROR_EVENT, says("ADDED", "Finished")], "Finished", False),
+        ([says("ADDED", "Running") + "\n" + says("DELETED", "Running")], "Running", True),
+        ([OVER, says("ADDED", "Finished")], "Finished", False),
+        ([SILENT, NOT_FOUND], "Pending", True),
+        ([SILENT, answers("Finished")], "Finished", False),
+        ([SILENT, answers("Finished", uid="other")], "Pending", True),
+        ([says("ADDED", "Finished", uid="other")], "Pending", True),
+    ],
+)
+async def test_no_end_is_missed(
+    calls: list[str], phase: str, deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_EVENT_SECONDS", 0.5)
+    known = Statement.of(document("Pending"))
+    (ended,) = await follow(playing(tmp_path, calls), [known], lambda s: s.has_ended, Console())
+    assert (ended.status.phase, ended.deleted) == (phase, deleted)
+
+
+async def test_who_may_not_read_is_told_at_once(tmp_path: Path) -> None:
+    kubectl = playing(tmp_path, [FORBIDDEN])
+    with pytest.raises(KubectlError, match="Forbidden"):
+        await follow(kubectl, [Statement.of(document("Pending"))], lambda s: s.has_ended, Console())
+    assert (tmp_path / "calls").read_text() == "1\n"
+
+
+async def test_an_api_server_that_stays_away_ends_the_following(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WATCH_RETRIES", 1)
+    with pytest.raises(KubectlError, match="refused"):
+        await follow(playing(tmp_path, [REFUSED]), [Statement.of(document("Pending"))], lambda _: False, Console())
+    assert (tmp_path / "calls").read_text() == "2\n"
+
+
+async def test_what_has_ended_already_needs_no_watch(tmp_path: Path) -> None:
+    kubectl = playing(tmp_path, [REFUSED])
+    (ended,) = await follow(kubectl, [Statement.of(document("Finished"))], lambda s: s.has_ended, Console())
+    assert ended.has_ended
+    assert not (tmp_path / "calls").exists()

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparksql.cli.commands import is_of_operation, worst
+from sparksql.cli.console import Console, row_writer
+from sparksql.cli.errors import Exit
+from sparksql.cli.main import build_parser, main
+from sparksql.wire.control import Column
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["fly"],
+        ["run"],
+        ["run", "-e", "SELECT 1", "-f", "a.sql"],
+        ["run", "-e", "SELECT 1", "-o", "xml"],
+        ["run", "-e", "SELECT 1", "--mode", "Dream"],
+        ["run", "-e", "SELECT 1", "--timeout", "0"],
+        ["wait"],
+        ["logs"],
+        ["logs", "daily", "--session", "analytics"],
+        ["status", "-o", "csv"],
+    ],
+)
+def test_wrong_usage_ends_with_2(argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-e", "  "], "there is no SQL to run"),
+        (["-e", "SELECT 1", "-p", "day"], "expected name=value"),
+        (["-f", "nowhere.sql"], "nowhere.sql"),
+        (["-f", "a.yaml", "--session", "s", "--keep"], "session, keep: set this in the manifest instead"),
+    ],
+)
+def test_wrong_input_ends_with_2_before_anything_is_asked(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    Path("a.yaml").write_text("kind: SqlStatement")
+    assert main(["run", *arguments]) == Exit.USAGE
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["-n", "a", "status"], ["status", "-n", "a"], ["-n", "b", "status", "-n", "a"]])
+def test_global_flags_stand_before_or_after_the_command(argv: list[str]) -> None:
+    assert build_parser().parse_args(argv).namespace == "a"
+
+
+def test_the_worst_of_no_statements_is_a_good_end() -> None:
+    assert worst([]) is Exit.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (json.dumps({"operation_id": "op-1", "message": "x"}), True),
+        (json.dumps({"operation_id": "op-2", "message": "op-1"}), False),
+        ("plain text about op-1", False),
+        ('["op-1"]', False),
+        ("", False),
+    ],
+)
+def test_log_lines_of_one_operation(line: str, expected: bool) -> None:
+    assert is_of_operation(line, "op-1") is expected
+
+
+KUBECTL = """#!/bin/sh
+case "$*" in
+*"get sqlstatements"*) echo '{"metadata": {"name": "s", "namespace": "n"}, "spec": {"sessionRef": {"name": "a"}},
+  "status": {"operationId": "op-1", "session": {"name": "a", "podUID": "u"}}}' ;;
+*"get sqlsessions"*) echo '{"metadata": {"name": "a", "namespace": "n"},
+  "status": {"driver": {"podName": "a-1", "podUID": "u"}}}' ;;
+"--namespace=n logs pod/a-1 --follow") i=0; while [ $i -lt 9000 ]; do i=$((i + 1))
+  echo "{\\"operation_id\\": \\"op-$((i % 3))\\", \\"line\\": $i}"; done ;;
+*) echo "error: unexpected: $*" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kubectl").write_text(KUBECTL)
+    (tmp_path / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_logs_of_a_statement_are_the_driver_lines_about_it(kubectl: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "s", "-f"]) == Exit.FINISHED
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["line"] for line in lines] == list(range(1, 9000, 3))
+    assert {line["operation_id"] for line in lines} == {"op-1"}
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_worth_words(kubectl: None) -> None:
+    plugin = subprocess.Popen(
+        [sys.executable, "-m", "sparksql.cli.main", "logs", "s", "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert plugin.stdout is not None
+    assert plugin.stderr is not None
+    assert json.loads(plugin.stdout.readline())["line"] == 1
+    plugin.stdout.close()
+    assert plugin.stderr.read() == b""
+    plugin.stderr.close()
+    assert plugin.wait(30) == Exit.ERROR
+
+
+COLUMNS = (Column(name="a", type="string"), Column(name="a", type="int"))
+PAGES = [[("x\x1b[2J", 1)], [(None, 2)]]
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        ("table", "a        | a\n---------+--\nx\\x1b[2J | 1\nNULL     | 2\n"),
+        ("csv", "a,a\nx\x1b[2J,1\n,2\n"),
+        ("json", '[\n{"a": "x\\u001b[2J", "a_2": 1},\n{"a": null, "a_2": 2}\n]\n'),
+    ],
+)
+def test_pages_are_written_in_each_format(output: str, text: str) -> None:
+    out = io.StringIO()
+    writer = row_writer(output, Console(out, io.StringIO()), COLUMNS)
+    for page in PAGES:
+        writer.write(page)
+    writer.close()
+    assert out.getvalue() == text
+
+
+@pytest.mark.parametrize("output", ["table", "csv", "json"])
+def test_no_cell_drives_a_terminal(output: str) -> None:
+    out = Terminal()
+    writer = row_writer(output, Console(out, Terminal()), COLUMNS)
+    writer.write(PAGES[0])
+    writer.close()
+    assert "\x1b" not in out.getvalue()
+
+
+@pytest.mark.parametrize(("output", "text"), [("table", ""), ("csv", ""), ("json", "[]\n")])
+def test_a_result_without_columns(output: str, text: str) -> None:
+    out = io.StringIO()
+    writer = row_writer(output, Console(out, io.StringIO()), ())
+    writer.close()
+    assert out.getvalue() == text
+
+
+def test_colour_and_live_line_are_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for err, colour in ((io.StringIO(), False), (Terminal(), True)):
+        console = Console(io.StringIO(), err)
+        console.progress("daily  Running")
+        console.failure("daily: Error: X\x1b[2J\nmessage")
+        assert ("\x1b[31m" in err.getvalue()) is colour
+        assert ("Running" in err.getvalue()) is colour
+        assert "X\x1b" not in err.getvalue()
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    err = Terminal()
+    Console(io.StringIO(), err).failure("daily: Error")
+    assert err.getvalue() == "daily: Error\n"

@@ -1,0 +1,357 @@
+"""What a session does in each phase: how long it waits for what, what brings it up again, and what ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from domain_samples import (
+    NOW,
+    conditions_of,
+    draining,
+    gateway,
+    pod,
+    ready,
+    reason_of,
+    regarded,
+    removed,
+    respoken,
+    seconds,
+    session,
+    settled,
+    starting,
+)
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSession
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import FINALIZER_SECONDS, STABLE_SECONDS, decide
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.wire.control import GatewayState, InitFailure, OperationError
+
+LIMITS = Deadlines()
+
+
+def told(decision: Decision) -> tuple[Phase | None, str]:
+    return decision.status.phase, reason_of(decision.status)
+
+
+def later(obj: SqlSession, count: float, **facts: Any) -> Decision:
+    return decide(regarded(obj, now=NOW + seconds(count), **facts))
+
+
+def served(obj: SqlSession, count: float, **facts: Any) -> Decision:
+    """Decision on a session whose driver serves, `count` seconds after NOW."""
+    return later(obj, count, **{"pod": pod(obj, ready=True), "gateway": gateway(), **facts})
+
+
+# --- start
+
+
+def test_a_new_session_starts_its_first_driver() -> None:
+    decision = decide(regarded())
+    assert told(decision) == (Phase.STARTING, Reason.DRIVER_STARTING)
+    assert decision.commands == (Command.START_DRIVER,)
+    driver = decision.status.driver
+    assert driver is not None and driver.pod_name is not None
+    assert (driver.incarnation, driver.pod_uid, driver.start_time) == (1, None, NOW)
+    assert driver.pod_name.startswith("analytics-") and driver.pod_name.endswith("-1")
+
+
+def test_a_start_whose_pod_was_not_made_is_asked_for_again() -> None:
+    obj = starting()
+    decision = later(obj, 1)
+    assert (decision.commands, decision.status) == ((Command.START_DRIVER,), obj.status)
+
+
+def test_a_driver_that_serves_makes_the_session_ready() -> None:
+    status = ready().status
+    assert (status.phase, reason_of(status)) == (Phase.READY, Reason.READY)
+    assert status.driver is not None
+    assert (status.driver.pod_uid, status.driver.boot_id) == ("pod-uid-1", "boot-1")
+
+
+@pytest.mark.parametrize("facts", [{"gateway": None}, {"gateway": gateway(GatewayState.STARTING)}])
+def test_a_ready_pod_alone_is_not_enough(facts: dict[str, Any]) -> None:
+    obj = starting()
+    assert later(obj, 5, pod=pod(obj, ready=True), **facts).status.phase is Phase.STARTING
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.CLASS_NOT_FOUND, Reason.NOT_ALLOWED, Reason.LIMIT_EXCEEDED, Reason.NOT_IMPLEMENTED]
+)
+def test_a_refusal_stalls_and_heals_when_its_cause_goes(reason: Reason) -> None:
+    decision = decide(regarded(resolution=Refusal(reason, "why")))
+    assert told(decision) == (Phase.PENDING, reason)
+    assert conditions_of(decision.status)["Stalled"] == ("True", reason)
+    assert (decision.commands, decision.requeue_after) == ((), 30.0)
+    assert [note.reason for note in decision.notes] == [reason]
+    obj = settled(session(), decision)
+    assert later(obj, 9000, resolution=Refusal(reason, "why")).notes == ()
+    assert later(obj, 9000).status.phase is Phase.STARTING
+
+
+def test_too_many_sessions_stall_the_next_one() -> None:
+    decision = decide(regarded(over_session_limit=True))
+    assert told(decision) == (Phase.PENDING, Reason.LIMIT_EXCEEDED)
+    assert conditions_of(decision.status)["Stalled"][0] == "True"
+
+
+@pytest.mark.parametrize("reason", [Reason.STORAGE_NOT_READY, Reason.CHILD_CONFLICT, Reason.INIT_SOURCE_NOT_FOUND])
+def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
+    decision = later(starting(), 1, obstacle=Refusal(reason, "why"))
+    assert told(decision) == (Phase.PENDING, reason)
+    assert conditions_of(decision.status)["Stalled"][0] == "True"
+    assert decision.requeue_after == 30.0
+
+
+def test_used_up_quota_is_waited_for_up_to_a_deadline() -> None:
+    obstacle, obj = Refusal(Reason.QUOTA_EXCEEDED, "exceeded quota"), starting()
+    waits = later(obj, LIMITS.scheduling, obstacle=obstacle)
+    assert told(waits) == (Phase.STARTING, Reason.QUOTA_EXCEEDED)
+    assert later(settled(obj, waits), LIMITS.scheduling).commands == (Command.START_DRIVER,)
+    assert told(later(obj, LIMITS.scheduling + 1, obstacle=obstacle)) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
+
+
+def test_nothing_is_made_in_a_terminating_namespace() -> None:
+    for obj in (session(), starting()):
+        decision = later(obj, 9000, namespace_terminating=True)
+        assert reason_of(decision.status) == Reason.NAMESPACE_TERMINATING
+        assert decision.status.phase is not Phase.FAILED
+        assert (decision.commands, decision.requeue_after) == ((), 5.0)
+    refused = later(starting(), 9000, obstacle=Refusal(Reason.NAMESPACE_TERMINATING, "403"))
+    assert refused.status.phase is Phase.STARTING
+
+
+# --- deadlines of a driver on its way
+
+
+@pytest.mark.parametrize(
+    ("facts", "limit", "reason"),
+    [
+        ({"unschedulable": "no node fits"}, LIMITS.scheduling, Reason.UNSCHEDULABLE),
+        ({"image_problem": "ImagePullBackOff"}, LIMITS.image_pull, Reason.IMAGE_PULL_FAILED),
+    ],
+)
+def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
+    facts: dict[str, Any], limit: float, reason: Reason
+) -> None:
+    obj = starting()
+    waits = later(obj, limit, pod=pod(obj, **facts))
+    assert told(waits) == (Phase.STARTING, reason)
+    assert waits.requeue_after == 5.0
+    over = later(obj, limit + 1, pod=pod(obj, **facts))
+    assert told(over) == (Phase.FAILED, reason)
+    assert over.commands == (Command.DELETE_DRIVER,)
+    assert next(iter(facts.values())) in (over.status.message or "")
+    assert conditions_of(over.status)["Stalled"] == ("True", reason)
+
+
+@pytest.mark.parametrize(
+    ("facts", "limit"),
+    [({"started": NOW}, LIMITS.driver_start), ({}, LIMITS.driver_start + LIMITS.image_pull)],
+    ids=["container runs", "container not started"],
+)
+def test_a_driver_that_does_not_get_ready_is_replaced(facts: dict[str, Any], limit: float) -> None:
+    obj = starting()
+    assert told(later(obj, limit, pod=pod(obj, **facts))) == (Phase.STARTING, Reason.DRIVER_STARTING)
+    over = later(obj, limit + 1, pod=pod(obj, **facts))
+    assert told(over) == (Phase.PENDING, Reason.DRIVER_NOT_READY)
+    assert over.commands == (Command.DELETE_DRIVER,)
+    assert over.status.restarts == 1
+
+
+def test_a_failing_init_statement_fails_the_session_at_once() -> None:
+    obj = starting()
+    failure = InitFailure(position=2, statement="CREATE X", error=OperationError(message="no such thing"))
+    word = gateway(GatewayState.INIT_FAILED, init_failure=failure)
+    decision = later(obj, 5, pod=pod(obj, ended="exit code 1"), gateway=word)
+    assert told(decision) == (Phase.FAILED, Reason.INIT_FAILED)
+    assert decision.status.restarts == 0
+    for part in ("statement 2", "CREATE X", "no such thing"):
+        assert part in (decision.status.message or "")
+
+
+# --- restarts
+
+
+def lost(obj: SqlSession, count: float) -> Decision:
+    return later(obj, count, pod=pod(obj, ended="exit code 137"), gateway=None)
+
+
+def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> None:
+    obj, now, pauses = starting(), 0.0, []
+    for restart in (1, 2, 3):
+        decision = lost(obj, now)
+        assert told(decision) == (Phase.PENDING, Reason.DRIVER_LOST)
+        assert decision.status.restarts == restart
+        assert decision.requeue_after is not None
+        pauses.append(decision.requeue_after)
+        obj = settled(obj, decision)
+        assert later(obj, now + pauses[-1] - 0.5).commands == ()
+        now += pauses[-1]
+        obj = settled(obj, later(obj, now))
+        assert obj.status.driver is not None and obj.status.driver.incarnation == restart + 1
+    assert pauses == [1, 2, 4]
+    over = lost(obj, now)
+    assert told(over) == (Phase.FAILED, Reason.DRIVER_LOST)
+    assert "restartNonce" in (over.status.message or "")
+
+
+@pytest.mark.parametrize(("gone", "what"), [(True, "gone"), (False, "exit code 137")])
+def test_a_driver_lost_while_ready_is_replaced(gone: bool, what: str) -> None:
+    obj = ready()
+    decision = later(obj, 9, pod=None if gone else pod(obj, ended="exit code 137"))
+    assert told(decision) == (Phase.PENDING, Reason.DRIVER_LOST)
+    assert what in (decision.status.message or "")
+
+
+def test_the_old_pod_must_be_gone_before_a_new_one_starts() -> None:
+    obj = settled(ready(), lost(ready(), 9))
+    decision = later(obj, 60, pod=pod(obj, ended="exit code 137"))
+    assert told(decision) == (Phase.PENDING, Reason.DRIVER_TERMINATING)
+    assert decision.commands == (Command.DELETE_DRIVER,)
+    assert later(obj, 60).commands == (Command.START_DRIVER,)
+
+
+def test_a_stable_driver_makes_earlier_restarts_forgotten() -> None:
+    obj = ready().replace(status=ready().status.replace(restarts=3))
+    assert served(obj, STABLE_SECONDS).status.restarts == 3
+    assert served(obj, STABLE_SECONDS + 1).status.restarts == 0
+    assert lost(obj, STABLE_SECONDS).status.phase is Phase.FAILED
+    assert lost(obj, STABLE_SECONDS + 1).status.restarts == 1
+
+
+def test_lost_session_state_is_told() -> None:
+    obj = ready()
+    decision = later(obj, 9, gateway=gateway(has_session_state=True))
+    assert conditions_of(decision.status)["SessionStateLost"] == ("True", Reason.SESSION_STATE_LOST)
+    assert Reason.SESSION_STATE_LOST in [note.reason for note in decision.notes]
+    assert "SessionStateLost" not in conditions_of(later(obj, 9, gateway=gateway()).status)
+
+
+@pytest.mark.parametrize("change", [{"restartNonce": "again"}, {"driver": {"memory": "2Gi"}}])
+def test_a_failed_session_starts_again_when_a_person_acts(change: dict[str, Any]) -> None:
+    obj = starting()
+    failed = settled(obj, later(obj, 5, pod=pod(obj), gateway=gateway(GatewayState.INIT_FAILED)))
+    assert later(failed, 99999).status.phase is Phase.FAILED
+    renewed = settled(failed, later(respoken(failed, **change), 10))
+    assert (renewed.status.phase, renewed.status.restarts) == (Phase.PENDING, 0)
+    again = later(respoken(renewed, **change), 11)
+    assert again.status.driver is not None and again.status.driver.incarnation == 2
+
+
+# --- wishes
+
+WISHES = [
+    ({"desiredState": "Stopped"}, Reason.STOPPED, Phase.STOPPED),
+    ({"restartNonce": "again"}, Reason.RESTART_REQUESTED, Phase.PENDING),
+    ({"conf": {"spark.sql.shuffle.partitions": "3"}}, Reason.SPEC_CHANGED, Phase.PENDING),
+]
+
+
+@pytest.mark.parametrize(("change", "reason", "then"), WISHES)
+def test_a_wish_drains_first_and_then_goes_where_it_leads(change: dict[str, Any], reason: Reason, then: Phase) -> None:
+    obj = draining(respoken(ready(), **change))
+    assert (obj.status.phase, reason_of(obj.status)) == (Phase.DRAINING, reason)
+    waits = served(obj, LIMITS.drain - 1, running=2)
+    assert (told(waits), waits.commands) == ((Phase.DRAINING, reason), ())
+    assert waits.requeue_after is not None and waits.requeue_after <= 1.1
+    assert served(obj, LIMITS.drain, running=2).commands == (Command.DELETE_DRIVER,)
+    assert served(obj, 1).commands == (Command.DELETE_DRIVER,)
+    ended = later(obj, 2)
+    assert ended.status.phase is then
+    if then is Phase.PENDING:
+        assert later(settled(obj, ended), 2).commands == (Command.START_DRIVER,)
+
+
+@pytest.mark.parametrize(
+    "change", [{"idle": {"timeoutSeconds": 9}}, {"maxQueuedStatements": 1}, {"statementTimeouts": {"queueSeconds": 1}}]
+)
+def test_what_a_driver_need_not_know_does_not_restart_it(change: dict[str, Any]) -> None:
+    assert served(respoken(ready(), **change), 1).status.phase is Phase.READY
+
+
+def test_a_stopped_session_starts_again_when_it_is_wanted() -> None:
+    asleep = settled(session(), decide(regarded(session(desiredState="Stopped"))))
+    assert asleep.status.phase is Phase.STOPPED
+    still = later(respoken(asleep, desiredState="Stopped"), 99999)
+    assert (still.status.phase, still.commands, still.requeue_after) == (Phase.STOPPED, (), None)
+    assert later(respoken(asleep, desiredState="Running"), 10).commands == (Command.START_DRIVER,)
+
+
+def test_a_stop_taken_back_while_draining_starts_again() -> None:
+    obj = draining(respoken(ready(), desiredState="Stopped"))
+    assert later(respoken(obj, desiredState="Running"), 9).status.phase is Phase.PENDING
+
+
+# --- idle and lifetime
+
+
+def test_an_idle_session_with_close_is_closed_for_good() -> None:
+    obj = ready(session(idle={"timeoutSeconds": 60, "action": "Close"}))
+    almost = served(obj, 59)
+    assert almost.status.phase is Phase.READY
+    assert almost.requeue_after is not None and almost.requeue_after <= 1
+    for busy in ({"running": 1}, {"queued": 1}, {"gateway": gateway(last_activity_time=NOW + seconds(30))}):
+        assert served(obj, 60, **busy).status.phase is Phase.READY
+    over = settled(obj, served(obj, 60))
+    assert (over.status.phase, reason_of(over.status)) == (Phase.DRAINING, Reason.IDLE_TIMEOUT)
+    closed = settled(over, later(over, 70))
+    assert (closed.status.phase, reason_of(closed.status)) == (Phase.CLOSED, Reason.IDLE_TIMEOUT)
+    revived = later(respoken(closed, restartNonce="again", driver={"memory": "2Gi"}), 99)
+    assert (revived.status.phase, revived.commands) == (Phase.CLOSED, ())
+
+
+def test_hibernate_stays_up_and_says_so() -> None:
+    obj = ready(session(idle={"timeoutSeconds": 60, "action": "Hibernate"}))
+    decision = served(obj, 9000)
+    assert decision.status.phase is Phase.READY
+    assert conditions_of(decision.status)["Hibernation"] == ("False", Reason.HIBERNATE_NOT_IMPLEMENTED)
+    assert conditions_of(decision.status)["Ready"][0] == "True"
+
+
+def test_a_session_past_its_lifetime_drains_and_closes() -> None:
+    obj = ready(session(maxLifetimeSeconds=100))
+    assert served(obj, 99, running=1).status.phase is Phase.READY
+    over = settled(obj, served(obj, 100, running=1))
+    assert (over.status.phase, reason_of(over.status)) == (Phase.DRAINING, Reason.MAX_LIFETIME_REACHED)
+    assert told(later(over, 110)) == (Phase.CLOSED, Reason.MAX_LIFETIME_REACHED)
+
+
+def test_counters_are_written_at_most_every_five_seconds() -> None:
+    obj = ready()
+    early = served(obj, 3, running=1)
+    assert (early.status.statements, early.requeue_after) == (obj.status.statements, 2.0)
+    counts = served(obj, 5, running=1, queued=2).status.statements
+    assert counts is not None and (counts.running, counts.queued) == (1, 2)
+
+
+# --- deletion
+
+
+def test_deletion_lets_statements_end_first_and_then_the_driver() -> None:
+    obj = removed(ready(), NOW)
+    first = served(obj, 1, running=1)
+    assert (told(first), first.commands, first.finalizer) == ((Phase.DRAINING, Reason.DELETING), (), True)
+    assert served(obj, 15, running=1).commands == (Command.DELETE_DRIVER,)
+    assert served(obj, 1).commands == (Command.DELETE_DRIVER,)
+    assert later(obj, 2, queued=1).finalizer
+    done = later(obj, 2)
+    assert (done.finalizer, done.notes) == (False, ())
+
+
+def test_deletion_ends_at_its_deadline_with_a_warning() -> None:
+    obj = removed(ready(), NOW)
+    almost = served(obj, FINALIZER_SECONDS - 0.2)
+    assert almost.finalizer
+    assert almost.requeue_after is not None and almost.requeue_after <= 0.2 + 1e-6
+    over = served(obj, FINALIZER_SECONDS, running=1)
+    assert not over.finalizer
+    assert [(note.type, note.reason) for note in over.notes] == [("Warning", Reason.FINALIZER_DEADLINE)]
+
+
+def test_deletion_in_a_terminating_namespace_lets_go_at_once() -> None:
+    decision = served(removed(ready(), NOW), 0, running=1, namespace_terminating=True)
+    assert (decision.finalizer, decision.notes) == (False, ())

@@ -1,0 +1,201 @@
+"""What a class lets a session ask for, and the sizes that come of it; a refusal names field, value and remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from domain_samples import session, session_class
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session_class import LabelSelector
+from sparksql.api.settings import SessionSettings
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.resolve import Resolved, matches, resolve, selects
+
+
+def asked(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Resolved | Refusal:
+    return resolve(session(**spec), session_class(**(klass or {})), labels or {}, SessionSettings())
+
+
+def allowed(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Resolved:
+    made = asked(klass, labels, **spec)
+    assert isinstance(made, Resolved), made
+    return made
+
+
+def refused(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Refusal:
+    made = asked(klass, labels, **spec)
+    assert isinstance(made, Refusal), made
+    return made
+
+
+def test_a_session_without_wishes_is_what_its_class_offers() -> None:
+    effective = allowed({"serviceAccount": {"name": "drivers"}, "enforcedConf": {"spark.a": "1"}}).effective
+    assert (effective.image, effective.class_name) == ("registry.example/session:1", "standard")
+    assert (effective.service_account, effective.create_service_account) == ("drivers", True)
+    assert effective.enforced_conf == {"spark.a": "1"}
+    assert (effective.driver.cores, effective.driver.heap_mib, effective.driver.pod_mib) == (1, 1024, 1024 + 384 + 600)
+
+
+# --- namespaces
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "selected"),
+    [
+        ({}, {}, True),
+        ({"matchLabels": {"team": "a"}}, {"team": "a", "x": "y"}, True),
+        ({"matchLabels": {"team": "a"}}, {"team": "b"}, False),
+        ({"matchLabels": {"team": ""}}, {}, False),
+        ({"matchExpressions": [{"key": "k", "operator": "In", "values": ["1", "2"]}]}, {"k": "2"}, True),
+        ({"matchExpressions": [{"key": "k", "operator": "In", "values": ["1"]}]}, {}, False),
+        ({"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["1"]}]}, {"k": "1"}, False),
+        ({"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["1"]}]}, {}, True),
+        ({"matchExpressions": [{"key": "k", "operator": "Exists"}]}, {"k": ""}, True),
+        ({"matchExpressions": [{"key": "k", "operator": "Exists"}]}, {}, False),
+        ({"matchExpressions": [{"key": "k", "operator": "DoesNotExist"}]}, {"k": ""}, False),
+        ({"matchExpressions": [{"key": "k", "operator": "DoesNotExist"}]}, {}, True),
+        (
+            {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]},
+            {"a": "1"},
+            False,
+        ),
+    ],
+)
+def test_namespaces_are_chosen_by_label(selector: dict[str, Any], labels: dict[str, str], selected: bool) -> None:
+    assert selects(LabelSelector.parse(selector), labels) is selected
+    made = asked({"allow": {"namespaces": selector}}, labels)
+    assert isinstance(made, Resolved) is selected
+    if isinstance(made, Refusal):
+        assert made.reason is Reason.NOT_ALLOWED
+        assert "namespace team-a" in made.message and "spec.className" in made.message
+
+
+# --- images, service accounts, conf
+
+
+@pytest.mark.parametrize(
+    ("image", "is_allowed"),
+    [
+        ("registry.example/session:1", True),
+        ("registry.example/other:2", True),
+        ("team.example/any:3", True),
+        ("registry.example/session:2", False),
+        ("registry.example/other:2-evil", False),
+        ("x/team.example/any:3", False),
+    ],
+)
+def test_images(image: str, is_allowed: bool) -> None:
+    made = asked({"allow": {"images": ["registry.example/other:2", "team.example/*"]}}, image=image)
+    if is_allowed:
+        assert isinstance(made, Resolved)
+        assert made.effective.image == image
+    else:
+        assert isinstance(made, Refusal)
+        assert made.reason is Reason.NOT_ALLOWED
+        assert f"spec.image: {image}" in made.message
+
+
+@given(st.text(max_size=8), st.text(max_size=8))
+def test_a_pattern_is_exact_or_a_prefix(pattern: str, value: str) -> None:
+    assert matches(f"{value}*", value + pattern)
+    assert matches(pattern, value) is (value.startswith(pattern[:-1]) if pattern[-1:] == "*" else value == pattern)
+
+
+def test_service_accounts() -> None:
+    klass = {"allow": {"serviceAccounts": ["etl"]}}
+    made = allowed(klass, serviceAccountName="etl").effective
+    assert (made.service_account, made.create_service_account) == ("etl", False)
+    assert allowed(klass, serviceAccountName="spark").effective.create_service_account
+    refusal = refused(klass, serviceAccountName="admin")
+    assert refusal.reason is Reason.NOT_ALLOWED
+    assert "spec.serviceAccountName: admin" in refusal.message and "etl, spark" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("key", "patterns", "is_allowed"),
+    [
+        ("spark.sql.shuffle.partitions", ["spark.sql.*"], True),
+        ("spark.executor.memoryOverhead", ["spark.executor.memoryOverhead*"], True),
+        ("spark.executor.heartbeatInterval", ["spark.sql.*"], False),
+        ("spark.sql.ansi.enabled", [], False),
+        ("spark.kubernetes.namespace", ["*"], False),
+        ("Spark.Kubernetes.Namespace", ["*"], False),
+        ("spark.master", ["spark.master"], False),
+        ("spark.driver.memory", ["*"], False),
+    ],
+)
+def test_conf_keys(key: str, patterns: list[str], is_allowed: bool) -> None:
+    made = asked({"allow": {"conf": patterns}}, conf={key: "1"})
+    if is_allowed:
+        assert isinstance(made, Resolved)
+        assert made.effective.conf == {key: "1"}
+    else:
+        assert isinstance(made, Refusal)
+        assert made.reason is Reason.NOT_ALLOWED
+        assert repr(key) in made.message
+
+
+def test_the_class_is_not_held_to_its_own_policy() -> None:
+    klass = {"allow": {"conf": []}, "defaults": {"conf": {"spark.ui.enabled": "false"}}}
+    assert allowed(klass).effective.conf == {"spark.ui.enabled": "false"}
+
+
+@pytest.mark.parametrize("endpoint", ["connect", "thrift"])
+def test_endpoints_that_are_not_there_yet_are_refused(endpoint: str) -> None:
+    refusal = refused(endpoints={endpoint: True})
+    assert refusal.reason is Reason.NOT_IMPLEMENTED
+    assert f"spec.endpoints.{endpoint}" in refusal.message
+    assert isinstance(asked(endpoints={endpoint: False}), Resolved)
+
+
+# --- sizes and limits
+
+LIMITS = {
+    "limits": {"driver": {"cpu": "2", "memory": "4Gi"}, "executors": {"instances": 5, "cpu": "2", "memory": "4Gi"}}
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "spec", "limit"),
+    [
+        ("spec.driver.cpu", {"driver": {"cpu": "2001m"}}, "2"),
+        ("spec.driver.memory", {"driver": {"memory": "4097Mi"}}, "4Gi"),
+        ("spec.executors.cpu", {"executors": {"cpu": "2.5"}}, "2"),
+        ("spec.executors.memory", {"executors": {"memory": "5Gi"}}, "4Gi"),
+        ("spec.executors.instances", {"executors": {"instances": 6}}, "5"),
+        ("spec.executors.max", {"executors": {"max": 6}}, "5"),
+    ],
+)
+def test_a_size_beyond_its_limit_is_refused_not_cut(field: str, spec: dict[str, Any], limit: str) -> None:
+    refusal = refused(LIMITS, **spec)
+    assert refusal.reason is Reason.LIMIT_EXCEEDED
+    assert refusal.message.startswith(f"{field}: ")
+    assert f"ask for {limit} or less" in refusal.message
+
+
+def test_a_size_at_its_limit_is_given() -> None:
+    made = allowed(
+        LIMITS,
+        driver={"cpu": "2000m", "memory": "4096Mi"},
+        executors={"min": 0, "max": 5, "cpu": "2", "memory": "4Gi"},
+    ).effective
+    assert made.driver.pod_mib == 4096 + 409 + 600
+    assert (made.executors.dynamic, made.executors.instances) == ((0, 5), 0)
+
+
+def test_a_fixed_number_of_executors_is_not_dynamic() -> None:
+    executors = allowed(executors={"instances": 3, "cpu": "1500m"}).effective.executors
+    assert (executors.instances, executors.dynamic, executors.cores, executors.cpu) == (3, None, 2, "1500m")
+
+
+@given(st.integers(1, 100_000), st.integers(1, 64_000))
+def test_a_driver_pod_has_room_for_heap_overhead_and_python(heap: int, millis: int) -> None:
+    driver = allowed(driver={"memory": f"{heap}Mi", "cpu": f"{millis}m"}).effective.driver
+    assert driver.heap_mib == heap
+    assert driver.pod_mib == heap + max(384, heap // 10) + 600
+    assert driver.cpu == f"{millis}m"
+    assert driver.cores == max(1, -(-millis // 1000))

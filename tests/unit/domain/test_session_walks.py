@@ -1,0 +1,295 @@
+"""A session that is shown anything at any time: even facts that contradict each other break no promise of the contract.
+
+Nothing here models a world; each snapshot is drawn by itself, and only the session's own status is carried over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from domain_samples import (
+    NOW,
+    conditions_of,
+    gateway,
+    pod,
+    reason_of,
+    regarded,
+    removed,
+    resolved,
+    respoken,
+    seconds,
+    session,
+    settled,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionDesiredState, SqlSession
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.snapshot import Command, Decision, Snapshot
+from sparksql.wire.control import GatewayState
+
+CONDITIONS = {  # Ready, Reconciling, Stalled; None where the reason decides: the contract's table
+    Phase.PENDING: ("False", "True", None),
+    Phase.STARTING: ("False", "True", "False"),
+    Phase.READY: ("True", "False", "False"),
+    Phase.DRAINING: ("False", "True", "False"),
+    Phase.STOPPED: ("False", "False", "False"),
+    Phase.CLOSED: ("False", "False", "False"),
+    Phase.FAILED: ("False", "False", "True"),
+}
+LASTING = (Phase.STOPPED, Phase.CLOSED, Phase.FAILED)
+
+PODS: list[dict[str, Any] | None] = [
+    None,
+    {},
+    {"started": NOW},
+    {"ready": True, "started": NOW},
+    {"ready": True, "started": NOW},
+    {"unschedulable": "0/3 nodes are available"},
+    {"image_problem": "ImagePullBackOff"},
+    {"ended": "exit code 1"},
+    {"ready": True, "deleting": True},
+]
+WORDS: list[dict[str, Any] | None] = [
+    None,
+    {"state": GatewayState.READY},
+    {"state": GatewayState.READY},
+    {"state": GatewayState.READY, "has_session_state": True},
+    {"state": GatewayState.STARTING},
+    {"state": GatewayState.INIT_FAILED},
+    {"state": GatewayState.DRAINING},
+]
+REFUSALS = [
+    *[None] * 15,
+    Refusal(Reason.CLASS_NOT_FOUND, "no class"),
+    Refusal(Reason.NOT_ALLOWED, "spec.image"),
+    Refusal(Reason.LIMIT_EXCEEDED, "spec.driver.cpu"),
+]
+OBSTACLES = [
+    *[None] * 16,
+    Refusal(Reason.QUOTA_EXCEEDED, "exceeded quota"),
+    Refusal(Reason.STORAGE_NOT_READY, "no claim"),
+    Refusal(Reason.CHILD_CONFLICT, "a foreign Service"),
+    Refusal(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted"),
+]
+
+
+@dataclass(frozen=True)
+class Step:
+    after: int
+    user: str
+    pod: dict[str, Any] | None
+    word: dict[str, Any] | None
+    refusal: Refusal | None
+    facts: dict[str, Any]
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        after=st.sampled_from([0, 1, 1, 5, 20, 400, 700]),
+        user=st.sampled_from([*[""] * 12, "stop", "run", "run", "resize", "nonce", "delete"]),
+        pod=st.sampled_from(PODS),
+        word=st.sampled_from(WORDS),
+        refusal=st.sampled_from(REFUSALS),
+        facts=st.fixed_dictionaries(
+            {
+                "running": st.integers(0, 1),
+                "queued": st.integers(0, 1),
+                "obstacle": st.sampled_from(OBSTACLES),
+                "over_session_limit": st.sampled_from([*[False] * 9, True]),
+                "namespace_terminating": st.sampled_from([*[False] * 9, True]),
+                "max_restarts": st.just(2),
+            }
+        ),
+    ),
+    min_size=5,
+    max_size=24,
+)
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "idle": st.sampled_from(
+            [{"timeoutSeconds": 30, "action": "Close"}, {"timeoutSeconds": 30, "action": "Hibernate"}]
+        ),
+        "maxLifetimeSeconds": st.just(1000),
+    },
+)
+
+
+def moved(obj: SqlSession, step: Step, now: Any, count: int) -> SqlSession:
+    match step.user:
+        case "stop":
+            return respoken(obj, desiredState="Stopped")
+        case "run":
+            return respoken(obj, desiredState="Running")
+        case "resize":
+            return respoken(obj, driver={"memory": f"{count + 1}Gi"})
+        case "nonce":
+            return respoken(obj, restartNonce=f"n{count}")
+        case "delete" if obj.metadata.deletion_timestamp is None:
+            return removed(obj, now)
+        case _:
+            return obj
+
+
+def walk(obj: SqlSession, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
+    """Each snapshot with what was decided on it; every decision's status is the next snapshot's."""
+    made, now = [], NOW
+    for count, step in enumerate(steps):
+        now += seconds(step.after)
+        obj = moved(obj, step, now, count)
+        has_pod = step.pod is not None and obj.status.driver is not None
+        snapshot = regarded(
+            obj,
+            now=now,
+            resolution=step.refusal or resolved(obj),
+            pod=pod(obj, **(step.pod or {})) if has_pod else None,
+            gateway=gateway(**step.word) if step.word is not None else None,
+            **step.facts,
+        )
+        decision = decide(snapshot)
+        made.append((snapshot, decision))
+        if not decision.finalizer:
+            break  # the object is gone
+        obj = settled(obj, decision)
+    return made
+
+
+def incarnation(status: Any) -> int:
+    return status.driver.incarnation if status.driver else 0
+
+
+def check_start(s: Snapshot, decision: Decision) -> None:
+    """A driver is started only where nothing of the one before is left and nothing forbids it; the status knows it first."""
+    before, after = incarnation(s.session.status), incarnation(decision.status)
+    assert after in (before, before + 1)
+    if after > before:
+        assert Command.START_DRIVER in decision.commands
+        assert decision.status.observed_restart_nonce == s.session.spec.restart_nonce
+    if Command.START_DRIVER in decision.commands:
+        assert decision.commands == (Command.START_DRIVER,)
+        assert s.pod is None
+        assert decision.status.phase is Phase.STARTING
+        assert decision.status.driver is not None
+        assert decision.status.driver.pod_uid is None
+        assert s.session.spec.desired_state is SessionDesiredState.RUNNING
+        assert isinstance(s.resolution, Resolved)
+        assert not s.session.metadata.is_deleting
+        assert not s.namespace_terminating
+
+
+def check_delete(s: Snapshot, decision: Decision) -> None:
+    """A driver that serves is deleted only by way of Draining."""
+    if Command.DELETE_DRIVER in decision.commands and not s.session.metadata.is_deleting:
+        assert s.session.status.phase is not Phase.READY
+        assert decision.status.phase not in (Phase.READY, Phase.STARTING)
+
+
+def check_lasting(s: Snapshot, decision: Decision) -> None:
+    before, after = s.session.status, decision.status
+    if s.session.metadata.is_deleting:
+        return
+    if before.phase is Phase.CLOSED:
+        assert after.replace(observed_generation=0) == before.replace(observed_generation=0)
+        assert not decision.notes
+    if before.phase is Phase.FAILED:
+        assert after.phase in (Phase.FAILED, Phase.STOPPED, Phase.PENDING)
+    if before.phase is Phase.STOPPED and s.session.spec.desired_state is SessionDesiredState.STOPPED:
+        assert after.phase is Phase.STOPPED
+
+
+def check_ready(s: Snapshot, decision: Decision) -> None:
+    """Ready begins only with a ready pod and a gateway that says so, and its identity is known."""
+    status = decision.status
+    if status.phase is Phase.READY and s.session.status.phase is not Phase.READY:
+        assert s.session.status.phase is Phase.STARTING
+        assert s.pod is not None and s.pod.ready
+        assert s.gateway is not None and s.gateway.state is GatewayState.READY
+        assert status.driver is not None
+        assert (status.driver.pod_uid, status.driver.boot_id) == (s.pod.uid, s.gateway.boot_id)
+
+
+def check_status(s: Snapshot, decision: Decision) -> None:
+    before, after = s.session.status, decision.status
+    if not decision.finalizer:
+        return
+    assert after.phase is not None
+    shown = conditions_of(after)
+    for type_, wanted in zip(("Ready", "Reconciling", "Stalled"), CONDITIONS[after.phase], strict=True):
+        assert wanted is None or shown[type_][0] == wanted, (type_, after)
+    assert Reason(reason_of(after))
+    assert after.restarts <= s.max_restarts
+    if after.phase is not before.phase:
+        assert after.phase_since == s.now
+    else:
+        assert after.phase_since == before.phase_since
+
+
+def check_wake_up(_: Snapshot, decision: Decision) -> None:
+    if decision.finalizer and decision.status.phase not in LASTING:
+        assert decision.requeue_after is not None
+    assert decision.requeue_after is None or 0 <= decision.requeue_after <= 60
+
+
+def check_deletion(s: Snapshot, decision: Decision) -> None:
+    deleted = s.session.metadata.deletion_timestamp
+    if deleted is None:
+        assert decision.finalizer
+        return
+    gone = s.pod is None or s.pod.ended is not None
+    over = s.now >= deleted + seconds(FINALIZER_SECONDS)
+    clean = gone and not s.running and not s.queued
+    assert decision.finalizer is not (clean or over or s.namespace_terminating)
+    assert (decision.notes != ()) is (not decision.finalizer and not clean and not s.namespace_terminating)
+
+
+CHECKS = (
+    check_start,
+    check_delete,
+    check_lasting,
+    check_ready,
+    check_status,
+    check_wake_up,
+    check_deletion,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SPECS, STEPS)
+def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
+    for snapshot, decision in walk(session(**spec), steps):
+        for check in CHECKS:
+            check(snapshot, decision)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SPECS, STEPS)
+def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], steps: list[Step]) -> None:
+    """A phase that lasts is quiet: the same facts again make no event and no other status."""
+    for snapshot, decision in walk(session(**spec), steps):
+        if decision.status.phase in LASTING and decision.status.phase is snapshot.session.status.phase:
+            assert not decision.notes
+            assert decision.status.conditions == snapshot.session.status.conditions
+
+
+def test_walks_get_somewhere() -> None:
+    """A walk that never gets anywhere proves nothing: one straight way through the steps."""
+    facts = {"running": 0, "queued": 0, "obstacle": None, "over_session_limit": False, "namespace_terminating": False}
+    up = ({"ready": True}, {"state": GatewayState.READY}, None, facts)
+    down = (None, None, None, facts)
+    steps = [
+        Step(0, "", *down),
+        *[Step(1, "", *up), Step(400, "", *up)],
+        *[Step(0, "", *down), Step(5, "", *down)],
+        *[Step(1, "", *up), Step(1, "stop", *up), Step(1, "", *down)],
+    ]
+    phases = [decision.status.phase for _, decision in walk(session(), steps)]
+    serving = [Phase.STARTING, Phase.READY]
+    assert phases == [*serving, Phase.READY, Phase.PENDING, *serving, Phase.DRAINING, Phase.STOPPED]

@@ -1,0 +1,254 @@
+"""A session in a world of random events: one driver at a time, incarnations that only grow, Closed that stays.
+
+The model plays Kubernetes (pods that come up, break, vanish), the gateway, the user, and an operator that may lose its
+write, or die between the write and its commands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain_samples import NOW, conditions_of, gateway, resolved, session
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase, SqlSession, SqlSessionStatus
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodFacts, Snapshot
+from sparksql.wire.control import GatewayInfo, GatewayState
+
+CONDITIONS = {  # the contract's table: Ready, Reconciling, Stalled; a Pending one may be stalled as well
+    "Pending": ("False", "True", "False"),
+    "Starting": ("False", "True", "False"),
+    "Ready": ("True", "False", "False"),
+    "Draining": ("False", "True", "False"),
+    "Stopped": ("False", "False", "False"),
+    "Closed": ("False", "False", "False"),
+    "Failed": ("False", "False", "True"),
+}
+LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
+MAX_RESTARTS = 2
+OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
+POD_NEWS: dict[str, dict[str, Any]] = {
+    "ready": {"ready": True, "unschedulable": None, "image_problem": None},
+    "not ready": {"ready": False},
+    "unschedulable": {"unschedulable": "no room"},
+    "image problem": {"image_problem": "ErrImagePull"},
+    "ended": {"ended": "Error, exit code 1", "ready": False},
+    "deleted by somebody": {"deleting": True},
+}
+
+
+class SessionWorld(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOW
+        self.spec: dict[str, Any] = {}
+        self.status = SqlSessionStatus()
+        self.deleted: datetime | None = None
+        self.gone = False
+        self.pod: PodFacts | None = None
+        self.pods = 0
+        self.gateway: GatewayInfo | None = None
+        self.refusal: Refusal | None = None
+        self.obstacle: Refusal | None = None
+        self.running = self.queued = 0
+        self.terminating = False
+        self.history: list[str] = []
+
+    @initialize(
+        idle=st.sampled_from([{}, {"timeoutSeconds": 30, "action": "Close"}]), lifetime=st.sampled_from([0, 2000])
+    )
+    def begin(self, idle: dict[str, Any], lifetime: int) -> None:
+        self.spec = {"idle": idle or None, "maxLifetimeSeconds": lifetime}
+
+    # --- the world
+
+    @rule(seconds=st.sampled_from([1, 10, 40, 200]))
+    def time_passes(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @rule(act=st.sampled_from(["stop", "run", "run", "restart", "change", "delete"]))
+    def user_acts(self, act: str) -> None:
+        match act:
+            case "stop" | "run":
+                self.spec["desiredState"] = "Stopped" if act == "stop" else "Running"
+            case "restart":
+                self.spec["restartNonce"] = str(len(self.history))
+            case "change":
+                self.spec["conf"] = {"spark.sql.x": str(len(self.history))}
+            case "delete" if self.deleted is None:
+                self.deleted = self.now
+
+    @rule(running=st.integers(0, 1), queued=st.integers(0, 1))
+    def statements_come_and_go(self, running: int, queued: int) -> None:
+        self.running, self.queued = running, queued
+
+    @rule(
+        refusal=st.sampled_from([None, None, Refusal(Reason.CLASS_NOT_FOUND, "x"), Refusal(Reason.NOT_ALLOWED, "y")]),
+        obstacle=st.sampled_from([None, None, *(Refusal(reason, "z") for reason in OBSTACLES)]),
+    )
+    def platform_changes(self, refusal: Refusal | None, obstacle: Refusal | None) -> None:
+        self.refusal, self.obstacle = refusal, obstacle
+
+    @rule()
+    def namespace_goes_away(self) -> None:
+        self.terminating = len(self.history) % 3 == 0
+
+    @precondition(lambda self: self.pod is not None)
+    @rule(news=st.sampled_from(sorted(POD_NEWS)))
+    def pod_changes(self, news: str) -> None:
+        assert self.pod is not None
+        if self.pod.ended is None:
+            self.pod = replace(self.pod, started=self.pod.started or self.now, **POD_NEWS[news])
+
+    @precondition(lambda self: self.pod is not None)
+    @rule()
+    def driver_comes_up(self) -> None:
+        assert self.pod is not None
+        if self.pod.ended is None:
+            self.pod = replace(self.pod, started=self.now, **POD_NEWS["ready"])
+            self.gateway = gateway()
+
+    @precondition(lambda self: self.pod is not None)
+    @rule()
+    def pod_vanishes(self) -> None:
+        self.pod = None
+
+    @precondition(lambda self: self.pod is not None)
+    @rule(state=st.sampled_from([*GatewayState, GatewayState.READY, GatewayState.READY]), holds=st.booleans())
+    def gateway_speaks(self, state: GatewayState, holds: bool) -> None:
+        self.gateway = gateway(state, has_session_state=holds)
+
+    # --- the operator
+
+    @rule(passes=st.integers(1, 4), in_time=st.booleans())
+    def operator_looks(self, passes: int = 1, in_time: bool = False) -> None:
+        """So many passes, each as late as the one before asked for, or all at once."""
+        for _ in range(passes):
+            if self.gone:
+                return
+            wake = self.operator_passes(written=True, acted=True)
+            self.now += timedelta(seconds=wake if in_time and wake is not None else 0)
+
+    @precondition(lambda self: not self.gone)
+    @rule(written=st.booleans())
+    def operator_breaks(self, written: bool) -> None:
+        self.operator_passes(written=written, acted=False)
+
+    def operator_passes(self, *, written: bool, acted: bool, obstacle: Refusal | None = None) -> float | None:
+        of = session(self.status.to_dict(), deleted=self.deleted, **self.spec)
+        snapshot = self._snapshot(of, obstacle)
+        decision = decide(snapshot)
+        self.history.append(f"{self.status.phase} -> {decision.status.phase} {[c.name for c in decision.commands]}")
+        self._check(snapshot, decision)
+        if not written:
+            return None
+        self.status = SqlSessionStatus.parse(decision.status.to_dict())
+        if acted:
+            self._act(decision)
+        self.gone = not decision.finalizer
+        return decision.requeue_after
+
+    def _act(self, decision: Decision) -> None:
+        for command in decision.commands:
+            if command is Command.DELETE_DRIVER:
+                self.pod = replace(self.pod, deleting=True) if self.pod is not None else None
+            elif self.obstacle is not None:
+                self.operator_passes(written=True, acted=True, obstacle=self.obstacle)
+            else:
+                self._start_driver()
+
+    def _start_driver(self) -> None:
+        driver = self.status.driver
+        assert driver is not None and driver.pod_name is not None
+        assert self.pod is None, "two drivers at once"
+        self.pods += 1
+        self.gateway = None
+        self.pod = PodFacts(driver.pod_name, f"pod-{self.pods}", self.now)
+
+    def _snapshot(self, of: SqlSession, obstacle: Refusal | None) -> Snapshot:
+        named = self.status.driver is not None and self.pod is not None
+        return Snapshot(
+            now=self.now,
+            session=of,
+            resolution=self.refusal or resolved(of),
+            pod=self.pod if named else None,
+            gateway=self.gateway,
+            running=self.running,
+            queued=self.queued,
+            namespace_terminating=self.terminating,
+            obstacle=obstacle,
+            deadlines=Deadlines(scheduling=60, image_pull=60, driver_start=60, drain=30),
+            max_restarts=MAX_RESTARTS,
+        )
+
+    # --- the contract
+
+    def _check(self, snapshot: Snapshot, decision: Decision) -> None:
+        story = "\n".join(self.history[-8:])
+        before, after = self.status, decision.status
+        old, new = _incarnation(before), _incarnation(after)
+        assert new in (old, old + 1), story
+        if after.phase is SessionPhase.STARTING and before.phase is not SessionPhase.STARTING:
+            assert new == old + 1 and snapshot.pod is None, story
+        if Command.START_DRIVER in decision.commands:
+            assert snapshot.pod is None, story
+            assert after.phase is SessionPhase.STARTING, story
+            assert self.deleted is None and not self.terminating, story
+        if before.phase is SessionPhase.CLOSED and self.deleted is None:
+            assert after.phase is SessionPhase.CLOSED, story
+        assert after.restarts <= MAX_RESTARTS, story
+        if after.phase not in LASTING and decision.finalizer:
+            assert decision.requeue_after is not None, story
+        if after.phase is SessionPhase.READY and before.phase is not SessionPhase.READY:
+            assert snapshot.pod is not None and snapshot.pod.ready, story
+        self._check_conditions(decision, story)
+        self._check_letting_go(snapshot, decision, story)
+
+    def _check_conditions(self, decision: Decision, story: str) -> None:
+        if self.deleted is not None or decision.status.phase is None:
+            return
+        found = {type_: status for type_, (status, _) in conditions_of(decision.status).items()}
+        ready, reconciling, stalled = CONDITIONS[str(decision.status.phase)]
+        assert (found["Ready"], found["Reconciling"]) == (ready, reconciling), story
+        assert found["Stalled"] == stalled or decision.status.phase is SessionPhase.PENDING, story
+
+    def _check_letting_go(self, snapshot: Snapshot, decision: Decision, story: str) -> None:
+        if decision.finalizer:
+            return
+        assert self.deleted is not None, story
+        clean = (snapshot.pod is None or snapshot.pod.ended is not None) and not self.running and not self.queued
+        late = (self.now - self.deleted).total_seconds() >= FINALIZER_SECONDS
+        assert clean or late or self.terminating, story
+        assert bool(decision.notes) is (not clean and not self.terminating), story
+
+
+def _incarnation(status: SqlSessionStatus) -> int:
+    return status.driver.incarnation if status.driver else 0
+
+
+SessionWorld.TestCase.settings = settings(
+    max_examples=500, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+test_random_world = SessionWorld.TestCase
+
+
+def test_world_goes_the_straight_way_when_nothing_is_wrong() -> None:
+    world = SessionWorld()
+    world.begin(idle={}, lifetime=0)
+    world.operator_looks()
+    world.driver_comes_up()
+    world.operator_looks()
+    assert world.status.phase == "Ready"
+    world.pod_vanishes()
+    world.operator_looks()
+    world.time_passes(40)
+    world.operator_looks()
+    assert world.status.phase == "Starting"
+    assert (_incarnation(world.status), world.pods) == (2, 2)

@@ -1,0 +1,386 @@
+"""Statements that a driver has: only its word, or its confirmed end, ends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from statement_samples import CONDITIONS as TABLE
+from statement_samples import (
+    NOW,
+    READY,
+    UID,
+    ago,
+    conditions,
+    handed_over,
+    message,
+    snapshot,
+    statement,
+    told,
+    view,
+)
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.identity import operation_id
+from sparksql.domain.statement.snapshot import (
+    Cancel,
+    Command,
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Settings,
+    Silence,
+    Submit,
+)
+from sparksql.wire.control import (
+    Column,
+    ErrorReason,
+    OperationError,
+    OperationState,
+    OperationView,
+    Progress,
+    ResultSummary,
+)
+
+PHASES = pytest.mark.parametrize("phase", ["Pending", "Running"])
+CLOSED = SessionFacts("s", SessionPhase.CLOSED)
+DELETED = SessionFacts("s", SessionPhase.READY, deleting=True)
+OPERATION = operation_id(UID, 1, 1)
+
+
+def cancel_of(commands: tuple[Command, ...]) -> Cancel:
+    (command,) = commands
+    assert isinstance(command, Cancel)
+    assert command.request.boot_id == "boot-1"
+    assert command.operation_id == OPERATION
+    return command
+
+
+# --- the gateway's word
+
+WORDS: dict[str, tuple[OperationView, tuple[str, str]]] = {
+    "finished": (view(OperationState.FINISHED), ("Finished", "Finished")),
+    "canceled": (view(OperationState.CANCELED), ("Canceled", "CanceledByUser")),
+    "error": (view(OperationState.ERROR), ("Error", "SqlError")),
+    "timed out running": (view(OperationState.TIMED_OUT), ("TimedOut", "ExecutionTimeout")),
+    "timed out waiting": (view(OperationState.TIMED_OUT, start_time=None), ("TimedOut", "QueueTimeout")),
+    **{
+        f"error {reason}": (
+            view(OperationState.ERROR, error=OperationError(reason=reason, message="m")),
+            ("Error", str(reason)),
+        )
+        for reason in ErrorReason
+    },
+}
+
+
+@PHASES
+@pytest.mark.parametrize(("word", "wanted"), WORDS.values(), ids=WORDS.keys())
+def test_terminal_view_ends_it(phase: str, word: OperationView, wanted: tuple[str, str]) -> None:
+    decision = decide(snapshot(statement(handed_over(phase)), operation=word))
+    assert told(decision) == wanted
+    assert conditions(decision) == TABLE[wanted[0]]
+    assert decision.commands == ()
+    assert decision.status.completion_time == word.completion_time
+    assert decision.note is not None and decision.note.reason == wanted[1]
+
+
+def test_result_progress_and_times_come_from_the_view() -> None:
+    result = ResultSummary(
+        columns=(Column(name="a", type="int"),), row_count=1, truncated=True, preview=((None,),), bytes=4
+    )
+    word = view(OperationState.FINISHED, result=result, progress=Progress(tasks_done=3, tasks_total=3), read_only=True)
+    status = decide(snapshot(statement(handed_over("Running")), operation=word)).status
+    assert status.result is not None and status.progress is not None
+    assert (status.result.preview, status.result.truncated, status.result.row_count) == (((None,),), True, 1)
+    assert status.progress.tasks_done == 3
+    assert (status.start_time, status.completion_time, status.duration_millis) == (ago(5), ago(1), 4000)
+    assert (status.statement_type, status.read_only) == ("INSERT", True)
+
+
+def test_error_is_kept_as_the_gateway_told_it() -> None:
+    error = OperationError(condition="TABLE_OR_VIEW_NOT_FOUND", sql_state="42P01", message="no t", line=1, position=14)
+    status = decide(snapshot(statement(handed_over()), operation=view(OperationState.ERROR, error=error))).status
+    assert status.error is not None
+    assert (status.error.condition, status.error.sql_state, status.error.line) == (
+        "TABLE_OR_VIEW_NOT_FOUND", "42P01", 1
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "wanted"),
+    [
+        ("Pending", OperationState.PENDING, ("Pending", "Submitted")),
+        ("Pending", OperationState.RUNNING, ("Running", "Running")),
+        ("Running", OperationState.RUNNING, ("Running", "Running")),
+        ("Running", OperationState.PENDING, ("Running", "Running")),  # an older view never takes it back
+    ],
+)
+def test_view_in_progress_is_followed(phase: str, state: OperationState, wanted: tuple[str, str]) -> None:
+    decision = decide(snapshot(statement(handed_over(phase)), operation=view(state)))
+    assert told(decision) == wanted
+    assert decision.commands == ()
+    assert decision.requeue_after is not None
+
+
+# --- silence
+
+
+@PHASES
+def test_unreachable_gateway_changes_nothing(phase: str) -> None:
+    before = statement(handed_over(phase))
+    decision = decide(snapshot(before, operation=Silence.UNREACHABLE))
+    assert decision.status == before.status
+    assert decision.commands == ()
+    assert decision.requeue_after is not None and decision.requeue_after <= 5
+
+
+def test_unreachable_gateway_does_not_let_a_timeout_or_cancel_end_it() -> None:
+    late = handed_over("Running", startTime=ago(10_000), submittedTime=ago(20_000))
+    of = statement(late, desiredState="Canceled", timeouts={"queueSeconds": 1, "executionSeconds": 1})
+    settings = Settings(queue_seconds=1, execution_seconds=1)
+    decision = decide(snapshot(of, operation=Silence.UNREACHABLE, settings=settings, session=CLOSED))
+    assert decision.status.phase == "Running"
+
+
+def test_intent_that_never_arrived_is_submitted_again_with_the_same_id_and_boot() -> None:
+    decision = decide(snapshot(statement(handed_over()), operation=Silence.UNKNOWN))
+    (submit,) = decision.commands
+    assert isinstance(submit, Submit)
+    assert (submit.operation_id, submit.request.boot_id) == (OPERATION, "boot-1")
+    assert decision.status.phase == "Pending"
+    assert decision.requeue_after is not None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"inputs": MissingReference("gone")},
+        {"inputs": Refusal(Reason.INVALID_SPEC, "no text")},
+        {"inputs": Inputs("another text")},
+        {"settings": Refusal(Reason.NOT_ALLOWED, "spec.conf")},
+    ],
+    ids=["missing", "unusable", "changed", "not allowed"],
+)
+def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(facts: dict[str, Any]) -> None:
+    """The tombstone refuses a late PUT; only its confirmation ends the statement."""
+    unknown = decide(snapshot(statement(handed_over()), operation=Silence.UNKNOWN, **facts))
+    cancel_of(unknown.commands)
+    assert unknown.status.phase == "Pending"
+    tombstone = view(OperationState.CANCELED, start_time=None)
+    confirmed = decide(snapshot(statement(handed_over()), operation=tombstone, **facts))
+    wanted = "NotAllowed" if "settings" in facts else "InvalidSpec"
+    assert told(confirmed) == ("Error", wanted)
+
+
+def test_intent_whose_inputs_are_not_known_yet_waits() -> None:
+    decision = decide(snapshot(statement(handed_over()), operation=Silence.UNKNOWN, inputs=None))
+    assert (decision.commands, decision.status.phase) == ((), "Pending")
+    assert decision.requeue_after is not None
+
+
+# --- wishes to end early
+
+
+@pytest.mark.parametrize(
+    ("phase", "word"),
+    [
+        ("Pending", Silence.UNKNOWN),
+        ("Pending", view(OperationState.PENDING)),
+        ("Running", view(OperationState.RUNNING)),
+    ],
+    ids=["not arrived", "pending", "running"],
+)
+@pytest.mark.parametrize(
+    ("spec", "facts", "outcome"),
+    [
+        ({"desiredState": "Canceled"}, {}, OperationState.CANCELED),
+        ({}, {"session": CLOSED}, OperationState.CLOSED),
+        ({}, {"session": DELETED}, OperationState.CLOSED),
+        ({}, {"session": None}, OperationState.CLOSED),
+    ],
+    ids=["canceled", "session closed", "session deleted", "session gone"],
+)
+def test_wish_is_asked_of_the_gateway_and_ends_nothing_by_itself(
+    phase: str, word: OperationView | Silence, spec: dict[str, Any], facts: dict[str, Any], outcome: OperationState
+) -> None:
+    decision = decide(snapshot(statement(handed_over(phase), **spec), operation=word, **facts))
+    assert cancel_of(decision.commands).request.outcome is outcome
+    assert decision.status.phase == phase
+    assert decision.requeue_after is not None and decision.requeue_after <= 5
+
+
+def test_queue_timeout_counts_while_it_waits_in_the_driver() -> None:
+    of = statement(handed_over(submittedTime=ago(61)), timeouts={"queueSeconds": 60})
+    decision = decide(snapshot(of, operation=view(OperationState.PENDING), settings=Settings(queue_seconds=60)))
+    assert cancel_of(decision.commands).request.outcome is OperationState.TIMED_OUT
+    assert decision.status.phase == "Pending"
+
+
+def test_queue_timeout_does_not_count_once_it_runs() -> None:
+    of = statement(handed_over("Running", submittedTime=ago(61)), timeouts={"queueSeconds": 60})
+    decision = decide(snapshot(of, operation=view(OperationState.RUNNING), settings=Settings(queue_seconds=60)))
+    assert decision.commands == ()
+
+
+@pytest.mark.parametrize(("running_for", "canceled"), [(20, False), (39, False), (41, True)])
+def test_execution_timeout_is_the_gateways_and_the_operators_only_after_a_grace(
+    running_for: float, canceled: bool
+) -> None:
+    of = statement(handed_over("Running", startTime=ago(running_for)))
+    settings = Settings(execution_seconds=10)
+    word = view(OperationState.RUNNING, start_time=ago(running_for))
+    decision = decide(snapshot(of, operation=word, settings=settings))
+    assert bool(decision.commands) is canceled
+    if canceled:
+        assert cancel_of(decision.commands).request.outcome is OperationState.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("spec", "facts", "state", "wanted"),
+    [
+        ({"desiredState": "Canceled"}, {}, OperationState.FINISHED, ("Finished", "Finished")),
+        ({"desiredState": "Canceled"}, {}, OperationState.CANCELED, ("Canceled", "CanceledByUser")),
+        ({}, {"session": DELETED}, OperationState.CLOSED, ("Closed", "SessionClosed")),
+        ({}, {"session": CLOSED}, OperationState.CLOSED, ("Closed", "SessionClosed")),
+        ({}, {"session": DELETED}, OperationState.FINISHED, ("Finished", "Finished")),
+    ],
+)
+def test_end_is_what_the_gateway_says_it_was(
+    spec: dict[str, Any], facts: dict[str, Any], state: OperationState, wanted: tuple[str, str]
+) -> None:
+    decision = decide(snapshot(statement(handed_over("Running"), **spec), operation=view(state), **facts))
+    assert told(decision) == wanted
+
+
+# --- the driver is gone: the outcome is unknown
+
+
+@PHASES
+def test_lost_effect_ends_in_session_lost(phase: str) -> None:
+    decision = decide(snapshot(statement(handed_over(phase, readOnly=False)), operation=Silence.DRIVER_GONE))
+    assert told(decision) == ("Error", "SessionLost")
+    assert "outcome unknown" in message(decision)
+    assert decision.status.completion_time == NOW
+
+
+@PHASES
+@pytest.mark.parametrize(("attempt", "again"), [(1, True), (2, True), (3, False)])
+def test_lost_read_runs_again_up_to_three_attempts(phase: str, attempt: int, again: bool) -> None:
+    of = statement(handed_over(phase, readOnly=True, attempt=attempt))
+    decision = decide(snapshot(of, operation=Silence.DRIVER_GONE))
+    if not again:
+        assert told(decision) == ("Error", "SessionLost")
+        return
+    status = decision.status
+    assert told(decision) == ("Initialized", "SessionLost")
+    assert status.attempt == attempt + 1
+    assert (status.operation_id, status.session, status.start_time, status.result) == (None, None, None, None)
+    assert status.sql_hash is not None  # the next attempt must run the same text
+    assert decision.requeue_after is not None
+
+
+def test_lost_statement_of_unknown_kind_is_treated_as_an_effect() -> None:
+    of = statement(handed_over())  # handed over, lost before the parser's word arrived
+    assert told(decide(snapshot(of, operation=Silence.DRIVER_GONE))) == ("Error", "SessionLost")
+
+
+@pytest.mark.parametrize(
+    ("facts", "spec", "wanted"),
+    [
+        ({"session": None}, {}, ("Closed", "SessionClosed")),
+        ({"session": DELETED}, {}, ("Closed", "SessionClosed")),
+        ({"session": CLOSED}, {}, ("Closed", "SessionClosed")),
+        ({"session": READY}, {"desiredState": "Canceled"}, ("Canceled", "CanceledByUser")),
+    ],
+)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_wish_to_end_is_granted_by_the_drivers_end(
+    facts: dict[str, Any], spec: dict[str, Any], wanted: tuple[str, str], read_only: bool
+) -> None:
+    retry = {"limit": 5, "on": ["SessionLost"]}
+    of = statement(handed_over("Running", readOnly=read_only), retry=retry, **spec)
+    assert told(decide(snapshot(of, operation=Silence.DRIVER_GONE, **facts))) == wanted
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_only: bool) -> None:
+    word = view(OperationState.CLOSED, read_only=read_only)
+    decision = decide(snapshot(statement(handed_over("Running")), operation=word))
+    assert told(decision) == (("Initialized", "SessionLost") if read_only else ("Error", "SessionLost"))
+
+
+# --- retry
+
+
+@pytest.mark.parametrize(
+    ("on", "operation", "again"),
+    [
+        (["SessionLost"], Silence.DRIVER_GONE, True),
+        (["SqlError"], Silence.DRIVER_GONE, False),
+        (["SqlError"], view(OperationState.ERROR), True),
+        (["SessionLost"], view(OperationState.ERROR), False),
+        (["ExecutionTimeout"], view(OperationState.TIMED_OUT), True),
+        (["ExecutionTimeout"], view(OperationState.TIMED_OUT, start_time=None), False),
+        (["SqlError"], view(OperationState.ERROR, error=OperationError(reason=ErrorReason.NOT_ALLOWED)), False),
+        (["SqlError", "ExecutionTimeout", "SessionLost"], view(OperationState.FINISHED), False),
+        (["SqlError", "ExecutionTimeout", "SessionLost"], view(OperationState.CANCELED), False),
+    ],
+)
+def test_retry_follows_its_reasons(on: list[str], operation: OperationView | Silence, again: bool) -> None:
+    of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": on})
+    decision = decide(snapshot(of, operation=operation))
+    assert (decision.status.attempt == 2) is again
+    assert (decision.status.phase == "Initialized") is again
+
+
+@pytest.mark.parametrize(("failed", "delay"), [(0, 10), (1, 20), (2, 40), (3, None)])
+def test_retry_backs_off_and_ends_at_its_limit(failed: int, delay: float | None) -> None:
+    retry = {"limit": 3, "backoffSeconds": 10, "on": ["SqlError"]}
+    of = statement(handed_over("Running", failedAttempts=failed, attempt=failed + 1), retry=retry)
+    decision = decide(snapshot(of, operation=view(OperationState.ERROR)))
+    if delay is None:
+        assert told(decision) == ("Error", "SqlError")
+        return
+    assert (decision.status.failed_attempts, decision.status.attempt) == (failed + 1, failed + 2)
+    assert decision.status.next_attempt_time == ago(-delay)
+    assert decision.requeue_after == pytest.approx(delay)
+    assert decision.status.error is None
+
+
+@pytest.mark.parametrize("spec", [{"desiredState": "Canceled"}, {}])
+def test_unwanted_statement_is_not_tried_again(spec: dict[str, Any]) -> None:
+    session = READY if spec else CLOSED
+    of = statement(handed_over("Running"), retry={"limit": 3, "on": ["SqlError"]}, **spec)
+    decision = decide(snapshot(of, operation=view(OperationState.ERROR), session=session))
+    assert told(decision) == ("Error", "SqlError")
+
+
+# --- a nonce changed during a run
+
+
+@PHASES
+def test_nonce_changed_during_a_run_waits_for_its_end_and_wakes_up_then(phase: str) -> None:
+    of = statement(handed_over(phase), runNonce="2")
+    going = decide(snapshot(of, operation=view(OperationState(phase))))
+    assert (going.status.run, going.status.phase, going.commands) == (1, phase, ())
+    end = decide(snapshot(of, operation=view(OperationState.FINISHED)))
+    assert (end.status.run, end.status.phase, end.status.observed_run_nonce) == (1, "Finished", "")
+    assert end.requeue_after == 0
+
+
+def test_what_a_drained_driver_never_began_is_handed_over_again() -> None:
+    of = statement(handed_over())
+    decision = decide(snapshot(of, operation=view(OperationState.CLOSED, start_time=None, read_only=False)))
+    assert (decision.status.phase, decision.status.attempt) == ("Initialized", 2)
+    assert decision.status.operation_id is None
+    assert "handed over again" in message(decision)
+
+
+def test_what_a_drained_driver_had_begun_has_an_unknown_outcome() -> None:
+    of = statement(handed_over("Running"))
+    decision = decide(snapshot(of, operation=view(OperationState.CLOSED, start_time=ago(5), read_only=False)))
+    assert told(decision) == ("Error", "SessionLost")

@@ -1,0 +1,305 @@
+"""A statement that is shown anything at any time: even facts that contradict each other break no promise of the contract.
+
+Nothing here models a world; each snapshot is drawn by itself, and only the statement's own status is carried over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from domain_samples import NOW, READY, STARTING, asked, conditions_of, fold, removed, seconds, spoken, statement, view
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase
+from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.admission import Turn
+from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.decide import FINALIZER_SECONDS, MAX_READ_ATTEMPTS, decide
+from sparksql.domain.statement.identity import operation_id, sql_hash
+from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
+from sparksql.domain.statement.snapshot import (
+    Cancel,
+    CreateSession,
+    Decision,
+    DeleteSelf,
+    DeleteSession,
+    Driver,
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Settings,
+    Silence,
+    Snapshot,
+    Submit,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
+
+CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished: the contract's table
+    Phase.INITIALIZED: ("False", "True", "False", "Unknown", "False"),
+    Phase.PENDING: ("False", "True", "False", "Unknown", "False"),
+    Phase.RUNNING: ("False", "True", "False", "Unknown", "False"),
+    Phase.FINISHED: ("True", "False", "False", "True", "True"),
+    Phase.CANCELED: ("False", "False", "False", "False", "True"),
+    Phase.CLOSED: ("False", "False", "True", "False", "True"),
+    Phase.ERROR: ("False", "False", "True", "False", "True"),
+    Phase.TIMED_OUT: ("False", "False", "True", "False", "True"),
+}
+
+
+def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """`usual` nine times out of ten: a walk that never reaches a driver shows little."""
+    return st.integers(0, 9).flatmap(lambda n: st.just(usual) if n else st.sampled_from(others))
+
+
+SESSIONS = mostly(
+    READY,
+    None,
+    STARTING,
+    replace(READY, driver=Driver("analytics-driver-2", "pod-uid-2", "boot-2")),
+    SessionFacts("analytics", SessionPhase.STOPPED),
+    SessionFacts("analytics", SessionPhase.FAILED, problem=(Reason.INIT_FAILED, "bad init")),
+    SessionFacts("analytics", SessionPhase.CLOSED),
+    SessionFacts("analytics", SessionPhase.READY, deleting=True),
+)
+RULINGS = mostly(
+    Settings(),
+    None,
+    Settings(queue_seconds=60),
+    Settings(execution_seconds=30),
+    Refusal(Reason.NOT_ALLOWED, "spec.conf"),
+)
+OUTCOMES = mostly(
+    Met(),
+    Met(("a",)),
+    Unmet((), ("a",), ()),
+    Unmet(("a",), (), ("b",)),
+    Failed("a", Phase.CANCELED),
+    Cycle(("daily", "daily")),
+)
+TEXTS = mostly(
+    Inputs("SELECT 1"),
+    Inputs("SELECT 2"),
+    MissingReference("no ConfigMap"),
+    Refusal(Reason.INVALID_SPEC, "empty"),
+)
+WORDS = st.one_of(
+    st.none(),
+    st.sampled_from(list(Silence)),
+    st.tuples(st.sampled_from(list(OperationState)), st.booleans(), st.booleans(), st.sampled_from(list(ErrorReason))),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """`word` is what the driver says of the current operation: a silence, or (state, started, read only, error reason)."""
+
+    after: int
+    user: str
+    word: Any
+    facts: dict[str, Any]
+
+
+USERS = st.sampled_from([*[""] * 8, "cancel", "resume", "nonce", "nonce", "nonce", "delete"])
+FACTS = st.fixed_dictionaries(
+    {
+        "session": SESSIONS,
+        "settings": RULINGS,
+        "dependencies": OUTCOMES,
+        "turn": mostly(Turn(True), Turn(False, 1)),
+        "inputs": TEXTS,
+        "queue_full": mostly(False, True),
+        "awaited": st.booleans(),
+        "namespace_terminating": mostly(False, True),
+    }
+)
+STEPS = st.lists(st.builds(Step, st.sampled_from([0, 1, 5, 20, 61, 700]), USERS, WORDS, FACTS), min_size=4, max_size=20)
+SPECS = st.fixed_dictionaries(
+    {
+        "retry": st.fixed_dictionaries(
+            {
+                "limit": st.integers(0, 2),
+                "on": st.sets(st.sampled_from(["SessionLost", "SqlError", "ExecutionTimeout"])).map(sorted),
+            }
+        ),
+        "timeouts": st.sampled_from([{}, {"queueSeconds": 60}]),
+    },
+    optional={"ttlSecondsAfterFinished": st.sampled_from([0, 30]), "session": st.just({"className": "standard"})},
+)
+
+
+def moved(obj: SqlStatement, step: Step, now: Any, count: int) -> SqlStatement:
+    match step.user:
+        case "cancel":
+            return spoken(obj, desiredState="Canceled")
+        case "resume":
+            return spoken(obj, desiredState="Running")
+        case "nonce":
+            return spoken(obj, runNonce=f"n{count}")
+        case "delete" if obj.metadata.deletion_timestamp is None:
+            return removed(obj, now)
+        case _:
+            return obj
+
+
+def word_of(obj: SqlStatement, step: Step, now: Any) -> OperationView | Silence | None:
+    if step.word is None or isinstance(step.word, Silence):
+        return step.word
+    state, started, read_only, reason = step.word
+    started = started or state is OperationState.RUNNING
+    return view(
+        obj,
+        state,
+        start_time=(obj.status.start_time or now) if started else None,
+        completion_time=now if state.is_terminal else None,
+        read_only=read_only,
+        error=OperationError(reason=reason, message="why") if state is OperationState.ERROR else None,
+    )
+
+
+def walk(obj: SqlStatement, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
+    """Each snapshot with what was decided on it; every decision's status is the next snapshot's."""
+    made, now = [], NOW
+    for count, step in enumerate(steps):
+        now += seconds(step.after)
+        obj = moved(obj, step, now, count)
+        facts = dict(step.facts)
+        snapshot = asked(obj, facts.pop("session"), now=now, operation=word_of(obj, step, now), **facts)
+        decision = decide(snapshot)
+        made.append((snapshot, decision))
+        if not decision.finalizer:
+            break  # the object is gone
+        obj = fold(obj, decision)
+    return made
+
+
+def check_transition(snapshot: Snapshot, decision: Decision) -> None:
+    before, after = snapshot.statement.status, decision.status
+    if snapshot.statement.metadata.is_deleting:
+        assert after == before
+        return
+    assert after.phase is not None
+    same_run, same_attempt = before.run == after.run, before.attempt == after.attempt
+    assert is_legal(before.phase, after.phase, same_run=same_run, same_attempt=same_attempt)
+    assert after.run in (before.run, before.run + 1)
+    assert after.attempt in (before.attempt, before.attempt + 1) if same_run else after.attempt == 1
+    assert after.observed_generation == snapshot.statement.metadata.generation
+    assert tuple(value for value, _ in conditions_of(after).values()) == CONDITIONS[after.phase]
+
+
+def check_end_is_kept(snapshot: Snapshot, decision: Decision) -> None:
+    before, obj = snapshot.statement.status, snapshot.statement
+    if before.phase not in ENDED or obj.metadata.is_deleting:
+        return
+    if obj.spec.run_nonce == before.observed_run_nonce:
+        assert decision.status == before
+        assert decision.note is None
+    else:
+        assert (decision.status.phase, decision.status.run) == (Phase.INITIALIZED, before.run + 1)
+        assert decision.status.observed_run_nonce == obj.spec.run_nonce
+        assert decision.status.sql_hash is None
+        assert not decision.commands
+
+
+def check_requests(snapshot: Snapshot, decision: Decision) -> None:
+    obj, status = snapshot.statement, decision.status
+    for command in decision.commands:
+        if isinstance(command, Submit):
+            assert status.phase is Phase.PENDING
+            assert command.operation_id == status.operation_id
+            assert command.operation_id == operation_id(obj.metadata.uid, status.run, status.attempt)
+            assert status.session is not None
+            assert command.request.boot_id == status.session.boot_id
+            assert sql_hash(command.request.sql) == status.sql_hash
+            assert not obj.metadata.is_deleting
+            assert obj.spec.desired_state == "Running"
+        if isinstance(command, Cancel):
+            assert obj.status.phase in HANDED_OVER
+            assert command.operation_id == obj.status.operation_id
+            assert obj.status.session is not None
+            assert command.request.boot_id == obj.status.session.boot_id
+
+
+def check_word_before_end(snapshot: Snapshot, decision: Decision) -> None:
+    before, after, word = snapshot.statement.status, decision.status, snapshot.operation
+    if before.phase not in HANDED_OVER or after.phase in HANDED_OVER:
+        return
+    told = isinstance(word, OperationView) and word.state.is_terminal
+    # A driver that answers and has forgotten what it ran is as good as another one.
+    forgotten = word is Silence.UNKNOWN and before.phase is Phase.RUNNING
+    assert told or forgotten or word is Silence.DRIVER_GONE
+    if after.phase is Phase.FINISHED:
+        assert isinstance(word, OperationView)
+        assert word.state is OperationState.FINISHED
+
+
+def check_attempts_are_bounded(snapshot: Snapshot, decision: Decision) -> None:
+    limit = snapshot.statement.spec.retry.limit
+    assert decision.status.failed_attempts <= limit
+    assert decision.status.attempt <= MAX_READ_ATTEMPTS + limit
+
+
+def check_wake_up(_: Snapshot, decision: Decision) -> None:
+    if decision.finalizer and decision.status.phase not in ENDED:
+        assert decision.requeue_after is not None
+    assert decision.requeue_after is None or decision.requeue_after >= 0
+
+
+def check_objects(snapshot: Snapshot, decision: Decision) -> None:
+    """Objects are made and deleted only when their time has come."""
+    obj, phase = snapshot.statement, decision.status.phase
+    if CreateSession() in decision.commands:
+        assert obj.spec.session is not None
+        assert snapshot.session is None
+        assert phase is Phase.INITIALIZED
+    if DeleteSelf() in decision.commands:
+        ttl, ended = obj.spec.ttl_seconds_after_finished, obj.status.completion_time
+        assert ttl is not None and ended is not None and snapshot.now >= ended + seconds(ttl)
+        assert obj.status.phase in ENDED
+        assert not snapshot.awaited
+    if phase in ENDED:
+        assert (DeleteSession() in decision.commands) is (obj.spec.session is not None)
+
+
+def check_deletion(snapshot: Snapshot, decision: Decision) -> None:
+    """It ends by its deadline, and not before the driver has spoken."""
+    deleted, word = snapshot.statement.metadata.deletion_timestamp, snapshot.operation
+    if deleted is None:
+        assert decision.finalizer
+        return
+    told = isinstance(word, OperationView) and word.state.is_terminal
+    over = snapshot.now >= deleted + seconds(FINALIZER_SECONDS)
+    safe = snapshot.statement.status.phase not in HANDED_OVER or told or word is Silence.DRIVER_GONE
+    assert decision.finalizer is not (safe or over or snapshot.namespace_terminating)
+
+
+CHECKS = (
+    check_transition,
+    check_end_is_kept,
+    check_requests,
+    check_word_before_end,
+    check_attempts_are_bounded,
+    check_wake_up,
+    check_objects,
+    check_deletion,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SPECS, STEPS)
+def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
+    for snapshot, decision in walk(statement(**spec), steps):
+        for check in CHECKS:
+            check(snapshot, decision)
+
+
+@settings(max_examples=50, deadline=None)
+@given(SPECS, STEPS)
+def test_an_effect_is_never_tried_again_unasked(spec: dict[str, Any], steps: list[Step]) -> None:
+    effects = [replace(s, word=(*s.word[:2], False, s.word[3])) if isinstance(s.word, tuple) else s for s in steps]
+    for _, decision in walk(statement(**{**spec, "retry": {"limit": 0}}), effects):
+        assert decision.status.attempt in (0, 1)

@@ -1,0 +1,151 @@
+"""What the process is started with: the folder, the java command, Spark's configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sparksql.gateway.config import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
+from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, MODULE_OPTIONS, OPTIONS_FILE_ENV, command
+from sparksql.gateway.spark import GUARANTEES, build_conf
+from sparksql.wire.driver import (
+    CONFIG_DIR_ENV,
+    CONFIG_FILE,
+    CONFIG_HASH_ENV,
+    EXECUTOR_TEMPLATE_FILE,
+    TOKEN_FILE,
+    DriverConfig,
+    config_hash,
+)
+
+
+def config(**changes: object) -> DriverConfig:
+    values = {"namespace": "n", "session": "s", "session_uid": "u", "incarnation": 1, **changes}
+    return DriverConfig.model_validate(values)
+
+
+def folder_with(path: Path, text: str) -> dict[str, str]:
+    (path / CONFIG_FILE).write_text(text)
+    (path / TOKEN_FILE).write_text("token\n")
+    return {CONFIG_DIR_ENV: str(path)}
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_folder_is_read(tmp_path: Path) -> None:
+    text = config().to_file()
+    settings = read_settings(folder_with(tmp_path, text))
+    assert (settings.config, settings.config_hash, settings.token) == (config(), config_hash(text), "token")
+    assert (settings.listen_address, settings.tls, settings.executor_template) == ("127.0.0.1", None, None)
+
+
+def test_an_older_file_is_waited_for(tmp_path: Path) -> None:
+    clock = Clock()
+    expected = config(incarnation=2).to_file()
+    environment = {**folder_with(tmp_path, config().to_file()), CONFIG_HASH_ENV: config_hash(expected)}
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now > 10:
+            (tmp_path / CONFIG_FILE).write_text(expected)
+
+    assert read_settings(environment, clock=clock, sleep=sleep).config.incarnation == 2
+
+
+def test_a_file_that_never_comes_is_an_error(tmp_path: Path) -> None:
+    clock = Clock()
+    environment = {**folder_with(tmp_path, config().to_file()), CONFIG_HASH_ENV: "another"}
+    with pytest.raises(ConfigError, match="another"):
+        read_settings(environment, clock=clock, sleep=clock.sleep)
+    assert clock.now >= CONFIG_WAIT_SECONDS
+
+
+def test_executors_are_owned_by_the_pod_that_started_them(tmp_path: Path) -> None:
+    environment = folder_with(tmp_path, config().to_file())
+    (tmp_path / EXECUTOR_TEMPLATE_FILE).write_text('{"metadata": {"labels": {"a": "b"}}, "spec": {}}')
+    environment |= {"POD_NAME": "driver-1", "POD_UID": "u-1"}
+    template = read_settings(environment).executor_template
+    assert template is not None
+    metadata = json.loads(template.read_text())["metadata"]
+    assert metadata["labels"] == {"a": "b"}
+    [owner] = metadata["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Pod", "driver-1", "u-1")
+
+
+def test_in_a_pod_there_is_no_plain_http(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="TLS"):
+        read_settings({**folder_with(tmp_path, config().to_file()), "POD_IP": "10.0.0.7"})
+
+
+def test_the_image_may_name_class_path_and_options(tmp_path: Path) -> None:
+    (tmp_path / "cp").write_text("/a.jar:/b.jar\n")
+    (tmp_path / "options").write_text("-XX:SharedArchiveFile=/x.jsa\n\n--add-opens=a/b=ALL-UNNAMED\n")
+    environment = {
+        "JAVA_HOME": "/jdk",
+        CLASS_PATH_FILE_ENV: str(tmp_path / "cp"),
+        OPTIONS_FILE_ENV: str(tmp_path / "options"),
+    }
+    assert command(1536, environment) == [
+        "/jdk/bin/java",
+        "-cp",
+        "/a.jar:/b.jar",
+        "-Xmx1536m",
+        "-XX:SharedArchiveFile=/x.jsa",
+        "--add-opens=a/b=ALL-UNNAMED",
+        "org.apache.spark.api.python.PythonGatewayServer",
+    ]
+
+
+def test_without_them_sparks_own_are_used(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    for name in ("b.jar", "a.jar"):
+        (tmp_path / "jars" / name).touch()
+    made = command(512, {"JAVA_HOME": "/jdk", "SPARK_HOME": str(tmp_path)})
+    assert made[2] == f"{tmp_path}/jars/a.jar:{tmp_path}/jars/b.jar"
+    assert set(MODULE_OPTIONS) < set(made)
+
+
+def settings(spark_conf: dict[str, str], pod: PodIdentity, template: Path | None = None) -> Settings:
+    policy = {"enforcedConf": {"spark.sql.ansi.enabled": "true"}}
+    return Settings(config(spark_conf=spark_conf, policy=policy), "", "t", None, pod, template)
+
+
+def test_conf_of_a_pod() -> None:
+    pod = PodIdentity(ip="10.0.0.7", name="driver-1", uid="u-1", namespace="team-a")
+    wish = {"spark.master": "k8s://https://kubernetes.default", "spark.sql.ansi.enabled": "false"}
+    conf = build_conf(settings(wish, pod, Path("/etc/sparksql/executor.json")))
+    assert {
+        key: conf[key] for key in conf if key.startswith(("spark.driver.", "spark.kubernetes.", "spark.block"))
+    } == {
+        "spark.driver.host": "10.0.0.7",
+        "spark.driver.bindAddress": "0.0.0.0",
+        "spark.driver.port": "7078",
+        "spark.blockManager.port": "7079",
+        "spark.kubernetes.namespace": "team-a",
+        "spark.kubernetes.executor.podTemplateFile": "/etc/sparksql/executor.json",
+    }
+    assert conf["spark.sql.ansi.enabled"] == "true"
+
+
+def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees() -> None:
+    wish = dict.fromkeys(GUARANTEES, "other")
+    wish["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
+    wish["spark.sql.catalog.ice.cache-enabled"] = "true"
+    conf = build_conf(settings(wish, PodIdentity()))
+    assert GUARANTEES.items() <= conf.items()
+    assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert conf["spark.sql.catalog.ice.cache-enabled"] == "false"
+    assert "spark.driver.port" not in conf

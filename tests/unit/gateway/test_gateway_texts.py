@@ -1,0 +1,248 @@
+"""Pure parts that work on texts: masking, places, splitting, messages, cells, configuration keys."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sparksql.api.conf_policy import is_allowed, is_denied, normalise
+from sparksql.gateway.cells import MAX_PREVIEW_BYTES, json_cell, preview, text
+from sparksql.gateway.errors import StatementError, Thrown, clean_message, describe
+from sparksql.gateway.masking import LINGER_SECONDS, LogMask, Masker
+from sparksql.gateway.policy import check_key, check_local_path, check_uri, statement_conf
+from sparksql.gateway.script import Fragment, ScriptTooLong, Section, Token, locate, offset_of, split
+from sparksql.wire.control import ErrorReason
+from sparksql.wire.driver import SqlPolicy
+
+short_text = st.text(st.sampled_from("ab*'\\\n\"é"), max_size=8)
+
+
+@given(secrets=st.lists(short_text, max_size=3), shown=st.text(st.sampled_from("ab*'\\\n\"éc"), max_size=30))
+def test_no_masked_text_contains_a_secret(secrets: list[str], shown: str) -> None:
+    masked = Masker(secrets).mask(shown)
+    assert not any(secret in masked for secret in secrets if secret)
+
+
+@given(secret=st.text(min_size=1, max_size=20), before=st.text(max_size=10), after=st.text(max_size=10))
+def test_a_secret_is_masked_as_sql_and_json_print_it(secret: str, before: str, after: str) -> None:
+    masker = Masker([secret])
+    as_sql = secret.replace("\\", "\\\\").replace("'", "\\'")
+    for shown in (secret, as_sql):
+        assert secret not in masker.mask(before + shown + after)
+    assert masker.mask_optional(None) is None
+
+
+def test_a_text_without_secrets_stays_as_it_is() -> None:
+    assert Masker([""]).mask("a text") == "a text"
+    assert Masker(["secret"]).mask("a secret's text") == "a ***'s text"
+
+
+def test_the_log_is_masked_while_a_statement_lives_and_a_little_longer() -> None:
+    now = [0.0]
+    log_mask = LogMask(lambda: now[0])
+    log_mask.add("a", Masker(["pass"]))
+    assert log_mask.mask(b"the pass\n") == b"the ***\n"
+    log_mask.retire("a")
+    log_mask.retire("never seen")
+    assert log_mask.mask(b"the pass\n") == b"the ***\n"
+    now[0] = LINGER_SECONDS
+    assert log_mask.mask(b"the pass\n") == b"the pass\n"
+
+
+@given(sql=st.text(st.sampled_from("ab\n é😀"), max_size=40), offset=st.integers(0, 40))
+def test_a_place_leads_back_to_its_offset(sql: str, offset: int) -> None:
+    assume(offset <= len(sql))
+    line, position = locate(sql, offset)
+    assert offset_of(sql, line, position - 1) == offset
+    assert (line, position) >= (1, 1)
+
+
+@given(statements=st.lists(st.sampled_from(["SELECT 1", "  SELECT\n2 ", "", "   "]), max_size=8))
+def test_fragments_are_where_they_say(statements: list[str]) -> None:
+    sql = ";".join(statements)
+    sections: list[Section] = []
+    position = 0
+    for statement in statements:
+        stripped = statement.strip()
+        start = position + len(statement) - len(statement.lstrip())
+        position += len(statement)
+        sections.append(Section(position, Token(start, stripped.split()[0]) if stripped else None))
+        position += 1
+    fragments = split(sql, sections, lambda _: True)
+    assert [fragment.text for fragment in fragments] == [s.strip() for s in statements if s.strip()]
+    assert all(sql[f.offset : f.offset + len(f.text)] == f.text for f in fragments)
+
+
+def test_a_block_ends_where_the_parser_says_and_the_rest_goes_on() -> None:
+    sql = "BEGIN a; CASE END; b; END; c"
+    ends = [index for index, char in enumerate(sql) if char == ";"] + [len(sql)]
+    words = [("BEGIN", ("A", "BEGIN")), ("CASE", ("END", "CASE")), ("B", ("B",)), ("END", ("END",)), ("C", ("C",))]
+    starts = [0, *(end + 2 for end in ends[:-1])]
+    sections = [
+        Section(end, Token(start, first), tuple(Token(start, word) for word in last))
+        for start, end, (first, last) in zip(starts, ends, words, strict=True)
+    ]
+    fragments = split(sql, sections, lambda candidate: candidate.endswith("b; END"))
+    assert [fragment.text for fragment in fragments] == ["BEGIN a; CASE END; b; END", "c"]
+    assert [fragment.text for fragment in split(sql, sections, lambda _: False)] == [sql]
+
+
+def test_a_script_has_a_bound() -> None:
+    sections = [Section(index * 2 + 1, Token(index * 2, "A")) for index in range(501)]
+    with pytest.raises(ScriptTooLong):
+        split("a;" * 501, sections, lambda _: True)
+    assert len(split("a;" * 500, sections[:500], lambda _: True)) == 500
+
+
+def test_the_deepest_condition_names_the_reason() -> None:
+    sql = "SELECT 1;\n  SELECT 1/0"
+    chain = [
+        Thrown("SparkException", "Job aborted due to stage failure"),
+        Thrown("SparkException", "[TASK_WRITE_FAILED] failed", "TASK_WRITE_FAILED", "58030"),
+        Thrown("SparkArithmeticException", "[DIVIDE_BY_ZERO] Division by zero.", "DIVIDE_BY_ZERO", "22012", (7, 10)),
+        Thrown("RuntimeException", "something below"),
+    ]
+    error = describe(chain, Fragment("SELECT 1/0", 12), sql)
+    assert (error.condition, error.sql_state, error.line, error.position, error.fragment) == (
+        "DIVIDE_BY_ZERO",
+        "22012",
+        2,
+        10,
+        "1/0",
+    )
+
+
+def test_without_a_condition_the_deepest_message_is_told() -> None:
+    chain = [
+        Thrown("Py4JJavaError", "Exception thrown in awaitResult"),
+        Thrown("IOException", "no space left"),
+        Thrown("X", ""),
+    ]
+    assert describe(chain, Fragment("SELECT 1", 0), "SELECT 1").message == "no space left"
+    too_large = [Thrown("SparkException", "Total size is bigger than spark.driver.maxResultSize (1.0 GiB)")]
+    assert describe(too_large, Fragment("SELECT 1", 0), "SELECT 1").reason is ErrorReason.RESULT_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\n[A] Bad. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nSELEC\n^^^", "[A] Bad. SQLSTATE: 42601"),
+        ("[A] Bad. SQLSTATE: 42703; line 2 pos 2;\n'Project ['x]\n+- Relation", "[A] Bad. SQLSTATE: 42703"),
+        ("Lost task\nDriver stacktrace:\n\tat x.Y", "Lost task"),
+        ("java.lang.X: y\n\tat a.B(C.java:1)", "java.lang.X: y"),
+    ],
+)
+def test_messages_have_no_tails(raw: str, shown: str) -> None:
+    assert clean_message(raw) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "cell", "shown"),
+    [
+        (None, None, None),
+        (True, True, "true"),
+        (7, 7, "7"),
+        (1.5, 1.5, "1.5"),
+        (1e10, 1e10, "1.0E10"),
+        (1e-5, 1e-5, "1.0E-5"),
+        (123456.0, 123456.0, "123456.0"),
+        (float("nan"), "NaN", "NaN"),
+        (float("-inf"), "-Infinity", "-Infinity"),
+        (Decimal("1E+3"), "1000", "1000"),
+        (datetime.date(2026, 1, 31), "2026-01-31", "2026-01-31"),
+        (datetime.datetime(2026, 1, 31, 10, 0, 0, 500000), "2026-01-31 10:00:00.5", "2026-01-31 10:00:00.5"),
+        (b"ab", "YWI=", "YWI="),
+        ([1, None], [1, None], "[1, null]"),
+        ([("k", 1)], {"k": 1}, "{k -> 1}"),
+        ({"a": {"b": 1}}, {"a": {"b": 1}}, "{a -> {b -> 1}}"),
+    ],
+)
+def test_cells(value: object, cell: object, shown: str | None) -> None:
+    assert json_cell(value) == cell
+    assert text(json_cell(value)) == shown
+
+
+@given(rows=st.lists(st.tuples(st.text(max_size=3000), st.none()), max_size=20), limit=st.integers(0, 20))
+def test_a_preview_is_bounded_in_rows_and_bytes(rows: list[tuple[str, None]], limit: int) -> None:
+    shown = preview(rows, limit)
+    assert len(shown) <= limit
+    assert sum(len(cell.encode()) for row in shown for cell in row if cell) <= MAX_PREVIEW_BYTES
+    assert list(shown) == rows[: len(shown)]
+
+
+DENIED = [
+    "spark.jars",
+    " Spark.JARS.packages ",
+    "`spark.jars`",
+    "spark.kubernetes.namespace",
+    "spark.kubernetes.authenticate.driver.serviceAccountName",
+    "spark.driver.extraJavaOptions",
+    "spark.executor.extraClassPath",
+    "spark.executorEnv.LD_PRELOAD",
+    "spark.plugins",
+    "spark.master",
+    "spark.submit.deployMode",
+    "spark.redaction.regex",
+    "spark.sql.catalog.ice.cache-enabled",
+    "spark.sql.sources.commitProtocolClass",
+    "mapreduce.fileoutputcommitter.algorithm.version",
+    "spark.dynamicAllocation.maxExecutors",
+    "spark.\u200bsql.x",
+    "spark.sql. x",
+    "",
+]
+
+
+@pytest.mark.parametrize("key", DENIED)
+def test_denied_keys_are_denied_whatever_is_allowed(key: str) -> None:
+    assert is_denied(key)
+    assert not is_allowed(key, ["*"])
+
+
+@pytest.mark.parametrize("key", ["spark.sql.shuffle.partitions", "SPARK.SQL.x", "spark.executor.memoryOverheadFactor"])
+def test_allowed_keys(key: str) -> None:
+    assert is_allowed(key, ["spark.sql.*", "spark.executor.memoryOverhead*"])
+    assert not is_allowed(key, ["spark.sql", "other.*"])
+    assert not is_allowed(key, [])
+
+
+@given(key=st.sampled_from(DENIED), case=st.booleans(), space=st.sampled_from(["", " ", "\t", "`", "'"]))
+def test_no_spelling_gets_around_the_deny_list(key: str, case: bool, space: str) -> None:
+    spelled = space + (key.upper() if case else key) + space
+    assert is_denied(spelled)
+    assert normalise(normalise(spelled)) == normalise(spelled)
+
+
+POLICY = SqlPolicy(conf_allow=("spark.sql.*",), enforced_conf={"spark.sql.a": "1"}, jar_prefixes=("s3a://jars/",))
+
+
+@pytest.mark.parametrize("key", ["spark.sql.a", "SPARK.SQL.A", "spark.jars", "my.key"])
+def test_set_of_a_foreign_key_names_it_as_written(key: str) -> None:
+    with pytest.raises(StatementError, match=key) as refused:
+        check_key(key, POLICY)
+    assert refused.value.error.reason is ErrorReason.NOT_ALLOWED
+
+
+def test_enforced_keys_are_left_out_of_a_statements_own() -> None:
+    assert statement_conf({"spark.sql.a": "2", "spark.sql.b": "3"}, POLICY) == {"spark.sql.b": "3"}
+
+
+@pytest.mark.parametrize(
+    "uri", ["/tmp/x.jar", "s3a://jar/x.jar", "s3a://jars/../x.jar", "s3a://jars/%2e%2e/x.jar", "S3A://jars/x.jar", ""]
+)
+def test_code_from_elsewhere_is_refused(uri: str) -> None:
+    with pytest.raises(StatementError):
+        check_uri(uri, POLICY)
+    check_uri("s3a://jars/a/x.jar", POLICY)
+
+
+@pytest.mark.parametrize("path", ["/etc/sparksql/token", "file:/proc/self/environ", "/data/../etc/x", "file:///run/x"])
+def test_private_folders_are_not_loaded(path: str) -> None:
+    with pytest.raises(StatementError):
+        check_local_path(path, local=True)
+    check_local_path("/data/in.csv", local=True)
+    check_local_path("s3a://bucket/etc/x", local=False)
