@@ -26,8 +26,9 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
 from sparksql.domain.refusal import Refusal
-from sparksql.domain.session.decide import FINALIZER_SECONDS, STABLE_SECONDS, decide
+from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.domain.session.steps import STABLE_SECONDS
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
 
 LIMITS = Deadlines()

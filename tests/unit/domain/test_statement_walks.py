@@ -19,7 +19,8 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.refusal import Refusal
-from sparksql.domain.statement.decide import FINALIZER_SECONDS, MAX_READ_ATTEMPTS, decide
+from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.statement.handover import MAX_READ_ATTEMPTS
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
 from sparksql.domain.statement.snapshot import (

@@ -1,0 +1,195 @@
+"""A session without a driver, and with one on its way: Pending and Starting. Pure.
+
+Each thing that is waited for has a deadline with its own reason.
+"""
+
+from __future__ import annotations
+
+from sparksql.api.names import driver_pod_name
+from sparksql.api.reasons import Reason
+from sparksql.api.session import DriverStatus
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.note import Note
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
+from sparksql.domain.session.status import advance
+from sparksql.domain.session.steps import POLL_SECONDS, counts, drain, lost, news, settle, wait
+from sparksql.domain.session.wishes import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
+from sparksql.wire.control import GatewayState
+
+STALLED_SECONDS = 30.0
+COUNTER_SECONDS = 5.0  # counters are written at most this often
+
+# Reasons that a person must look at; they heal by themselves when the cause goes.
+_STALLED = frozenset(
+    {
+        Reason.CLASS_NOT_FOUND,
+        Reason.NOT_ALLOWED,
+        Reason.LIMIT_EXCEEDED,
+        Reason.NOT_IMPLEMENTED,
+        Reason.INVALID_SPEC,
+        Reason.STORAGE_NOT_READY,
+        Reason.INIT_SOURCE_NOT_FOUND,
+        Reason.CHILD_CONFLICT,
+    }
+)
+
+
+def pending(s: Snapshot) -> Decision:
+    """The decision for a session without a driver."""
+    status = s.session.status
+    if wants_stop(s):
+        return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
+    if s.namespace_terminating:
+        return wait(s, Phase.PENDING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
+    refusal = s.obstacle or (s.resolution if isinstance(s.resolution, Refusal) else None)
+    if refusal is None and s.over_session_limit:
+        refusal = Refusal(
+            Reason.LIMIT_EXCEEDED,
+            "the class's sessionsPerNamespace is used up; delete a session or use an existing one",
+        )
+    if refusal is not None:
+        return refused(s, refusal)
+    if s.pod is not None:
+        return wait(
+            s,
+            Phase.PENDING,
+            Reason.DRIVER_TERMINATING,
+            f"waits for pod {s.pod.name} to end",
+            Command.DELETE_DRIVER,
+            wake=1.0,
+        )
+    if status.next_start_time is not None and status.next_start_time > s.now:
+        left = (status.next_start_time - s.now).total_seconds()
+        return wait(
+            s, Phase.PENDING, Reason.DRIVER_RESTARTING, f"restart {status.restarts} comes after a pause", wake=left
+        )
+    return _start(s)
+
+
+def refused(s: Snapshot, refusal: Refusal) -> Decision:
+    if refusal.reason in _STALLED:
+        status = advance(s.session, s.now, Phase.PENDING, refusal.reason, refusal.message, stalled=True)
+        return Decision(
+            status, notes=news(s, "Warning", refusal.reason, refusal.message), requeue_after=STALLED_SECONDS
+        )
+    if refusal.reason is not Reason.NAMESPACE_TERMINATING and phase_age(s) > s.deadlines.scheduling:
+        return settle(s, Phase.FAILED, refusal.reason, refusal.message)
+    return wait(s, s.session.status.phase or Phase.PENDING, refusal.reason, refusal.message)
+
+
+def _start(s: Snapshot) -> Decision:
+    session = s.session
+    incarnation = (session.status.driver.incarnation if session.status.driver else 0) + 1
+    driver = DriverStatus(
+        pod_name=driver_pod_name(session.metadata.name, session.metadata.uid, incarnation),
+        incarnation=incarnation,
+        start_time=s.now,
+    )
+    status = advance(
+        session,
+        s.now,
+        Phase.STARTING,
+        Reason.DRIVER_STARTING,
+        f"starts driver {driver.pod_name}",
+        driver=driver,
+        config_hash=driver_spec_hash(session.spec),
+        observed_restart_nonce=session.spec.restart_nonce,
+        next_start_time=None,
+        statements=counts(s),
+    )
+    return Decision(
+        status,
+        (Command.START_DRIVER,),
+        notes=(Note("Normal", Reason.DRIVER_STARTING, f"incarnation {incarnation}"),),
+        requeue_after=POLL_SECONDS,
+    )
+
+
+def starting(s: Snapshot) -> Decision:
+    """The decision for a session whose driver is on its way."""
+    if wants_stop(s):
+        return drain(s, Reason.STOPPED, "stopped by desiredState")
+    if wants_restart(s):
+        return drain(s, Reason.SPEC_CHANGED, "the spec changed while the driver was starting")
+    if s.obstacle is not None:
+        return refused(s, s.obstacle) if s.obstacle.reason not in _STALLED else _refused_start(s, s.obstacle)
+    driver, pod = s.session.status.driver, s.pod
+    if s.gateway is not None and s.gateway.state is GatewayState.INIT_FAILED:
+        return _init_failed(s)
+    if pod is None and driver is not None and driver.pod_uid is None:
+        if isinstance(s.resolution, Refusal):
+            return _refused_start(s, s.resolution)
+        if s.namespace_terminating:
+            return wait(s, Phase.STARTING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
+        return Decision(s.session.status, (Command.START_DRIVER,), requeue_after=POLL_SECONDS)
+    if pod is None:
+        return lost(s, Reason.DRIVER_LOST, "the driver pod is gone")
+    if pod.ended is not None:
+        return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting: {pod.ended}")
+    if pod.ready and s.gateway is not None and s.gateway.state is GatewayState.READY:
+        return _became_ready(s, pod)
+    return _waiting_for_pod(s, pod)
+
+
+def _refused_start(s: Snapshot, refusal: Refusal) -> Decision:
+    status = advance(s.session, s.now, Phase.PENDING, refusal.reason, refusal.message, stalled=True)
+    return Decision(status, notes=news(s, "Warning", refusal.reason, refusal.message), requeue_after=STALLED_SECONDS)
+
+
+def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
+    known = _with_pod(s, pod)
+    age = (s.now - pod.created).total_seconds()
+    if pod.unschedulable is not None:
+        if age > s.deadlines.scheduling:
+            return settle(s, Phase.FAILED, Reason.UNSCHEDULABLE, pod.unschedulable, Command.DELETE_DRIVER)
+        return wait(s, Phase.STARTING, Reason.UNSCHEDULABLE, pod.unschedulable, driver=known)
+    if pod.image_problem is not None:
+        if age > s.deadlines.image_pull:
+            return settle(s, Phase.FAILED, Reason.IMAGE_PULL_FAILED, pod.image_problem, Command.DELETE_DRIVER)
+        return wait(s, Phase.STARTING, Reason.IMAGE_PULL_FAILED, pod.image_problem, driver=known)
+    begun = pod.started or pod.created
+    limit = s.deadlines.driver_start + (0 if pod.started else s.deadlines.image_pull)
+    if (s.now - begun).total_seconds() > limit:
+        message = f"the driver was not ready {limit:g} s after its start; see the logs of pod {pod.name}"
+        return lost(s, Reason.DRIVER_NOT_READY, message, Command.DELETE_DRIVER)
+    return wait(s, Phase.STARTING, Reason.DRIVER_STARTING, "waits for the driver to be ready", driver=known)
+
+
+def _init_failed(s: Snapshot) -> Decision:
+    failure = s.gateway.init_failure if s.gateway else None
+    message = "an init statement failed"
+    if failure is not None:
+        message = (
+            f"spec.init: statement {failure.position} failed: {failure.error.message} (statement: {failure.statement})"
+        )
+    return settle(s, Phase.FAILED, Reason.INIT_FAILED, message, Command.DELETE_DRIVER)
+
+
+def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
+    gateway, driver = s.gateway, s.session.status.driver
+    assert gateway is not None and driver is not None
+    ready = driver.replace(
+        pod_uid=pod.uid,
+        boot_id=gateway.boot_id,
+        spark_version=gateway.spark_version,
+        spark_application_id=gateway.spark_application_id,
+    )
+    status = advance(
+        s.session,
+        s.now,
+        Phase.READY,
+        Reason.READY,
+        driver=ready,
+        statements=counts(s),
+        last_activity_time=s.now,
+        extra=idle_conditions(s),
+    )
+    return Decision(
+        status, notes=(Note("Normal", Reason.READY, f"driver {pod.name} is ready"),), requeue_after=COUNTER_SECONDS
+    )
+
+
+def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus | None:
+    driver = s.session.status.driver
+    return driver.replace(pod_uid=pod.uid) if driver is not None else None

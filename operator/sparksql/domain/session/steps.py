@@ -1,0 +1,101 @@
+"""The steps that decisions about a session are made of: stay, wait, settle, drain, lose a driver. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal
+
+from sparksql.api.conditions import Condition
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSessionStatus, StatementCounts
+from sparksql.domain.backoff import exponential
+from sparksql.domain.note import Note
+from sparksql.domain.session.snapshot import Command, Decision, Snapshot
+from sparksql.domain.session.status import advance, reason_of
+from sparksql.domain.session.wishes import phase_age, state_lost_conditions
+
+POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
+RESTART_BACKOFF_SECONDS = 1.0
+MAX_RESTART_BACKOFF_SECONDS = 60.0
+STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restarts forgotten
+
+
+def stay(s: Snapshot) -> Decision:
+    """Nothing to decide until somebody changes something; a driver left over by an unclean end is swept."""
+    status = s.session.status.replace(observed_generation=s.session.metadata.generation)
+    left_over = s.pod is not None and s.pod.ended is None
+    commands = (Command.DELETE_DRIVER,) if left_over else ()
+    return Decision(status, commands, requeue_after=POLL_SECONDS if left_over else None)
+
+
+def wait(
+    s: Snapshot,
+    phase: Phase,
+    reason: Reason,
+    message: str,
+    *commands: Command,
+    wake: float = POLL_SECONDS,
+    extra: tuple[Condition, ...] = (),
+    **updates: Any,
+) -> Decision:
+    """Keep or enter `phase` for `reason`, and look again after `wake` seconds."""
+    status: SqlSessionStatus = advance(s.session, s.now, phase, reason, message, extra=extra, **updates)
+    return Decision(status, commands, requeue_after=wake)
+
+
+def settle(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command) -> Decision:
+    """A phase that lasts until somebody changes something."""
+    status = advance(s.session, s.now, phase, reason, message, statements=counts(s), next_start_time=None)
+    type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
+    return Decision(status, commands, notes=news(s, type_, reason, message))
+
+
+def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
+    """The driver is to go; running statements may end first."""
+    status = advance(s.session, s.now, Phase.DRAINING, reason, message, statements=counts(s))
+    return Decision(status, notes=(Note("Normal", reason, message),), requeue_after=0.0)
+
+
+def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
+    """The driver is gone or useless: start another one, a bounded number of times."""
+    restarts = s.session.status.restarts + 1
+    if phase_age(s) > STABLE_SECONDS and s.session.status.phase is Phase.READY:
+        restarts = 1
+    if restarts > s.max_restarts:
+        return settle(
+            s,
+            Phase.FAILED,
+            reason,
+            f"{message}; gave up after {s.max_restarts} restarts. Change restartNonce to try again",
+            *commands,
+        )
+    delay = exponential(restarts, RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
+    status = advance(
+        s.session,
+        s.now,
+        Phase.PENDING,
+        reason,
+        message,
+        restarts=restarts,
+        next_start_time=s.now + timedelta(seconds=delay),
+        extra=state_lost_conditions(s),
+    )
+    note = Note("Warning", reason, f"{message}; restart {restarts} in {delay:g} s")
+    return Decision(status, commands, notes=(note, *state_lost_notes(s)), requeue_after=delay)
+
+
+def counts(s: Snapshot) -> StatementCounts:
+    """What the session runs and has in its queue now."""
+    return StatementCounts(running=s.running, queued=s.queued)
+
+
+def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Note, ...]:
+    """A note, unless this is already what the status says."""
+    known = reason_of(s.session.status) == reason and s.session.status.message == message
+    return () if known else (Note(type_, reason, message),)
+
+
+def state_lost_notes(s: Snapshot) -> tuple[Note, ...]:
+    """A note for each condition that says that session state went with the driver."""
+    return tuple(Note("Warning", Reason.SESSION_STATE_LOST, c.message) for c in state_lost_conditions(s))

@@ -1,0 +1,107 @@
+"""A statement that is Initialized: accepted, not yet handed to a driver. What it waits for, and what ends it there. Pure."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase
+from sparksql.api.statement import StatementDesiredState as DesiredState
+from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain import dependencies
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.handover import hand_over
+from sparksql.domain.statement.snapshot import CreateSession, Decision, Inputs, MissingReference, Settings, Snapshot
+from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, end, stay, wait
+
+REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
+
+
+def initialized(s: Snapshot) -> Decision:
+    """The decision for a statement that no driver has yet."""
+    spec = s.statement.spec
+    if spec.desired_state is not DesiredState.RUNNING:
+        return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
+    if spec.streaming is not None:
+        return end(
+            s, Phase.ERROR, Reason.NOT_IMPLEMENTED, "spec.streaming: streaming statements are not implemented yet"
+        )
+    if isinstance(s.settings, Refusal):
+        return end(s, Phase.ERROR, s.settings.reason, s.settings.message)
+    if s.session is not None and s.session.is_closing and spec.session is None:
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
+    if s.queue_full:
+        message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
+        return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)
+    match s.dependencies:
+        case dependencies.Cycle(path):
+            return end(s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}")
+        case dependencies.Failed(name, phase):
+            return end(s, Phase.ERROR, Reason.DEPENDENCY_FAILED, f"{name} ended in {phase}")
+        case dependencies.Unmet(met, waiting, missing):
+            names = ", ".join((*waiting, *(f"{m} (does not exist)" for m in missing)))
+            return wait(s, Reason.WAITING_FOR_DEPENDENCIES, f"waits for {names}", met_dependencies=met)
+        case dependencies.Met(met):
+            return _waiting_for_turn(s, met)
+        case other:
+            assert_never(other)
+
+
+def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
+    due = s.statement.status.next_attempt_time
+    if due is not None and due > s.now:
+        left = (due - s.now).total_seconds()
+        return wait(s, Reason.RETRYING, "waits before the next attempt", wake=left, met_dependencies=met)
+    if s.session is None or s.session.driver is None:
+        return _without_driver(s, met)
+    if not isinstance(s.settings, Settings):
+        return wait(s, Reason.SESSION_NOT_READY, "waits for the session's class", met_dependencies=met)
+    if not s.turn.granted:
+        message = f"{s.turn.ahead} statements ahead in session {s.session.name}"
+        return wait(s, Reason.QUEUED_BEHIND_STATEMENTS, message, met_dependencies=met)
+    match s.inputs:
+        case Refusal(reason, message):
+            return end(s, Phase.ERROR, reason, message)
+        case MissingReference(message):
+            return _missing_reference(s, message, met)
+        case Inputs() as inputs:
+            return hand_over(s, s.session.driver, s.settings, inputs, met)
+        case None:
+            return stay(s, UNREACHABLE_SECONDS)
+        case other:
+            assert_never(other)
+
+
+def _without_driver(s: Snapshot, met: tuple[str, ...]) -> Decision:
+    spec, session = s.statement.spec, s.session
+    if spec.session is not None and (session is None or session.deleting):
+        commands = (CreateSession(),) if session is None else ()
+        return wait(s, Reason.SESSION_NOT_READY, "waits for its own session", *commands, met_dependencies=met)
+    if session is None:
+        name = spec.session_ref.name if spec.session_ref else ""
+        return wait(s, Reason.SESSION_NOT_READY, f"session {name} does not exist", met_dependencies=met)
+    if spec.session is not None and session.problem is not None:
+        return _dedicated_failed(s, *session.problem)
+    if spec.session is not None and session.phase is SessionPhase.CLOSED:
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its own session was closed")
+    message = f"session {session.name} is {session.phase or 'new'}"
+    return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=met)
+
+
+def _dedicated_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
+    shown: Reason
+    match reason:
+        case Reason.NOT_ALLOWED | Reason.LIMIT_EXCEEDED:
+            shown = reason
+        case Reason.CLASS_NOT_FOUND | Reason.INIT_FAILED:
+            shown = Reason.INVALID_SPEC
+        case _:
+            shown = Reason.SESSION_LOST
+    return end(s, Phase.ERROR, shown, f"its own session cannot start: {reason}: {message}")
+
+
+def _missing_reference(s: Snapshot, message: str, met: tuple[str, ...]) -> Decision:
+    since = s.statement.status.submitted_time or s.now
+    if (s.now - since).total_seconds() > REFERENCE_GRACE_SECONDS:
+        return end(s, Phase.ERROR, Reason.INVALID_SPEC, message)
+    return wait(s, Reason.WAITING_FOR_SOURCE, message, wake=2.0, met_dependencies=met)
