@@ -282,6 +282,15 @@ def test_a_stopped_session_starts_again_when_it_is_wanted() -> None:
     assert later(respoken(asleep, desiredState="Running"), 10).commands == (Command.START_DRIVER,)
 
 
+def test_a_stopped_session_that_is_wanted_again_waits_for_quota_from_then_on() -> None:
+    asleep = settled(session(), decide(regarded(session(desiredState="Stopped"))))
+    wanted, obstacle = respoken(asleep, desiredState="Running"), Refusal(Reason.QUOTA_EXCEEDED, "exceeded quota")
+    waits = later(wanted, 99999, obstacle=obstacle)
+    assert told(waits) == (Phase.PENDING, Reason.QUOTA_EXCEEDED)
+    end = later(settled(wanted, waits), 99999 + LIMITS.scheduling + 1, obstacle=obstacle)
+    assert told(end) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
+
+
 def test_a_stop_taken_back_while_draining_starts_again() -> None:
     obj = draining(respoken(ready(), desiredState="Stopped"))
     assert later(respoken(obj, desiredState="Running"), 9).status.phase is Phase.PENDING

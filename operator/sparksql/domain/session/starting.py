@@ -49,7 +49,7 @@ def pending(s: Snapshot) -> Decision:
             "the class's sessionsPerNamespace is used up; delete a session or use an existing one",
         )
     if refusal is not None:
-        return refused(s, refusal)
+        return _refused(s, refusal)
     if s.pod is not None:
         return wait(
             s,
@@ -67,15 +67,18 @@ def pending(s: Snapshot) -> Decision:
     return _start(s)
 
 
-def refused(s: Snapshot, refusal: Refusal) -> Decision:
+def _refused(s: Snapshot, refusal: Refusal) -> Decision:
     if refusal.reason in _STALLED:
         status = advance(s.session, s.now, Phase.PENDING, refusal.reason, refusal.message, stalled=True)
         return Decision(
             status, notes=news(s, "Warning", refusal.reason, refusal.message), requeue_after=STALLED_SECONDS
         )
-    if refusal.reason is not Reason.NAMESPACE_TERMINATING and phase_age(s) > s.deadlines.scheduling:
+    phase = Phase.STARTING if s.session.status.phase is Phase.STARTING else Phase.PENDING
+    waits_already = s.session.status.phase is phase  # one that was stopped begins to wait now
+    may_fail = refusal.reason is not Reason.NAMESPACE_TERMINATING
+    if waits_already and may_fail and phase_age(s) > s.deadlines.scheduling:
         return settle(s, Phase.FAILED, refusal.reason, refusal.message)
-    return wait(s, s.session.status.phase or Phase.PENDING, refusal.reason, refusal.message)
+    return wait(s, phase, refusal.reason, refusal.message)
 
 
 def _start(s: Snapshot) -> Decision:
@@ -113,7 +116,7 @@ def starting(s: Snapshot) -> Decision:
     if wants_restart(s):
         return drain(s, Reason.SPEC_CHANGED, "the spec changed while the driver was starting")
     if s.obstacle is not None:
-        return refused(s, s.obstacle) if s.obstacle.reason not in _STALLED else _refused_start(s, s.obstacle)
+        return _refused(s, s.obstacle) if s.obstacle.reason not in _STALLED else _refused_start(s, s.obstacle)
     driver, pod = s.session.status.driver, s.pod
     if s.gateway is not None and s.gateway.state is GatewayState.INIT_FAILED:
         return _init_failed(s)
