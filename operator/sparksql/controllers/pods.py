@@ -49,7 +49,6 @@ def pod_facts(pod: Object) -> PodFacts:
         name=metadata["name"],
         uid=metadata["uid"],
         created=_time(metadata["creationTimestamp"]),
-        ready=conditions.get("Ready", {}).get("status") == "True",
         deleting=metadata.get("deletionTimestamp") is not None,
         ip=status.get("podIP"),
         unschedulable=unschedulable,

@@ -41,6 +41,9 @@ DEFAULTS: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    # On Kubernetes the SparkContext is else not there before 80 % of the executors are (30 s at most): catalog and
+    # planner are made ready while they start.
+    "spark.scheduler.minRegisteredResourcesRatio": "0.0",
 }
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 

@@ -150,10 +150,10 @@ def starting(obj: SqlSession | None = None, now: datetime = NOW) -> SqlSession:
 def ready(obj: SqlSession | None = None, now: datetime = NOW) -> SqlSession:
     """The session whose driver serves since `now`."""
     obj = starting(obj, now)
-    return settled(obj, session_decide.decide(regarded(obj, now=now, pod=pod(obj, ready=True), gateway=gateway())))
+    return settled(obj, session_decide.decide(regarded(obj, now=now, pod=pod(obj), gateway=gateway())))
 
 
 def draining(obj: SqlSession, now: datetime = NOW) -> SqlSession:
     """A ready session that has begun to drain for the wish in its spec."""
-    facts = {"now": now, "pod": pod(obj, ready=True), "gateway": gateway()}
+    facts = {"now": now, "pod": pod(obj), "gateway": gateway()}
     return settled(obj, session_decide.decide(regarded(obj, **facts)))

@@ -44,7 +44,7 @@ def later(obj: SqlSession, count: float, **facts: Any) -> Decision:
 
 def served(obj: SqlSession, count: float, **facts: Any) -> Decision:
     """Decision on a session whose driver serves, `count` seconds after NOW."""
-    return later(obj, count, **{"pod": pod(obj, ready=True), "gateway": gateway(), **facts})
+    return later(obj, count, **{"pod": pod(obj), "gateway": gateway(), **facts})
 
 
 # --- start
@@ -74,9 +74,9 @@ def test_a_driver_that_serves_makes_the_session_ready() -> None:
 
 
 @pytest.mark.parametrize("facts", [{"gateway": None}, {"gateway": gateway(GatewayState.STARTING)}])
-def test_a_ready_pod_alone_is_not_enough(facts: dict[str, Any]) -> None:
+def test_a_running_pod_alone_is_not_enough(facts: dict[str, Any]) -> None:
     obj = starting()
-    assert later(obj, 5, pod=pod(obj, ready=True), **facts).status.phase is Phase.STARTING
+    assert later(obj, 5, pod=pod(obj), **facts).status.phase is Phase.STARTING
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,7 @@ def told(decision: Decision) -> tuple[str, str]:
 
 def at(obj: SqlSession, count: float, **facts: Any) -> Decision:
     """Decision on a session whose driver serves, `count` seconds after NOW."""
-    return decide(
-        regarded(obj, now=NOW + seconds(count), **{"pod": pod(obj, ready=True), "gateway": gateway(), **facts})
-    )
+    return decide(regarded(obj, now=NOW + seconds(count), **{"pod": pod(obj), "gateway": gateway(), **facts}))
 
 
 # --- idleness
@@ -129,7 +127,7 @@ def test_closed_is_final(change: dict[str, Any], facts: dict[str, Any]) -> None:
 def test_driver_that_an_unclean_end_left_behind_is_swept(phase: Phase) -> None:
     obj = ready().replace(status=ready().status.replace(phase=phase))
     obj = respoken(obj, **STOP) if phase is Phase.STOPPED else obj
-    decision = decide(regarded(obj, pod=pod(obj, ready=True)))
+    decision = decide(regarded(obj, pod=pod(obj)))
     assert decision.commands == DELETE
     assert decision.status.phase is phase
     assert decision.requeue_after is not None

@@ -49,12 +49,12 @@ PODS: list[dict[str, Any] | None] = [
     None,
     {},
     {"started": NOW},
-    {"ready": True, "started": NOW},
-    {"ready": True, "started": NOW},
+    {"started": NOW},
+    {"started": NOW},
     {"unschedulable": "0/3 nodes are available"},
     {"image_problem": "ImagePullBackOff"},
     {"ended": "exit code 1"},
-    {"ready": True, "deleting": True},
+    {"started": NOW, "deleting": True},
 ]
 WORDS: list[dict[str, Any] | None] = [
     None,
@@ -206,11 +206,11 @@ def check_lasting(s: Snapshot, decision: Decision) -> None:
 
 
 def check_ready(s: Snapshot, decision: Decision) -> None:
-    """Ready begins only with a ready pod and a gateway that says so, and its identity is known."""
+    """Ready begins only with a gateway that says so, and its identity is known."""
     status = decision.status
     if status.phase is Phase.READY and s.session.status.phase is not Phase.READY:
         assert s.session.status.phase is Phase.STARTING
-        assert s.pod is not None and s.pod.ready
+        assert s.pod is not None
         assert s.gateway is not None and s.gateway.state is GatewayState.READY
         assert status.driver is not None
         assert (status.driver.pod_uid, status.driver.boot_id) == (s.pod.uid, s.gateway.boot_id)
@@ -282,7 +282,7 @@ def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], 
 def test_walks_get_somewhere() -> None:
     """A walk that never gets anywhere proves nothing: one straight way through the steps."""
     facts = {"running": 0, "queued": 0, "obstacle": None, "over_session_limit": False, "namespace_terminating": False}
-    up = ({"ready": True}, {"state": GatewayState.READY}, None, facts)
+    up = ({"started": NOW}, {"state": GatewayState.READY}, None, facts)
     down = (None, None, None, facts)
     steps = [
         Step(0, "", *down),

@@ -35,11 +35,10 @@ LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
 MAX_RESTARTS = 2
 OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
 POD_NEWS: dict[str, dict[str, Any]] = {
-    "ready": {"ready": True, "unschedulable": None, "image_problem": None},
-    "not ready": {"ready": False},
+    "running": {"unschedulable": None, "image_problem": None},
     "unschedulable": {"unschedulable": "no room"},
     "image problem": {"image_problem": "ErrImagePull"},
-    "ended": {"ended": "Error, exit code 1", "ready": False},
+    "ended": {"ended": "Error, exit code 1"},
     "deleted by somebody": {"deleting": True},
 }
 
@@ -112,7 +111,7 @@ class SessionWorld(RuleBasedStateMachine):
     def driver_comes_up(self) -> None:
         assert self.pod is not None
         if self.pod.ended is None:
-            self.pod = replace(self.pod, started=self.now, **POD_NEWS["ready"])
+            self.pod = replace(self.pod, started=self.now, **POD_NEWS["running"])
             self.gateway = gateway()
 
     @precondition(lambda self: self.pod is not None)
@@ -207,7 +206,7 @@ class SessionWorld(RuleBasedStateMachine):
         if after.phase not in LASTING and decision.finalizer:
             assert decision.requeue_after is not None, story
         if after.phase is SessionPhase.READY and before.phase is not SessionPhase.READY:
-            assert snapshot.pod is not None and snapshot.pod.ready, story
+            assert snapshot.pod is not None, story
         self._check_conditions(decision, story)
         self._check_letting_go(snapshot, decision, story)
 

@@ -30,7 +30,6 @@ class PodFacts:
     name: str
     uid: str
     created: datetime
-    ready: bool = False
     deleting: bool = False
     ip: str | None = None
     unschedulable: str | None = None

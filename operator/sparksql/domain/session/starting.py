@@ -130,7 +130,7 @@ def starting(s: Snapshot) -> Decision:
         return lost(s, Reason.DRIVER_LOST, "the driver pod is gone")
     if pod.ended is not None:
         return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting: {pod.ended}")
-    if pod.ready and s.gateway is not None and s.gateway.state is GatewayState.READY:
+    if s.gateway is not None and s.gateway.state is GatewayState.READY:
         return _became_ready(s, pod)
     return _waiting_for_pod(s, pod)
 
