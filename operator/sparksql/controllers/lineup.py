@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from sparksql.api.reasons import Reason
@@ -11,7 +11,7 @@ from sparksql.api.statement import StatementDesiredState, StatementPhase
 from sparksql.controllers.gateways import Gateways
 from sparksql.controllers.indexes import BY_DEPENDENCY, LIVE_BY_SESSION, STATEMENT, has_ended, phase_of, scoped
 from sparksql.domain import dependencies
-from sparksql.domain.admission import Contender, Place, next_in_line
+from sparksql.domain.admission import Contender, Place, next_in_line, order
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
 
@@ -24,13 +24,14 @@ class Lineup:
         self._gateways = gateways
         self._clock = clock
 
-    def contenders(self, namespace: str, session: str) -> tuple[Contender, ...]:
-        """All statements of a session that have not ended."""
+    def line(self, namespace: str, session: str) -> Iterator[Contender]:
+        """All statements of a session that have not ended, in order; where each stands is found out as it is reached."""
         live = self._store.by_index(LIVE_BY_SESSION, scoped(namespace, session))
-        return tuple(self._contender(namespace, obj) for obj in live)
+        live.sort(key=_order)
+        return (self._contender(namespace, obj) for obj in live)
 
     def next_in_line(self, namespace: str, session: str) -> Key | None:
-        name = next_in_line(self.contenders(namespace, session))
+        name = next_in_line(self.line(namespace, session))
         return Key(STATEMENT, namespace, name) if name is not None else None
 
     def dependency_outcome(self, namespace: str, obj: Object) -> dependencies.Outcome:
@@ -59,8 +60,7 @@ class Lineup:
 
     def _contender(self, namespace: str, obj: Object) -> Contender:
         metadata = obj["metadata"]
-        created = datetime.fromisoformat(metadata["creationTimestamp"]).astimezone(UTC)
-        return Contender(metadata["name"], obj["spec"].get("priority", 0), created, self._place(namespace, obj))
+        return Contender(metadata["name"], metadata["creationTimestamp"], self._place(namespace, obj))
 
     def _place(self, namespace: str, obj: Object) -> Place:
         status = obj.get("status", {})
@@ -98,6 +98,11 @@ class Lineup:
     def _edges(self, namespace: str, name: str) -> Sequence[str]:
         obj = self._store.get(STATEMENT, namespace, name)
         return _dependencies(obj) if obj is not None else ()
+
+
+def _order(obj: Object) -> tuple[int, str, str]:
+    metadata = obj["metadata"]
+    return order(obj["spec"].get("priority", 0), metadata["creationTimestamp"], metadata["name"])
 
 
 def _dependencies(obj: Object) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class StatementFacts:
         name, namespace = statement.metadata.name, statement.metadata.namespace
         if session is None:
             return _NO_TURN, False
-        contenders = self._lineup.contenders(namespace, session.metadata.name)
+        line = [*self._lineup.line(namespace, session.metadata.name)]
         klass = find_class(self._rt.store, session.spec.class_name)
         if isinstance(klass, Refusal):
             return _NO_TURN, False
@@ -120,9 +120,9 @@ class StatementFacts:
         slots = layers.max_concurrent_statements or OPERATOR_DEFAULTS.max_concurrent_statements or 1
         limits = [layers.max_queued_statements, klass.spec.limits.queued_statements_per_session]
         queue = min(limit for limit in (*limits, 2**31) if limit is not None)
-        granted = turn(name, contenders, slots)
+        granted = turn(name, line, slots)
         # A statement that may go at once takes no place in the queue.
-        return granted, not granted.granted and exceeds_queue(name, contenders, max(queue, 0))
+        return granted, not granted.granted and exceeds_queue(name, line, max(queue, 0))
 
     async def _inputs(
         self,

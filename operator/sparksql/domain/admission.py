@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum, auto
+from typing import assert_never
 
 
 class Place(Enum):
@@ -24,16 +24,11 @@ class Place(Enum):
 
 @dataclass(frozen=True)
 class Contender:
-    """A statement of a session that has not ended."""
+    """A statement of a session that has not ended. `created` is the API server's RFC 3339 text, whose order is that of time."""
 
     name: str
-    priority: int
-    created: datetime
+    created: str
     place: Place
-
-    @property
-    def order(self) -> tuple[int, datetime, str]:
-        return (-self.priority, self.created, self.name)
 
 
 @dataclass(frozen=True)
@@ -44,26 +39,40 @@ class Turn:
     ahead: int = 0
 
 
-def turn(name: str, contenders: Iterable[Contender], slots: int) -> Turn:
-    """Turn of the waiting contender `name`."""
-    everyone = tuple(contenders)
-    taken = [c for c in everyone if c.place in (Place.HANDING_OVER, Place.ARRIVED) and c.name != name]
-    waiting = sorted((c for c in everyone if c.place is Place.WAITING or c.name == name), key=lambda c: c.order)
-    before_me = next(i for i, c in enumerate(waiting) if c.name == name)
-    in_transit = any(c.place is Place.HANDING_OVER for c in taken)
-    granted = before_me == 0 and len(taken) < slots and not in_transit
-    return Turn(granted, ahead=before_me + len(taken))
+def order(priority: int, created: str, name: str) -> tuple[int, str, str]:
+    """Sort key of a line: priority, then creation time, then name."""
+    return (-priority, created, name)
 
 
-def next_in_line(contenders: Iterable[Contender]) -> str | None:
-    """Name of the waiting contender whose turn comes next."""
-    waiting = [c for c in contenders if c.place is Place.WAITING]
-    return min(waiting, key=lambda c: c.order).name if waiting else None
+def turn(name: str, line: Iterable[Contender], slots: int) -> Turn:
+    """Turn of the waiting contender `name` in a line that is in order."""
+    waiting, taken, in_transit, found = 0, 0, False, False
+    for contender in line:
+        if contender.name == name:
+            found = True
+            continue
+        match contender.place:
+            case Place.WAITING:
+                waiting += not found
+            case Place.HANDING_OVER:
+                taken, in_transit = taken + 1, True
+            case Place.ARRIVED:
+                taken += 1
+            case Place.BLOCKED:
+                pass
+            case other:
+                assert_never(other)
+    return Turn(granted=not waiting and taken < slots and not in_transit, ahead=waiting + taken)
+
+
+def next_in_line(line: Iterable[Contender]) -> str | None:
+    """Name of the first waiting contender of a line that is in order; nobody behind it is looked at."""
+    return next((c.name for c in line if c.place is Place.WAITING), None)
 
 
 def exceeds_queue(name: str, contenders: Sequence[Contender], limit: int) -> bool:
     """Whether `name` is beyond the `limit` of statements that may wait in its session. The oldest ones keep their place."""
-    queued = sorted(
-        (c for c in contenders if c.place in (Place.WAITING, Place.BLOCKED)), key=lambda c: (c.created, c.name)
-    )
-    return name in {c.name for c in queued[limit:]}
+    if len(contenders) <= limit:
+        return False
+    queued = sorted((c.created, c.name) for c in contenders if c.place in (Place.WAITING, Place.BLOCKED))
+    return name in {name for _, name in queued[limit:]}
