@@ -43,7 +43,7 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) charts/sync_crds.py
 
 .PHONY: test test-unit test-integration test-gateway test-images test-e2e
-test: venv tools ## All levels: unit, integration, gateway, images, e2e
+test: venv images ## All levels: unit, integration, gateway, images, e2e
 	@$(PYTHON) tests/levels.py unit integration gateway images e2e
 
 test-unit: venv tools ## Pure code and the chart; seconds
@@ -54,5 +54,5 @@ test-gateway: venv ## Real Spark in local mode
 	@$(PYTHON) tests/levels.py gateway
 test-images: venv images ## What the images promise
 	@$(PYTHON) tests/levels.py images
-test-e2e: venv tools ## Operator, drivers and executors as pods on the cluster
+test-e2e: venv images ## Operator, drivers and executors as pods on the cluster
 	@$(PYTHON) tests/levels.py e2e

@@ -2,8 +2,8 @@
 
     images/build.py [--base IMAGE] [--spark-version V] [--force] session operator objectstore
 
-docker is taken where a daemon answers, and builds on Debian's image; else buildah, which needs no daemon and no registry, on
-`localhost/debian:bookworm`, which `tests/cluster/cluster.py base` makes. Invariant: an image is up to date exactly when it
+docker is taken where a daemon answers, and builds on Debian's image; else, and for a base that is on this machine only, buildah,
+which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`. Invariant: an image is up to date exactly when it
 exists and the hash of its inputs (Dockerfile, files it copies, base image, arguments) is the one it was built from, which is
 kept in the cache folder.
 """
@@ -82,14 +82,15 @@ class Builder:
 
 
 def find_builder(base: str | None) -> Builder:
-    """docker if its daemon answers, else buildah. Exits with what to install if there is neither."""
-    if shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
+    """docker if its daemon answers and the base is not one of buildah's, else buildah. Exits with what to install."""
+    is_local = (base or "").startswith("localhost/")
+    if not is_local and shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
         return Builder("docker", base or "debian:bookworm-slim", ["build"])
     if not shutil.which("buildah"):
         sys.exit("neither a docker daemon nor buildah is here: apt-get install buildah")
     os.environ.setdefault("STORAGE_DRIVER", "overlay")
     builder = Builder("buildah", base or "localhost/debian:bookworm", ["bud", "--isolation=chroot", "--layers"])
-    if builder.image_id(builder.base) is None:
+    if builder.base.startswith("localhost/") and builder.image_id(builder.base) is None:
         sys.exit(f"there is no base image {builder.base}: run tests/cluster/cluster.py base")
     return builder
 
@@ -102,7 +103,7 @@ def input_files(image: Image) -> Iterator[Path]:
         yield from (file for file in files if file.is_file() and not set(file.parts) & set(IGNORED))
     for binary in image.binaries:
         if not binary.is_file():
-            sys.exit(f"{image.tag} needs {binary}: run tests/cluster/cluster.py build")
+            sys.exit(f"{image.tag} needs {binary}: run tests/cluster/cluster.py tools")
         yield binary
 
 
@@ -110,7 +111,8 @@ def input_hash(image: Image, arguments: dict[str, str], base_id: str | None) -> 
     """Hash over everything that decides what `image` holds."""
     digest = hashlib.sha256(repr((sorted(arguments.items()), base_id)).encode())
     for file in input_files(image):
-        digest.update(f"{file} {file.stat().st_mode:o}\0".encode())
+        name = file.relative_to(REPOSITORY) if file.is_relative_to(REPOSITORY) else file.name
+        digest.update(f"{name} {file.stat().st_mode:o}\0".encode())
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()

@@ -3,8 +3,8 @@ IMAGES_PYTHON ?= python3
 SPARK_VERSION ?= 4.1.4
 
 .PHONY: images image-session image-operator image-objectstore
-images: ## build the container images that changed
-	$(IMAGES_PYTHON) images/build.py --spark-version $(SPARK_VERSION) session operator objectstore
+images: tools ## Build the container images that changed, on the base that the cluster's tool makes or names
+	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) session operator objectstore
 
-image-session image-operator image-objectstore: image-%:
-	$(IMAGES_PYTHON) images/build.py --spark-version $(SPARK_VERSION) $*
+image-session image-operator image-objectstore: image-%: tools
+	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) $*

@@ -83,8 +83,8 @@ def start_cluster() -> None:
     os.environ["KUBECONFIG"] = cluster("up").strip().splitlines()[-1]
     say("Images")
     cluster("tools")
-    cluster("base")
-    run([sys.executable, str(ROOT / "images" / "build.py"), *IMAGES])
+    base = cluster("base").strip()
+    run([sys.executable, str(ROOT / "images" / "build.py"), "--base", base, *IMAGES])
     cluster("load", *(f"localhost/spark-sql-{image}:dev" for image in IMAGES))
 
 

@@ -61,7 +61,7 @@ def _alone() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Iterator[Cluster]:
     """The cluster with the chart installed. It stays up afterwards: `make cluster-down` ends it."""
-    _run("make", "--no-print-directory", "cluster-up", "images")
+    _run("make", "--no-print-directory", "images", "cluster-up")
     kubeconfig = Path(_run(sys.executable, "tests/cluster/cluster.py", "kubeconfig").strip())
     _run(sys.executable, "tests/cluster/cluster.py", "load", *(f"localhost/{image}:dev" for image in IMAGES))
     values = tmp_path_factory.mktemp("helm") / "values.json"
