@@ -84,7 +84,11 @@ class Builder:
 def find_builder(base: str | None) -> Builder:
     """docker if its daemon answers and the base is not one of buildah's, else buildah. Exits with what to install."""
     is_local = (base or "").startswith("localhost/")
-    if not is_local and shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
+    if (
+        not is_local
+        and shutil.which("docker")
+        and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+    ):
         return Builder("docker", base or "debian:bookworm-slim", ["build"])
     if not shutil.which("buildah"):
         sys.exit("neither a docker daemon nor buildah is here: apt-get install buildah")

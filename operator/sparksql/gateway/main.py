@@ -1,7 +1,7 @@
 """The process of a driver pod: HTTP at once, Spark beside it, a graceful end.
 
-Order of the start: configuration, JVM (it loads while Python imports), HTTP (so that probes and the operator get answers),
-Spark, init, warm-up, ready. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the
+Order of the start: configuration, JVM (it loads while Python imports), Spark's context (executors begin to start), meanwhile
+HTTP (so that probes and the operator get answers), init, warm-up, ready. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the
 rest is closed, and the process exits with 0. Any other end of the JVM is the end of the process, with 1.
 """
 
@@ -25,6 +25,7 @@ from sparksql.gateway.masking import LogMask
 
 if TYPE_CHECKING:
     from sparksql.gateway.gateway import Gateway
+    from sparksql.gateway.spark import SparkDriver
 
 log = logging.getLogger("sparksql.gateway")
 
@@ -78,22 +79,27 @@ def main() -> None:
 
 
 async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
-    # Imported here: these load pyarrow and pandas, which may happen while the JVM starts.
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+
+    # Imports take about as long as the JVM does: first what Spark needs, then, while it works, what HTTP needs.
+    from sparksql.gateway.spark import SparkDriver
+
+    connecting = loop.run_in_executor(None, lambda: SparkDriver.connect(jvm.connect(), settings))
+
     from aiohttp import web
 
     from sparksql.gateway.gateway import Gateway
     from sparksql.gateway.http import build_app
 
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
     gateway = Gateway(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
     runner = web.AppRunner(build_app(gateway), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     await web.TCPSite(runner, settings.listen_address, settings.config.port, ssl_context=settings.tls).start()
     log.info("listening on port %d", settings.config.port)
-    start = asyncio.create_task(_start_spark(gateway, jvm, log_mask))
+    start = asyncio.create_task(_start_spark(gateway, connecting, log_mask))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
     code = 0
@@ -112,11 +118,11 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
     return code
 
 
-async def _start_spark(gateway: Gateway, jvm: DriverJvm, log_mask: LogMask) -> None:
+async def _start_spark(gateway: Gateway, connecting: asyncio.Future[SparkDriver], log_mask: LogMask) -> None:
     from sparksql.gateway.start import start_spark
 
     began = time.monotonic()
-    started = await asyncio.to_thread(start_spark, gateway.settings, jvm.connect(), gateway.clock)
+    started = await asyncio.to_thread(start_spark, await connecting, gateway.settings, gateway.clock)
     if started.init_failure is not None:
         log.error("init statement %d failed", started.init_failure.position)
         gateway.init_failed(started.init_failure)

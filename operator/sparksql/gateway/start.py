@@ -1,4 +1,4 @@
-"""Starts Spark in the running JVM and puts the parts of the gateway together."""
+"""Makes a new Spark session fit for statements, and puts the parts of the gateway together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sparksql.gateway.execution import SparkRunner
 from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.gateway import Spark
 from sparksql.gateway.initialise import run_init
-from sparksql.gateway.jvm import JvmConnection
 from sparksql.gateway.masking import LogMask
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.results import ResultReader, ResultStore
@@ -25,7 +24,7 @@ from sparksql.wire.control import InitFailure, Mode
 from sparksql.wire.driver import SqlPolicy
 
 # What needs an executor comes last: they start meanwhile.
-_WARM_UP = ("SELECT 1", "SHOW TABLES", "SELECT id % 2 AS k, count(*) AS n FROM range(4) GROUP BY 1")
+_WARM_UP = ("SHOW TABLES", "SELECT id % 2 AS k, count(*) AS n FROM range(4) GROUP BY 1")
 
 _WARM_UP_GROUP = "warm-up"
 WARM_UP_SECONDS = 15  # an executor takes 2 to 8 s to register on two cores
@@ -70,9 +69,8 @@ class StartedSpark:
         )
 
 
-def start_spark(settings: Settings, connection: JvmConnection, clock: Callable[[], datetime]) -> StartedSpark:
-    """Blocks until Spark is warm. Raises what Spark raises when it cannot start."""
-    driver = SparkDriver.connect(connection, settings)
+def start_spark(driver: SparkDriver, settings: Settings, clock: Callable[[], datetime]) -> StartedSpark:
+    """Runs init and blocks until Spark is warm."""
     failure = run_init(driver, settings.config.policy, settings.config.init)
     if failure is None:
         _warm_up_for_a_while(driver, settings.config.policy)
