@@ -92,6 +92,8 @@ def _nested(cell: object) -> str:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_float32(column.type):  # widened to a double, 0.1 would read 0.10000000149011612
+        return [None if shown is None else float(shown) for shown in column.cast(pa.string()).to_pylist()]
     try:
         return list(column.to_pylist())
     except (OverflowError, ValueError):  # a date or timestamp outside the years 1..9999 of Python

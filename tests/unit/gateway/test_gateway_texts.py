@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise
-from sparksql.gateway.cells import MAX_PREVIEW_BYTES, json_cell, preview, text
+from sparksql.gateway.cells import MAX_PREVIEW_BYTES, json_cell, preview, rows, text
 from sparksql.gateway.errors import StatementError, Thrown, clean_message, describe
 from sparksql.gateway.masking import LINGER_SECONDS, LogMask, Masker
 from sparksql.gateway.policy import check_key, check_local_path, check_uri, statement_conf
@@ -246,3 +247,8 @@ def test_private_folders_are_not_loaded(path: str) -> None:
         check_local_path(path, local=True)
     check_local_path("/data/in.csv", local=True)
     check_local_path("s3a://bucket/etc/x", local=False)
+
+
+def test_a_float_is_not_shown_widened_to_a_double() -> None:
+    table = pa.table({"f": pa.array([0.1, None, float("inf"), -3.4028235e38], pa.float32())})
+    assert [cells for (cells,) in rows(table)] == [0.1, None, "Infinity", -3.4028235e38]
