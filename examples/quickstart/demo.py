@@ -210,7 +210,9 @@ def up() -> None:
     report(ended)
     check(ended)
     say(f"Done in {time.monotonic() - started:.0f} s. To look around:")
-    print(f"    export KUBECONFIG={os.environ['KUBECONFIG']} PATH={CACHE / 'bin'}:{sysconfig.get_path('scripts')}:$PATH")
+    print(
+        f"    export KUBECONFIG={os.environ['KUBECONFIG']} PATH={CACHE / 'bin'}:{sysconfig.get_path('scripts')}:$PATH"
+    )
     print(f"    kubectl -n {NAMESPACE} describe sqlstmt mistake")
     print(f"    kubectl sparksql -n {NAMESPACE} run -s analytics -e 'SELECT count(*) FROM lineitem'")
 

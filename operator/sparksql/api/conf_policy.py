@@ -14,7 +14,10 @@ and cache settings). The names are those of Spark 4.1's configuration reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+REDACTED = "*********(redacted)"
+_SECRET_KEY = re.compile("(?i)secret|password|token|access[.]?key")  # default of spark.redaction.regex
 
 DENIED_PREFIXES = (
     "spark.kubernetes.",
@@ -122,3 +125,8 @@ def is_denied(key: str) -> bool:
 def is_allowed(key: str, patterns: Iterable[str]) -> bool:
     """Whether this key may be set by a tenant: not denied, and matched by one of the class's `allow.conf` patterns."""
     return not is_denied(key) and any(matches(key, pattern) for pattern in patterns)
+
+
+def redacted(conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings as they may be shown: values of keys that look like a secret's are hidden, as Spark hides them."""
+    return {key: REDACTED if _SECRET_KEY.search(key) else value for key, value in conf.items()}

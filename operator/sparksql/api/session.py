@@ -100,6 +100,21 @@ class StatementCounts(ApiModel):
     queued: Count = Field(0, description="Statements that wait.")
 
 
+class ConfigurationLayer(StrEnum):
+    """Who said a value; a later one wins over an earlier one."""
+
+    OPERATOR = "Operator"
+    CLASS = "Class"
+    SESSION = "Session"
+    ENFORCED = "ClassEnforced"
+
+
+class ConfigurationEntry(ApiModel):
+    name: Annotated[str, *clipped(1024)] = Field(description="Path in the spec, such as `executors.memory`.")
+    value: Annotated[str, *clipped(1024)] = Field(description="The value, redacted if its key looks like a secret's.")
+    layer: ConfigurationLayer = Field(description="The layer that it came from.")
+
+
 class SqlSessionStatus(ApiModel):
     observed_generation: int = Field(
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
@@ -121,6 +136,9 @@ class SqlSessionStatus(ApiModel):
         None, description="Hash of the configuration that the driver was started with."
     )
     observed_restart_nonce: Nonce = Field("", description="`restartNonce` that the driver was started with.")
+    configuration: tuple[ConfigurationEntry, ...] = Field(
+        (), max_length=2000, description="The merged configuration of the last driver and the layer of each value."
+    )
     conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, SessionStateLost.")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparksql.cli import commands
+from sparksql.cli.config import config
 from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
@@ -91,6 +92,10 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("names", nargs="+", metavar="NAME")
     command.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True)
 
+    command = add("config", parents=shared, help="show a session's configuration and where each value is from")
+    command.add_argument("session", metavar="SESSION")
+    _add_output(command, ("table", "json"))
+
     command = add("status", parents=shared, help="show sessions and statements")
     command.add_argument("session", nargs="?", metavar="SESSION")
     _add_output(command, ("table", "json"))
@@ -137,6 +142,8 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
             return commands.logs(kubectl, console, args.name, args.session, follow=args.follow)
         case "cancel":
             return commands.cancel(kubectl, console, args.names, wait=args.wait)
+        case "config":
+            return config(kubectl, console, args.session, args.output)
         case "status":
             return commands.status(kubectl, console, args.session, args.output)
         case other:

@@ -178,10 +178,17 @@ class SessionCounts(WireModel):
     queued: int = 0
 
 
+class ConfigurationEntry(WireModel):
+    name: str
+    value: str = ""
+    layer: str = ""
+
+
 class SessionStatus(WireModel):
     phase: str = ""
     driver: SessionDriver = SessionDriver()
     statements: SessionCounts = SessionCounts()
+    configuration: tuple[ConfigurationEntry, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 

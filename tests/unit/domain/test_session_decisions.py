@@ -58,6 +58,7 @@ def test_a_new_session_starts_its_first_driver() -> None:
     assert driver is not None and driver.pod_name is not None
     assert (driver.incarnation, driver.pod_uid, driver.start_time) == (1, None, NOW)
     assert driver.pod_name.startswith("analytics-") and driver.pod_name.endswith("-1")
+    assert "driver.memory" in {entry.name for entry in decision.status.configuration}
 
 
 def test_a_start_whose_pod_was_not_made_is_asked_for_again() -> None:

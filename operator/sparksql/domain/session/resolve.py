@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from sparksql.api.conf_policy import is_allowed, is_denied
 from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
 from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionTemplate, SqlSession
+from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, SessionTemplate, SqlSession
 from sparksql.api.session_class import LabelSelector, SelectorOperator, SqlSessionClass
 from sparksql.api.settings import Endpoints, SessionSettings
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session import effective
 from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
+from sparksql.domain.session.provenance import configuration
 
 PYTHON_OVERHEAD_MIB = 600  # contract: Python and off-heap memory of a driver, beyond Spark's own overhead
 MIN_OVERHEAD_MIB = 384  # Spark: spark.driver.memoryOverhead is max(384 MiB, 10 % of the heap)
@@ -27,10 +28,12 @@ OVERHEAD_FACTOR = 0.10
 
 @dataclass(frozen=True)
 class Resolved:
-    """`effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements)."""
+    """`effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements); `configuration`
+    both for people, with the layer of each value."""
 
     effective: EffectiveSession
     settings: SessionSettings
+    configuration: tuple[ConfigurationEntry, ...] = ()
 
 
 def settings_of(
@@ -107,7 +110,19 @@ def resolve(
         driver_template=klass.spec.pod_template.driver,
         executor_template=klass.spec.pod_template.executor,
     )
-    return Resolved(built, settings)
+    return Resolved(built, settings, _configuration(spec, klass, operator_defaults))
+
+
+def _configuration(
+    spec: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
+) -> tuple[ConfigurationEntry, ...]:
+    own = {name: value for name, value in spec if name in SessionSettings.model_fields}
+    layers = (
+        (ConfigurationLayer.OPERATOR, merge(OPERATOR_DEFAULTS, operator_defaults)),
+        (ConfigurationLayer.CLASS, klass.spec.defaults),
+        (ConfigurationLayer.SESSION, SessionSettings(**own)),
+    )
+    return configuration(layers, klass.spec.enforced_conf)
 
 
 def _refused_by_policy(

@@ -11,6 +11,7 @@ from sparksql.api.session import DriverStatus
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import advance
 from sparksql.domain.session.steps import POLL_SECONDS, counts, drain, lost, news, settle, wait
@@ -100,6 +101,7 @@ def _start(s: Snapshot) -> Decision:
         observed_restart_nonce=session.spec.restart_nonce,
         next_start_time=None,
         statements=counts(s),
+        configuration=s.resolution.configuration if isinstance(s.resolution, Resolved) else (),
     )
     return Decision(
         status,

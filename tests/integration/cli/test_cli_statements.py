@@ -6,63 +6,26 @@ forwarded. Secret, certificate check, token and paging are.
 
 from __future__ import annotations
 
-import base64
-import csv
-import dataclasses
-import io
 import json
 import os
 import pty
 import select
 import shutil
 import signal
-import ssl
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from apiserver import MERGE_PATCH, ApiServer, binary
 from cli_cluster import (
     DEADLINE_SECONDS,
-    ENDS,
     FOREVER,
     PLUGIN,
-    POD_UID,
-    ROWS,
     STUBBORN,
     Cluster,
     eventually,
-    operating,
     session_status,
-    written,
 )
-from cli_gateway import TOKEN, FakeGateway, certificate, serving
-
-from sparksql.api.names import child_base, gateway_server_name
-from sparksql.cli import gateway as cli_gateway
-from sparksql.cli.main import main
-
-
-@pytest.fixture
-def cluster(crds: ApiServer, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setenv("PATH", f"{binary('kubectl').parent}{os.pathsep}{os.environ['PATH']}")
-    cluster = Cluster(crds, namespace)
-    yield cluster
-    for plugin in cluster.started:
-        plugin.kill()
-        plugin.communicate()
-
-
-@pytest.fixture
-def operator(cluster: Cluster) -> Iterator[None]:
-    """Moves each statement of the namespace one step at a time."""
-    with operating(cluster):
-        yield
-
 
 # run
 
@@ -293,195 +256,3 @@ def test_status_shows_sessions_and_statements(cluster: Cluster, operator: None) 
     assert "other" in other.stdout
     assert "good" not in other.stdout
     assert cluster.run("status", "nobody").returncode == 1
-
-
-# results, with a gateway
-
-
-@dataclasses.dataclass
-class Served:
-    """A finished statement `many` with 12,000 rows whose session has a gateway."""
-
-    cluster: Cluster
-    gateway: FakeGateway
-    secret: str
-    forwarded: list[str] = dataclasses.field(default_factory=list)
-
-    def main(self, *arguments: str) -> int:
-        """The plugin in this process, the gateway's port in the place of a forwarded one."""
-
-        @asynccontextmanager
-        async def forward(kubectl: Any, namespace: str, pod: str) -> Any:
-            self.forwarded.append(f"{namespace}/{pod}")
-            yield self.gateway.port
-
-        return main([*arguments, *self.cluster.flags()], forward=forward)
-
-
-@pytest.fixture
-def served(cluster: Cluster, tmp_path: Path) -> Iterator[Served]:
-    session = cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
-    cluster.write_status("sqlsessions", "analytics", session_status())
-    uid = session["metadata"]["uid"]
-    crt, key = certificate(tmp_path, gateway_server_name("analytics", uid, cluster.namespace))
-    data = {"token": base64.b64encode(TOKEN.encode()).decode(), "tls.crt": base64.b64encode(crt.read_bytes()).decode()}
-    secret = child_base("analytics", uid)
-    answer = cluster.server.request(
-        "POST", f"/api/v1/namespaces/{cluster.namespace}/secrets", {"metadata": {"name": secret}, "data": data}
-    )
-    assert answer.status == 201, answer
-    cluster.create_statement("many", "SELECT many")
-    phase, reason, extra = ENDS["SELECT many"]
-    where = {"session": {"name": "analytics", "podUID": POD_UID}, "operationId": "op-many"}
-    cluster.write_status("sqlstatements", "many", written(1, phase, reason, **extra, **where))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(crt, key)
-    gateway = FakeGateway()
-    with serving(gateway, context):
-        yield Served(cluster, gateway, secret)
-
-
-@pytest.mark.parametrize("page_format", ["arrow", "json"])
-def test_all_pages_are_printed(
-    served: Served, page_format: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(cli_gateway, "page_format", lambda: page_format)
-    assert served.main("results", "many", "-o", "csv") == 0
-    shown = capsys.readouterr()
-    assert shown.err == ""
-    assert list(csv.reader(io.StringIO(shown.out))) == [["id", "text"], *([str(i), f"row {i}"] for i in range(ROWS))]
-    assert served.gateway.asked == [("op-many", "0"), ("op-many", "5000"), ("op-many", "10000")]
-    assert served.forwarded == [f"{served.cluster.namespace}/analytics-driver-1"]
-
-
-def test_json_is_one_array_over_all_pages(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    assert served.main("results", "many", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == [{"id": i, "text": f"row {i}"} for i in range(ROWS)]
-
-
-PREVIEW = "id,text\n0,row 0\n1,row 1\n"
-
-
-def _expired(served: Served) -> None:
-    served.gateway.status = 410
-
-
-def _unknown(served: Served) -> None:
-    served.gateway.status = 404
-
-
-def _other_driver(served: Served) -> None:
-    served.cluster.write_status("sqlsessions", "analytics", session_status("pod-uid-2"))
-
-
-def _no_secret(served: Served) -> None:
-    served.cluster.server.request("DELETE", _secret_path(served))
-
-
-def _wrong_token(served: Served) -> None:
-    _patch_secret(served, {"token": base64.b64encode(b"other").decode()})
-
-
-def _empty_secret(served: Served) -> None:
-    _patch_secret(served, {"token": None})
-
-
-def _no_gateway(served: Served) -> None:
-    served.gateway.port = 1
-
-
-def _secret_path(served: Served) -> str:
-    return f"/api/v1/namespaces/{served.cluster.namespace}/secrets/{served.secret}"
-
-
-def _patch_secret(served: Served, data: dict[str, str | None]) -> None:
-    answer = served.cluster.server.request("PATCH", _secret_path(served), {"data": data}, content_type=MERGE_PATCH)
-    assert answer.status == 200, answer
-
-
-@pytest.mark.parametrize(
-    ("spoil", "why"),
-    [
-        (_expired, "the result has expired"),
-        (_unknown, "the gateway no longer knows this result"),
-        (_other_driver, "the driver that held the result is gone"),
-        (_no_secret, "NotFound"),
-        (_wrong_token, "the gateway refused the session's token"),
-        (_empty_secret, "the session's Secret has no token"),
-        (_no_gateway, "the gateway could not be reached"),
-    ],
-)
-def test_without_the_gateway_the_preview_is_shown_and_said_to_be_one(
-    served: Served, spoil: Callable[[Served], None], why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spoil(served)
-    assert served.main("results", "many", "-o", "csv") == 5
-    shown = capsys.readouterr()
-    assert shown.out == PREVIEW
-    assert "Only 2 of 12000 rows are shown" in shown.err
-    assert why in shown.err
-
-
-def test_another_certificate_never_sees_the_token(
-    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Right name, wrong key; and the right key under another name: both are refused by the client."""
-    uid = served.cluster.server.request("GET", served.cluster.path("sqlsessions", "analytics")).body["metadata"]["uid"]
-    right_name = gateway_server_name("analytics", uid, served.cluster.namespace)
-    folder = tmp_path / "impostor"
-    folder.mkdir()
-    for name, trusted in ((right_name, False), ("other.svc", True)):
-        crt, key = certificate(folder, name)
-        if trusted:
-            _patch_secret(served, {"tls.crt": base64.b64encode(crt.read_bytes()).decode()})
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(crt, key)
-        impostor = FakeGateway()
-        with serving(impostor, context):
-            served.gateway.port = impostor.port
-            assert served.main("results", "many", "-o", "csv") == 5
-        assert "could not be reached" in capsys.readouterr().err
-        assert impostor.asked == []
-
-
-def test_a_user_without_the_right_to_read_secrets_gets_the_preview(
-    served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    rules = [{"apiGroups": ["sparksql.dev"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
-    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{served.cluster.namespace}"
-    request = served.cluster.server.request
-    assert request("POST", f"{rbac}/roles", {"metadata": {"name": "view"}, "rules": rules}).status == 201
-    binding = {
-        "metadata": {"name": "view"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "view"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "viewer"}],
-    }
-    assert request("POST", f"{rbac}/rolebindings", binding).status == 201
-    admin = served.cluster.server.kubeconfig
-    viewer = tmp_path / "kubeconfig"
-    viewer.write_text(admin.read_text().replace("    client-key:", "    as: viewer\n    client-key:"))
-    served.cluster = Cluster(dataclasses.replace(served.cluster.server, kubeconfig=viewer), served.cluster.namespace)
-    assert served.main("results", "many", "-o", "csv") == 5
-    shown = capsys.readouterr()
-    assert shown.out == PREVIEW
-    assert "Forbidden" in shown.err
-
-
-def test_results_of_what_has_not_ended_or_ended_badly(cluster: Cluster, operator: None) -> None:
-    cluster.create_statement("long", FOREVER)
-    eventually("running", lambda: cluster.phase("long") == "Running")
-    running = cluster.run("results", "long")
-    assert (running.returncode, running.stdout, running.stderr) == (1, "", "long has not ended: Running\n")
-    cluster.create_statement("closed", "SELECT closed")
-    eventually("closed", lambda: cluster.phase("closed") == "Closed")
-    assert cluster.run("results", "closed").returncode == 4
-
-
-def test_logs_of_a_driver_that_is_gone_say_so(cluster: Cluster, operator: None) -> None:
-    cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
-    cluster.write_status("sqlsessions", "analytics", session_status("pod-uid-2"))
-    cluster.create_statement("long", FOREVER)
-    eventually("running", lambda: cluster.phase("long") == "Running")
-    done = cluster.run("logs", "long")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "the driver of session analytics is gone" in done.stderr
