@@ -7,7 +7,7 @@ import io
 import json
 
 import pytest
-from harness import ENDLESS, Space, phase
+from harness import ENDLESS, STORAGE_SECRET, Space, phase
 
 ROWS = 120_000  # more than a driver keeps in memory: the result is written to the storage
 
@@ -89,3 +89,13 @@ def test_status_lists_sessions_and_statements(main: Space, large: str) -> None:
     assert "main" in [session["session"] for session in listed["sessions"]]
     assert large in [statement["statement"] for statement in listed["statements"]]
     assert "main" in main.cluster.cli(main.name, "status").stdout
+
+
+def test_config_tells_the_layer_of_each_value_and_no_secret(main: Space) -> None:
+    printed = main.cluster.cli(main.name, "config", "main", "-o", "json").stdout
+    told = {entry["name"]: (entry["value"], entry["layer"]) for entry in json.loads(printed)}
+    assert told["driver.memory"] == ("768Mi", "Class")
+    assert told["maxConcurrentStatements"] == ("4", "Session")
+    assert told["statementTimeouts.queueSeconds"] == ("0", "Operator")
+    assert told["conf.spark.hadoop.fs.s3a.secret.key"] == ("*********(redacted)", "Class")
+    assert STORAGE_SECRET not in printed
