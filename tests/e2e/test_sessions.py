@@ -25,8 +25,8 @@ def test_a_ready_session_and_its_children(main: Space) -> None:
         child = main.cluster.get(kind, main.name, name)
         assert child is not None, f"{kind} {name} is missing"
         assert [owner["uid"] for owner in child["metadata"]["ownerReferences"]] == [meta["uid"]]
-    pod = main.cluster.get("Pod", main.name, driver["podName"])
-    assert pod_ready(pod or {})
+    # The gateway's word makes the session Ready; the kubelet's probe comes up to a second later.
+    pod = main.cluster.wait("Pod", main.name, driver["podName"], lambda p: pod_ready(p or {}), "ready", 10)
 
 
 def test_hibernation_is_said_to_be_missing(main: Space) -> None:

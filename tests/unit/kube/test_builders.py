@@ -173,7 +173,7 @@ def test_driver_pod_without_a_template_golden() -> None:
         "resources": {"requests": {"cpu": "500m", "memory": "2008Mi"}, "limits": {"memory": "2008Mi"}},
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": 8443, "scheme": "HTTPS"},
-            "periodSeconds": 5,
+            "periodSeconds": 1,
             "timeoutSeconds": 2,
             "failureThreshold": 3,
         },

@@ -14,7 +14,7 @@ from sparksql.wire import driver as wire
 TERMINATION_SECONDS = 25
 # The gateway answers /healthz before Spark is up, so this counts from the start of Python and needs no start-up probe.
 _LIVENESS = {"periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 9}
-_READINESS = {"periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 3}
+_READINESS = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 3}
 _CONFIG_VOLUME = "sparksql-config"
 
 
