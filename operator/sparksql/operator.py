@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -61,6 +62,7 @@ from sparksql.kube.resources import BY_KIND
 from sparksql.kube.status import StatusWriter
 
 COMPONENT = "spark-sql-operator"
+SWITCH_SECONDS = 0.0005
 START_RETRY_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
@@ -235,12 +237,26 @@ def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -
         loop.run_until_complete(task)
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """kopf copies every object deeply to find out what changed, for handlers that we do not have."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return cast(kopf.BodyEssence, {})
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
 def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True
     settings.posting.enabled = False
     # kopf takes its own finalizer off every object that none of its handlers needs it for: it must never be ours.
     settings.persistence.finalizer = f"{GROUP}/kopf-has-none"
+    settings.persistence.diffbase_storage = _NoDiffs()
     settings.watching.label_selectors["", "v1", "pods"] = f"{LABEL_NAME}={DRIVER_APP_NAME}"
     settings.watching.chunk_size = 500
     return settings
@@ -277,6 +293,8 @@ async def _main(config: OperatorConfig) -> None:
 
 
 def main() -> None:
+    # Watches have a thread of their own: by default one thread makes the other wait 5 ms for the interpreter.
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = configuration.load()
     logs.configure(config.log_level)
     asyncio.run(_main(config))

@@ -26,7 +26,7 @@ def test_a_ready_session_and_its_children(main: Space) -> None:
         assert child is not None, f"{kind} {name} is missing"
         assert [owner["uid"] for owner in child["metadata"]["ownerReferences"]] == [meta["uid"]]
     # The gateway's word makes the session Ready; the kubelet's probe comes up to a second later.
-    pod = main.cluster.wait("Pod", main.name, driver["podName"], lambda p: pod_ready(p or {}), "ready", 10)
+    main.cluster.wait("Pod", main.name, driver["podName"], lambda p: pod_ready(p or {}), "ready", 10)
 
 
 def test_hibernation_is_said_to_be_missing(main: Space) -> None:

@@ -16,7 +16,7 @@ from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable, OtherBoot
-from sparksql.controllers.indexes import SESSION, STATEMENT, session_name_of
+from sparksql.controllers.indexes import SESSION, STATEMENT, key_of, session_name_of
 from sparksql.controllers.lineup import Lineup
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.statement_facts import StatementFacts
@@ -37,10 +37,11 @@ from sparksql.kube.client import Object
 from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from sparksql.kube.finalizers import add_finalizer, remove_finalizer
 from sparksql.kube.resources import SESSIONS, STATEMENTS
-from sparksql.wire.control import CancelRequest, SubmitRequest
+from sparksql.wire.control import CancelRequest, OperationState, SubmitRequest
 
 MAX_PASSES = 4  # a pass that changed the facts is followed by another one at once, so often at most
 RETRY_SECONDS = 1.0
+ARRIVED_SECONDS = 0.25
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ class StatementController:
         """Do it; True when the answer is news that the next pass should look at at once."""
         match command:
             case Submit(operation_id, request):
-                return await self._submit(statement, operation_id, request)
+                return await self._submit(obj, statement, operation_id, request)
             case Cancel(operation_id, request):
                 return await self._cancel(statement, operation_id, request)
             case CreateSession():
@@ -110,7 +111,7 @@ class StatementController:
                 assert_never(other)
         return False
 
-    async def _submit(self, statement: SqlStatement, operation_id: str, request: SubmitRequest) -> bool:
+    async def _submit(self, obj: Object, statement: SqlStatement, operation_id: str, request: SubmitRequest) -> bool:
         session = statement.status.session
         client = self._rt.gateways.client(session.pod_uid or "") if session else None
         if client is None or session is None:
@@ -123,6 +124,9 @@ class StatementController:
         following = self._lineup.next_in_line(statement.metadata.namespace, session.name)
         if following is not None:
             self._rt.queue.add(following)
+        if view.state is OperationState.PENDING:  # most run a moment later: their kind is written together with that
+            self._rt.queue.add_after(key_of(STATEMENT, obj), ARRIVED_SECONDS)
+            return False
         return True
 
     async def _cancel(self, statement: SqlStatement, operation_id: str, request: CancelRequest) -> bool:

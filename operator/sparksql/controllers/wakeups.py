@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sparksql.api.session import SessionPhase
 from sparksql.controllers.indexes import (
     BY_DEPENDENCY,
     CLASS,
@@ -29,6 +30,8 @@ from sparksql.controllers.indexes import (
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
+
+COUNTING_SECONDS = 1.0  # counters of a session are written at most every 5 s
 
 Object = dict[str, Any]
 NextInLine = Callable[[str, str], Key | None]
@@ -59,6 +62,16 @@ class WakingStore(Store):
     def _wake(self, kind: str, before: Object | None, after: Object | None) -> None:
         for key in self._concerned(kind, before, after):
             self._queue.add(key)
+        if kind == "SqlStatement" and _moved(before, after):
+            self._wake_session(after or before)
+
+    def _wake_session(self, statement: Object | None) -> None:
+        """The session of a statement that moved: at once if it waits for that, later if it only counts."""
+        assert statement is not None
+        namespace, name = statement["metadata"]["namespace"], session_name_of(statement)
+        session = self.get(SESSION, namespace, name)
+        counts_only = phase_of(session or {}) == SessionPhase.READY and not _is_deleted(session or {})
+        self._queue.add_after(Key(SESSION, namespace, name), COUNTING_SECONDS if counts_only else 0.0)
 
     def _concerned(self, kind: str, before: Object | None, after: Object | None) -> Iterator[Key]:
         obj = after or before
@@ -91,10 +104,8 @@ class WakingStore(Store):
         namespace, session = obj["metadata"]["namespace"], session_name_of(obj)
         if _spec_changed(before, after):
             yield key_of(STATEMENT, obj)
-        moved = before is None or after is None or phase_of(before) != phase_of(after)
-        if not moved:
+        if not _moved(before, after):
             return
-        yield Key(SESSION, namespace, session)
         if after is None or has_ended(after):
             waiting = self.by_index(BY_DEPENDENCY, scoped(namespace, obj["metadata"]["name"]))
             yield from (key_of(STATEMENT, s) for s in waiting)
@@ -108,6 +119,14 @@ class WakingStore(Store):
         if _spec_changed(before, after) or _serving(before) != _serving(after):
             index = scoped(obj["metadata"]["namespace"], obj["metadata"]["name"])
             yield from (key_of(STATEMENT, s) for s in self.by_index(LIVE_BY_SESSION, index))
+
+
+def _moved(before: Object | None, after: Object | None) -> bool:
+    return before is None or after is None or phase_of(before) != phase_of(after)
+
+
+def _is_deleted(obj: Object) -> bool:
+    return "deletionTimestamp" in obj.get("metadata", {})
 
 
 def _spec_changed(before: Object | None, after: Object | None) -> bool:
