@@ -223,6 +223,7 @@ def down() -> None:
     if subprocess.run(kubectl("get", "--raw", "/readyz"), capture_output=True, check=False).returncode == 0:
         say(f"Namespace {NAMESPACE}")
         run(kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s"))
+        run(kubectl("delete", "sqlsessionclass", "quickstart", "--ignore-not-found"))
         say("Operator")
         run([program("helm"), "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE, "--ignore-not-found", "--wait"])
     say("Cluster")

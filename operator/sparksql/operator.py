@@ -259,6 +259,8 @@ def _settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = _NoDiffs()
     settings.watching.label_selectors["", "v1", "pods"] = f"{LABEL_NAME}={DRIVER_APP_NAME}"
     settings.watching.chunk_size = 500
+    # One worker for each object that was ever listed lives this long: at a start that is all of them.
+    settings.queueing.idle_timeout = 0.2
     return settings
 
 
