@@ -10,7 +10,11 @@ from apiserver import ApiServer
 from helmchart import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.yaml"))
-PLURALS = {"SqlSession": "sqlsessions", "SqlStatement": "sqlstatements"}
+PATHS = {
+    "SqlSessionClass": "sqlsessionclasses",
+    "SqlSession": "namespaces/demo/sqlsessions",
+    "SqlStatement": "namespaces/demo/sqlstatements",
+}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,7 @@ def test_manifests_are_accepted(demo: ApiServer, file: Path) -> None:
     manifests = list(yaml.safe_load_all(file.read_text()))
     assert manifests
     for manifest in manifests:
-        path = f"/apis/{manifest['apiVersion']}/namespaces/demo/{PLURALS[manifest['kind']]}"
+        path = f"/apis/{manifest['apiVersion']}/{PATHS[manifest['kind']]}"
         response = demo.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
         assert response.status == 201, f"{manifest['metadata']['name']}: {response.message}"
 
