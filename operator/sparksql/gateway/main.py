@@ -134,7 +134,11 @@ async def _start_spark(gateway: Gateway, connecting: asyncio.Future[SparkDriver]
 
 
 def _bound_heap() -> None:
-    """Makes glibc give freed memory back: by default each thread keeps a heap of the size of its largest page."""
+    """Makes glibc give freed memory back: by default each thread keeps a heap of the size of its largest page.
+
+    Arrow has an allocator of its own, which keeps what was freed for seconds; it is told to use glibc's as well.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
