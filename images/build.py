@@ -3,8 +3,8 @@
     images/build.py [--base IMAGE] [--spark-version V] [--force] session operator objectstore
 
 docker is taken where a daemon answers, and builds on Debian's image; else, and for a base that is on this machine only, buildah,
-which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`. Invariant: an image is up to date exactly when it
-exists and the hash of its inputs (Dockerfile, files it copies, base image, arguments) is the one it was built from, which is
+which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`.
+Invariant: an image is up to date exactly when it exists and the hash of its inputs (Dockerfile, files it copies, base image, arguments) is the one it was built from, which is
 kept in the cache folder.
 """
 

@@ -17,7 +17,10 @@ import re
 from collections.abc import Iterable, Mapping
 
 REDACTED = "*********(redacted)"
-_SECRET_KEY = re.compile("(?i)secret|password|token|access[.]?key")  # default of spark.redaction.regex
+# The default of spark.redaction.regex, which Spark looks for in keys and values, and what Hadoop calls sensitive besides
+# (hadoop.security.sensitive-config-keys): account, encryption and private keys, SAS, JAAS.
+_SECRET = re.compile("(?i)secret|password|token|access[.]?key")
+_SECRET_KEY = re.compile(r"(?i)passphrase|[.]pass$|credential$|jaas|(^|[.])(key|sas)([.]|$)")
 
 DENIED_PREFIXES = (
     "spark.kubernetes.",
@@ -128,5 +131,9 @@ def is_allowed(key: str, patterns: Iterable[str]) -> bool:
 
 
 def redacted(conf: Mapping[str, str]) -> dict[str, str]:
-    """The settings as they may be shown: values of keys that look like a secret's are hidden, as Spark hides them."""
-    return {key: REDACTED if _SECRET_KEY.search(key) else value for key, value in conf.items()}
+    """The settings as they may be shown: what looks like a secret, by its key or by its value, is hidden."""
+    return {key: REDACTED if _is_secret(key, value) else value for key, value in conf.items()}
+
+
+def _is_secret(key: str, value: str) -> bool:
+    return bool(_SECRET.search(key) or _SECRET.search(value) or _SECRET_KEY.search(key))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_session_layers import LAYERS
@@ -40,6 +41,29 @@ def test_every_value_in_force_is_told_with_the_last_layer_that_says_it(
         ]
         assert entry.layer is said_by[-1]
         assert leaves(layers[NAMES.index(entry.layer)].to_dict())[entry.name] == entry.value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net", "hush"),
+        ("spark.hadoop.fs.azure.sas.container.lake", "hush"),
+        ("spark.hadoop.fs.s3a.encryption.key", "hush"),
+        ("spark.hadoop.fs.gs.auth.service.account.private.key", "hush"),
+        ("spark.sql.catalog.pg.url", "jdbc:postgresql://db/x?user=a&password=hush"),
+        ("spark.sql.catalog.k.sasl.jaas.config", "hush"),
+    ],
+)
+def test_secrets_are_known_by_key_or_value(key: str, value: str) -> None:
+    assert [entry.value for entry in configuration([(Layer.CLASS, SessionSettings(conf={key: value}))], {})] == [
+        REDACTED
+    ]
+
+
+def test_what_is_no_secret_is_shown() -> None:
+    conf = {"spark.hadoop.fs.s3a.aws.credentials.provider": "org.x.Provider", "spark.sql.keywords": "keys"}
+    told = configuration([(Layer.CLASS, SessionSettings(conf=conf))], {})
+    assert {entry.name.removeprefix("conf."): entry.value for entry in told} == conf
 
 
 def test_what_the_class_enforces_wins_and_secrets_are_not_shown() -> None:
