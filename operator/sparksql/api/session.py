@@ -111,7 +111,7 @@ class ConfigurationLayer(StrEnum):
 
 class ConfigurationEntry(ApiModel):
     name: Annotated[str, *clipped(1024)] = Field(description="Path in the spec, such as `executors.memory`.")
-    value: Annotated[str, *clipped(1024)] = Field(description="The value, redacted if its key looks like a secret's.")
+    value: Annotated[str, *clipped(256)] = Field(description="The value, redacted if its key looks like a secret's.")
     layer: ConfigurationLayer = Field(description="The layer that it came from.")
 
 

@@ -41,7 +41,7 @@ from sparksql.wire.control import CancelRequest, OperationState, SubmitRequest
 
 MAX_PASSES = 4  # a pass that changed the facts is followed by another one at once, so often at most
 RETRY_SECONDS = 1.0
-ARRIVED_SECONDS = 0.25
+ARRIVED_SECONDS = 0.25  # look again at a statement that the driver took and does not run yet
 
 logger = logging.getLogger(__name__)
 
