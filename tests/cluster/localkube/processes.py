@@ -48,12 +48,12 @@ def leads_session(pid: int) -> bool:
 
 
 def start(component: str, argv: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
-    """Start a component that outlives us. The log of its life before is kept beside the new one."""
+    """Start a component that outlives us; on return it can be seen. The log of its life before is kept beside the new one."""
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists():
         log.replace(log.with_suffix(".previous.log"))
     with log.open("w") as output:
-        subprocess.Popen(
+        child = subprocess.Popen(
             argv,
             env={**env, MARKER: component},
             stdin=subprocess.DEVNULL,
@@ -61,6 +61,9 @@ def start(component: str, argv: Sequence[str], log: Path, env: Mapping[str, str]
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    # exec has begun, but the kernel shows an empty environment until it is done: who looks then takes it for ended.
+    while component_of(child.pid) is None and child.poll() is None:
+        time.sleep(0.001)
 
 
 def check_alive(components: Iterable[str], log_dir: Path) -> None:
