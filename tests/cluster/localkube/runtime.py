@@ -66,7 +66,11 @@ def forget_containers(paths: Paths) -> None:
     except ClusterError as error:
         say(f"containerd's store cannot be used and is thrown away; load your images again\n{error}")
         stop_wiper()
-        shutil.rmtree(paths.containerd_root)
+        # Renamed first: half a store would be taken for a whole one by the next start.
+        discarded = paths.containerd_root.with_name(f"{paths.containerd_root.name}.discarded")
+        shutil.rmtree(discarded, ignore_errors=True)
+        paths.containerd_root.rename(discarded)
+        shutil.rmtree(discarded)
     else:
         stop_wiper()
     config.unlink()
