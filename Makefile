@@ -36,15 +36,17 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 	@$(PYTHON) -m sparksql.api.crd --check
+	@$(PYTHON) -m sparksql.gateway.rest.openapi --check
 	@$(PYTHON) charts/sync_crds.py --check
 
 generate: venv ## CRDs and API reference from the models, chart copies from the CRDs
 	@$(PYTHON) -m sparksql.api.crd
+	@$(PYTHON) -m sparksql.gateway.rest.openapi
 	@$(PYTHON) charts/sync_crds.py
 
-.PHONY: test test-unit test-integration test-gateway test-images test-e2e
-test: venv images ## All levels: unit, integration, gateway, images, e2e
-	@$(PYTHON) tests/levels.py unit integration gateway images e2e
+.PHONY: test test-unit test-integration test-gateway test-images test-e2e test-conformance
+test: venv images ## All levels: unit, integration, gateway, images, e2e, conformance
+	@$(PYTHON) tests/levels.py unit integration gateway images e2e conformance
 
 test-unit: venv tools ## Pure code and the chart; seconds
 	@$(PYTHON) tests/levels.py unit
@@ -56,3 +58,5 @@ test-images: venv images ## What the images promise
 	@$(PYTHON) tests/levels.py images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster
 	@$(PYTHON) tests/levels.py e2e
+test-conformance: venv images ## Unmodified clients against a session on the cluster
+	@$(PYTHON) tests/levels.py conformance

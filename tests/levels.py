@@ -21,7 +21,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "gateway": ("tests/gateway",),
     "images": ("tests/images",),
     "e2e": ("tests/e2e",),
+    "conformance": ("tests/conformance",),
 }
+# Levels whose files need nothing of each other: each of two processes has an API server or a gateway of its own, and while one
+# waits the other works. On a cluster the tests share the machine with what they measure.
+PARALLEL = ("-n", "2", "--dist", "loadfile")
+IN_PARALLEL = frozenset({"unit", "integration", "gateway"})
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ def run(level: str) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
+        command += PARALLEL if level in IN_PARALLEL else ()
         started = time.monotonic()
         code = subprocess.run(command, cwd=ROOT, check=False).returncode
         seconds = time.monotonic() - started

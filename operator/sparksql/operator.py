@@ -64,6 +64,7 @@ from sparksql.kube.status import StatusWriter
 COMPONENT = "spark-sql-operator"
 SWITCH_SECONDS = 0.0005
 START_RETRY_SECONDS = 2.0
+LEFT_SECONDS = 5.0  # for what kopf leaves behind, which ends at once when it is asked to
 
 logger = logging.getLogger(__name__)
 
@@ -233,8 +234,14 @@ class Operator:
 
 
 def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    with contextlib.closing(loop), contextlib.suppress(asyncio.CancelledError):
-        loop.run_until_complete(task)
+    with contextlib.closing(loop):
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        # kopf leaves tasks behind when it is cancelled as it starts; they must not outlive their loop.
+        if left := asyncio.all_tasks(loop):
+            for each in left:
+                each.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
 
 
 class _NoDiffs(kopf.DiffBaseStorage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import http.client
 import json
@@ -16,8 +17,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from sparksql.api.names import child_base
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import BY_KIND
+from sparksql.wire.driver import TLS_CERT_FILE, TOKEN_FILE
 
 Object = dict[str, Any]
 API_VERSION = "sparksql.dev/v1alpha1"
@@ -319,6 +322,14 @@ class Space:
     def driver_pod(self, session: str = "main") -> str:
         name: str = self.get_session(session)["status"]["driver"]["podName"]
         return name
+
+    def credentials(self, session: str = "main") -> tuple[str, str]:
+        """The session's token and its certificate."""
+        name = child_base(session, self.get_session(session)["metadata"]["uid"])
+        secret = self.cluster.get("Secret", self.name, name)
+        assert secret is not None, f"Secret {name} is missing"
+        token, certificate = (base64.b64decode(secret["data"][file]).decode() for file in (TOKEN_FILE, TLS_CERT_FILE))
+        return token, certificate
 
     def kill_driver(self, session: str = "main") -> None:
         """Delete the driver pod without grace, as a lost node would take it."""

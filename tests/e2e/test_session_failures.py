@@ -30,7 +30,7 @@ REFUSALS: dict[str, tuple[str, Any, str]] = {
     "driver-memory": ("driver", {"memory": "100Gi"}, "LimitExceeded"),
     "executor-cpu": ("executors", {"cpu": "64"}, "LimitExceeded"),
     "executors": ("executors", {"instances": 1000}, "LimitExceeded"),
-    "connect": ("endpoints", {"connect": True}, "NotImplemented"),
+    "gateway-setting": ("conf", {"spark.sql.gateway.session.max-num": "many"}, "InvalidSpec"),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from harness import ENDLESS, Object, Space, condition, phase, reason
 
 
@@ -218,3 +219,15 @@ def _wait_run(space: Space, name: str, run: int) -> Object:
         return (obj or {})["status"].get("run") == run and condition(obj, "Finished") == "True"
 
     return space.cluster.wait("SqlStatement", space.name, name, has_ended, f"at the end of run {run}")
+
+
+@pytest.mark.parametrize("form", ["parquet", "json", "iceberg"])
+def test_a_dropped_table_can_be_made_again_and_is_empty(main: Space, form: str) -> None:
+    for _ in range(2):
+        made = main.run(f"CREATE TABLE dropped_{form} (a INT) USING {form}")
+        assert phase(made) == "Finished", made["status"]
+        counted = main.run(f"SELECT count(*) FROM dropped_{form}")
+        assert counted["status"]["result"]["preview"] == [["0"]]
+        assert phase(main.run(f"INSERT INTO dropped_{form} VALUES (1)")) == "Finished"
+        dropped = main.run(f"DROP TABLE dropped_{form}{' PURGE' if form == 'iceberg' else ''}")
+        assert phase(dropped) == "Finished", dropped["status"]

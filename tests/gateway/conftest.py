@@ -8,26 +8,23 @@ from pathlib import Path
 import pytest
 
 from .client import GatewayClient, connect
-from .process import GatewayProcess, driver_config, start_gateway, wait_until_listening
+from .process import GatewayProcess, driver_config, free_port, running, start_gateway, wait_until_listening
 
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    folder = tmp_path_factory.mktemp("gateway")
-    config = driver_config(
-        folder,
+    """With all doors, and a temporary view that clients see on request."""
+    with running(
+        tmp_path_factory.mktemp("gateway"),
         policy={
             "confAllow": ["spark.sql.*", "my.*"],
             "enforcedConf": {"spark.sql.ansi.enabled": "true"},
             "jarPrefixes": ["s3a://trusted/jars/"],
         },
-    )
-    started = start_gateway(folder, config)
-    try:
-        wait_until_listening(started)
+        endpoints={"connect": True, "connect_port": free_port(), "thrift": True, "thrift_port": free_port()},
+        init=[{"sql": "CREATE TEMPORARY VIEW shared AS SELECT 7 AS n", "origin": "init[0].sql"}],
+    ) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -164,6 +166,17 @@ def start_gateway(folder: Path, config: DriverConfig | None = None) -> GatewayPr
     )
     ui_port = int(config.spark_conf["spark.ui.port"])
     return GatewayProcess(process, folder, config.port, ui_port, log)
+
+
+@contextmanager
+def running(folder: Path, **changes: object) -> Iterator[GatewayProcess]:
+    """A gateway with a changed configuration that listens (Spark may still be starting), and ends with the block."""
+    gateway = start_gateway(folder, driver_config(folder, **changes))
+    try:
+        wait_until_listening(gateway)
+        yield gateway
+    finally:
+        gateway.stop()
 
 
 def wait_until_listening(gateway: GatewayProcess, seconds: float = 60) -> None:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparksql.gateway.classify import Classifier
-from sparksql.gateway.config import PodIdentity, Settings
 from sparksql.gateway.initialise import run_init
-from sparksql.gateway.jvm import DriverJvm
 from sparksql.gateway.lexer import Lexed
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.statements import KINDS, UNKNOWN
 from sparksql.wire.control import ErrorReason, Mode
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
-from .process import driver_config
+from .local_spark import local_spark
 
 # Statement, its type, whether it only reads, whether it runs alone.
 STATEMENTS = [
@@ -204,16 +201,8 @@ STATEMENTS = [
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    folder: Path = tmp_path_factory.mktemp("driver")
-    config = driver_config(folder, spark_conf={"spark.ui.enabled": "false"})
-    settings_ = Settings(config, "", "token", None, PodIdentity(), None)
-    jvm = DriverJvm.start(config.heap_mib, lambda line: None)
-    try:
-        started = SparkDriver.connect(jvm.connect(), settings_)
+    with local_spark(tmp_path_factory.mktemp("driver")) as started:
         yield started
-        started.stop()
-    finally:
-        jvm.stop()
 
 
 @pytest.fixture(scope="module")

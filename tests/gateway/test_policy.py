@@ -17,6 +17,10 @@ REFUSED = [
     "SET SPARK.SQL.ANSI.ENABLED = false",
     "RESET spark.sql.ansi.enabled",
     "RESET spark.kubernetes.namespace",
+    "SET spark.sql.variable.substitute = true",
+    "SET spark.sql.maxPlanStringLength = 1",
+    "SET spark.sql.ansi.doubleQuotedIdentifiers = true",
+    "SET spark.sql.parser.escapedStringLiterals = true",
     "SELECT 1; SET spark.master = local",
     "ADD JAR '/tmp/x.jar'",
     "ADD JAR 's3a://trusted/jars/../../other/x.jar'",
@@ -24,6 +28,9 @@ REFUSED = [
     "ADD ARCHIVE 's3a://other/x.zip'",
     "CREATE FUNCTION f AS 'a.B' USING JAR 's3a://other/x.jar'",
     "CREATE TEMPORARY FUNCTION f AS 'a.B' USING JAR '/tmp/x.jar'",
+    "CREATE FUNCTION IDENTIFIER('f' || 'g') AS 'a.B' USING JAR '/tmp/x.jar'",
+    "CREATE FUNCTION f() RETURNS TABLE (id STRING) RETURN SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "CREATE TEMPORARY FUNCTION f() RETURNS STRING RETURN (SELECT max(id) FROM (FROM range(3) MAP id USING 'cat' AS id))",
     "CREATE FUNCTION f AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect'",
     "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
     "SELECT java_method('java.lang.System', 'getenv', 'HOME')",
@@ -86,6 +93,11 @@ async def test_enforced_settings_win_over_a_statements_own(client: GatewayClient
 )
 async def test_allowed(client: GatewayClient, sql: str) -> None:
     await client.ok(sql)
+
+
+async def test_nothing_is_substituted_in_a_text(client: GatewayClient) -> None:
+    texts = ("${spark.app.name}", "${env:HOME}", "${system:user.home}")
+    assert await client.rows(f"SELECT {', '.join(map(repr, texts))}") == [texts]
 
 
 async def test_reset_keeps_what_the_session_was_made_with(client: GatewayClient) -> None:

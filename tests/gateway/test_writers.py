@@ -59,10 +59,11 @@ async def test_writers_of_different_tables_do_not_wait_for_each_other(client: Ga
     first, second = await client.end(first, 120), await client.end(second, 120)
     assert first.completion_time is not None
     assert second.start_time is not None
-    assert other.completion_time is not None
+    assert other.start_time is not None
     # The table is free a moment before the first one's result has been told.
     assert second.start_time > first.completion_time - timedelta(seconds=0.5), "two writers of one table ran at once"
-    assert other.completion_time < first.completion_time, "a writer of another table waited"
+    # The other one shares the cores with the first, so it may end after it; it starts when the table lets it.
+    assert other.start_time < first.completion_time - timedelta(seconds=0.5), "a writer of another table waited"
 
 
 async def test_a_waiting_writer_can_be_cancelled(client: GatewayClient) -> None:

@@ -43,10 +43,27 @@ def test_jar_is_on_the_class_path(class_path: list[str], jar: str) -> None:
     assert [path for path in class_path if path.rpartition("/")[2].startswith(jar)], class_path
 
 
-@pytest.mark.parametrize("jar", ["spark-mllib_", "breeze", "spark-yarn", "spark-repl", "connect-repl"])
+@pytest.mark.parametrize("jar", ["spark-mllib-local", "breeze", "spark-yarn", "spark-repl", "connect-repl"])
 def test_jar_is_left_out(class_path: list[str], session: Container, jar: str) -> None:
     assert not [path for path in class_path if path.rpartition("/")[2].startswith(jar)]
     assert session.output("find", "/opt/spark", "-name", f"{jar}*") == ""
+
+
+def test_what_is_left_of_a_jar_is_whole(session: Container) -> None:
+    """Kryo loads what it finds of MLlib by name, and Connect needs a class of it."""
+    code = """
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from sparksql.gateway.jvm import DriverJvm
+process = DriverJvm.start(300, lambda line: None)
+there = process.connect()
+gateway = JavaGateway(gateway_parameters=GatewayParameters(port=there.port, auth_token=there.secret))
+spark = gateway.jvm.org.apache.spark
+spark.serializer.KryoSerializer(spark.SparkConf(False)).newKryo()
+print(gateway.jvm.java.lang.Class.forName("org.apache.spark.ml.util.ConnectHelper").getSimpleName())
+gateway.close()
+process.stop()
+"""
+    assert session.output("python3", "-c", code).splitlines()[-1] == "ConnectHelper"
 
 
 def test_every_jar_of_the_class_path_exists(session: Container, class_path: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from crd_statuses import FULL_STATUS
 
 from sparksql.api.base import ApiObject
 from sparksql.api.names import API_VERSION
+from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import SqlStatement
 
 CRDS = sorted((Path(__file__).parents[2] / "crds").glob("*.yaml"))
@@ -58,6 +60,13 @@ def without_empty(value: Any) -> Any:
         inner = {key: without_empty(each) for key, each in value.items()}
         return {key: each for key, each in inner.items() if each not in ({}, [], None)}
     return [without_empty(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def namespace(crds: ApiServer, namespace: str) -> Iterator[str]:
+    """A test's class has the name of its namespace and goes with the test: one of them is the default for all namespaces."""
+    yield namespace
+    crds.request("DELETE", path(SqlSessionClass, namespace, namespace))
 
 
 @pytest.mark.parametrize("file", CRDS, ids=lambda file: file.stem)

@@ -11,16 +11,23 @@ import fnmatch
 import shutil
 import sys
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-# Session creation loads a service provider of spark-mllib when that jar is there: half a second for nothing.
 MLLIB_JARS = (
-    "spark-mllib_*", "breeze*", "spire*", "cats-kernel_*", "algebra_*", "arpack*", "lapack*", "JTransforms*", "JLargeArrays*",
+    "spark-mllib-local_*", "breeze*", "spire*", "cats-kernel_*", "algebra_*", "arpack*", "lapack*", "JTransforms*",
+    "JLargeArrays*",
 )  # fmt: skip
 SHELL_JARS = ("spark-repl_*", "scala-compiler-*", "connect-repl")
 OTHER_CLUSTER_JARS = ("spark-yarn_*",)
 OTHER_SYSTEM_JARS = ("*-osx-*", "*-windows-*", "*-riscv64.jar", "netty-codec-native-quic-*")
 UNUSED_JARS = (*MLLIB_JARS, *SHELL_JARS, *OTHER_CLUSTER_JARS, *OTHER_SYSTEM_JARS)
+
+# Of spark-mllib, Connect needs one class and those that it is made of, to close a session's cache of models. More would do harm:
+# session creation would load its service provider (half a second), and Kryo loads vectors and models by name where they are, which
+# fails without their mathematics.
+MLLIB_ENTRIES = ("org/apache/spark/ml/util/*", "org/apache/spark/ml/param/*", "org/apache/spark/ml/[A-Z]*.class")
 
 # Native libraries that a jar carries for systems this image does not run on; linux on amd64 and arm64 stays.
 FOREIGN_NATIVES = {
@@ -45,9 +52,11 @@ def main(site_packages: Path, spark_home: Path) -> None:
     shutil.move(package / "jars", spark_home / "jars")
     shutil.move(package / "bin", spark_home / "bin")
     drop_jars(spark_home / "jars")
-    for jar_pattern, entry_patterns in FOREIGN_NATIVES.items():
+    for jar in (spark_home / "jars").glob("spark-mllib_*.jar"):
+        keep_entries(jar, lambda name: matches(name, MLLIB_ENTRIES))
+    for jar_pattern, foreign in FOREIGN_NATIVES.items():
         for jar in (spark_home / "jars").glob(jar_pattern):
-            drop_entries(jar, entry_patterns)
+            keep_entries(jar, partial(is_native_here, foreign))
     for pattern in UNUSED_PYTHON:
         for path in site_packages.glob(pattern):
             shutil.rmtree(path)
@@ -56,16 +65,24 @@ def main(site_packages: Path, spark_home: Path) -> None:
 def drop_jars(folder: Path) -> None:
     """Deletes the jars (and folders of jars) of `folder` that UNUSED_JARS names."""
     for path in list(folder.iterdir()):
-        if any(fnmatch.fnmatch(path.name, pattern) for pattern in UNUSED_JARS):
+        if matches(path.name, UNUSED_JARS):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def drop_entries(jar: Path, patterns: tuple[str, ...]) -> None:
-    """Writes `jar` anew without the entries that match one of `patterns`."""
+def is_native_here(foreign: tuple[str, ...], name: str) -> bool:
+    return not matches(name, foreign)
+
+
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def keep_entries(jar: Path, is_kept: Callable[[str], bool]) -> None:
+    """Writes `jar` anew with the entries whose names are wanted."""
     smaller = jar.with_suffix(".tmp")
     with zipfile.ZipFile(jar) as source, zipfile.ZipFile(smaller, "w", zipfile.ZIP_DEFLATED) as target:
         for entry in source.infolist():
-            if not any(fnmatch.fnmatch(entry.filename, pattern) for pattern in patterns):
+            if is_kept(entry.filename):
                 target.writestr(entry, source.read(entry))
     smaller.replace(jar)
 

@@ -133,8 +133,6 @@ def configuration(api_server: ApiServer, executor_classes: Path, folder: Path) -
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(free_port()),
-        "spark.hadoop.hive.server2.thrift.bind.host": "127.0.0.1",
-        "spark.hadoop.hive.server2.thrift.port": str(free_port()),
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:training;create=true",
         "spark.hadoop.fs.s3a.endpoint": api_server.url,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -159,7 +157,7 @@ def configuration(api_server: ApiServer, executor_classes: Path, folder: Path) -
 
 
 def exercise(spark: Any, folder: Path) -> None:
-    """Every way into Spark that the gateway has: SQL, parser, Arrow, Python UDF, clones, streaming, Thrift, s3a."""
+    """Every way into Spark that the gateway has: SQL, parser, Arrow, Python UDF, clones, streaming, s3a."""
     queries = [*QUERIES]
     if has_connector("iceberg-spark-runtime"):
         queries += ICEBERG_QUERIES
@@ -179,7 +177,6 @@ def exercise(spark: Any, folder: Path) -> None:
     if has_connector("spark-sql-kafka"):
         options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
         spark.readStream.format("kafka").options(**options).load()
-    jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2.startWithSparkSession(session, False)
     path = jvm.org.apache.hadoop.fs.Path("s3a://training/none")
     path.getFileSystem(session.sessionState().newHadoopConf()).exists(path)
 

@@ -94,6 +94,9 @@ DENIED_KEYS = frozenset(
         "spark.sql.sources.outputcommitterclass",
         "spark.sql.parquet.output.committer.class",
         "spark.sql.filesourcetablerelationcachesize",
+        # With these a statement would not be what the gateway has read and checked.
+        "spark.sql.variable.substitute",
+        "spark.sql.maxplanstringlength",
     }
 )
 

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     MAX_RESTARTS_EXCEEDED = "MaxRestartsExceeded"
     CHILD_CONFLICT = "ChildConflict"  # a child's name is taken by an object of someone else
     SESSION_STATE_LOST = "SessionStateLost"
+    CLIENT_SESSIONS_CLOSED = "ClientSessionsClosed"
 
     # Statement: waiting and running
     SESSION_NOT_READY = "SessionNotReady"

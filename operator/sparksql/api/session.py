@@ -89,6 +89,8 @@ class DriverStatus(ApiModel):
 
 
 class EndpointStatus(ApiModel):
+    """Where clients reach the session, from inside the cluster. Only what is on, and only while the session is Ready."""
+
     rest: Annotated[str, Field(max_length=1024)] | None = Field(None, description="URL of the SQL gateway.")
     connect: Annotated[str, Field(max_length=1024)] | None = Field(None, description="Spark Connect URL.")
     thrift: Annotated[str, Field(max_length=1024)] | None = Field(None, description="JDBC URL of HiveServer2.")
@@ -96,8 +98,16 @@ class EndpointStatus(ApiModel):
 
 
 class StatementCounts(ApiModel):
-    running: Count = Field(0, description="Statements handed over to the driver.")
-    queued: Count = Field(0, description="Statements that wait.")
+    """Statements that have not ended, of SqlStatement objects and of clients."""
+
+    running: Count = Field(0, description="Objects handed over to the driver, and clients' statements that run.")
+    queued: Count = Field(0, description="Objects not handed over yet, and clients' statements that wait.")
+
+
+class ClientCounts(ApiModel):
+    """Clients of the session's endpoints."""
+
+    sessions: Count = Field(0, description="Sessions that clients have open in the driver.")
 
 
 class ConfigurationLayer(StrEnum):
@@ -125,8 +135,10 @@ class SqlSessionStatus(ApiModel):
     driver: DriverStatus | None = Field(None, description="The driver that the session has, or had last.")
     endpoints: EndpointStatus | None = Field(None, description="Where clients reach the session.")
     statements: StatementCounts | None = Field(None, description="Statements of this session that have not ended.")
+    clients: ClientCounts | None = Field(None, description="Clients of the driver that the session has.")
     last_activity_time: Timestamp | None = Field(
-        None, description="Last statement or client request; idle time counts from it."
+        None,
+        description="When it last had a statement or an open session of a client, to within a minute; idle time counts from it.",
     )
     restarts: Count = Field(
         0, description="Driver starts in a row that ended badly; back to 0 once a driver is stable."

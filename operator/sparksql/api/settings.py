@@ -71,9 +71,9 @@ class StatementTimeouts(ApiModel):
 
 
 class Endpoints(ApiModel):
-    rest: bool | None = Field(None, description="SQL gateway REST API (Flink SQL Gateway shape).")
-    connect: bool | None = Field(None, description="Spark Connect.")
-    thrift: bool | None = Field(None, description="HiveServer2 Thrift, for JDBC and beeline.")
+    rest: bool | None = Field(None, description="SQL gateway REST API (Flink SQL Gateway shape), port 8443.")
+    connect: bool | None = Field(None, description="Spark Connect, port 15002.")
+    thrift: bool | None = Field(None, description="HiveServer2 Thrift, for JDBC and beeline, port 10000.")
 
 
 class SessionSettings(ApiModel):
@@ -86,7 +86,8 @@ class SessionSettings(ApiModel):
     )
     idle: Idle | None = Field(None, description="What to do with a session that is not used.")
     statement_timeouts: StatementTimeouts | None = Field(
-        None, description="Timeouts of statements that set none of their own."
+        None,
+        description="Timeouts of statements that set none of their own; clients' statements follow a change at the next driver.",
     )
     max_lifetime_seconds: Seconds | None = Field(
         None, description="Age at which the session is closed, whatever it does; 0 = unlimited."
@@ -97,6 +98,4 @@ class SessionSettings(ApiModel):
     max_queued_statements: int | None = Field(
         None, ge=0, le=INT32_MAX, description="Statements that may wait; one more is refused with LimitExceeded."
     )
-    endpoints: Endpoints | None = Field(
-        None, description="Protocols that the driver serves besides the operator's own."
-    )
+    endpoints: Endpoints | None = Field(None, description="Protocols by which clients may use the session.")

@@ -8,13 +8,16 @@ import secrets
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sparksql.api.names import GROUP
 from sparksql.cli import render
 from sparksql.cli.cells import json_text
+from sparksql.cli.clients import clients_of
 from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.follow import Interrupts, follow
+from sparksql.cli.gateway import Forward
 from sparksql.cli.kubectl import Kubectl, KubectlError, documents
 from sparksql.cli.manifest import RunOptions, statement_manifest
 from sparksql.cli.objects import SESSIONS, STATEMENT_KIND, STATEMENTS, Session, Statement
@@ -221,8 +224,8 @@ async def logs(kubectl: Kubectl, console: Console, name: str | None, session: st
     return Exit.FINISHED
 
 
-async def status(kubectl: Kubectl, console: Console, session: str | None, output: str) -> Exit:
-    """Sessions and statements of the namespace, or one session and its statements; oldest first."""
+async def status(kubectl: Kubectl, console: Console, forward: Forward, session: str | None, output: str) -> Exit:
+    """Sessions, statements and clients of the namespace, or one session with its own; oldest first."""
     if session is None:
         sessions = [Session.of(document) for document in await kubectl.list(SESSIONS)]
     else:
@@ -230,12 +233,18 @@ async def status(kubectl: Kubectl, console: Console, session: str | None, output
     statements = [Statement.of(document) for document in await kubectl.list(STATEMENTS)]
     statements = [found for found in statements if session in (None, found.session_name)]
     statements.sort(key=lambda found: (str(found.metadata.creation_timestamp), found.name))
+    seen = await clients_of(kubectl, console, sessions, forward)
+    clients = [found for name, view in seen for found in render.client_summaries(name, view)]
+    operations = [found for name, view in seen for found in render.operation_summaries(name, view)]
     if output == "json":
         listed = {
             "sessions": [render.session_summary(found) for found in sessions],
             "statements": [render.statement_summary(found) for found in statements],
+            "clients": clients,
+            "operations": operations,
         }
         console.print(json_text(listed))
     else:
-        console.write(render.status_text(sessions, statements))
+        text = render.status_text(sessions, statements)
+        console.write(text + render.clients_text(clients, operations, datetime.now(UTC)))
     return Exit.FINISHED

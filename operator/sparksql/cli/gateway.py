@@ -1,4 +1,4 @@
-"""Reads a result from the gateway in the session's driver pod, through `kubectl port-forward`.
+"""Asks the gateway in a session's driver pod, for results above all, through `kubectl port-forward`.
 
 The token and the certificate come from the session's Secret, which the user must be allowed to read. The certificate in
 that Secret is the only one trusted, under the gateway's own server name: whatever answers on the forwarded port has to
@@ -36,8 +36,12 @@ _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) -> ")
 Forward = Callable[[Kubectl, str, str], AbstractAsyncContextManager[int]]  # kubectl, namespace, pod -> local port
 
 
-class ResultUnavailableError(CliError):
-    """The rows cannot be read from the gateway; the text says why, as the end of a sentence."""
+class UnavailableError(CliError):
+    """The gateway does not give what it is asked for; the text says why, as the end of a sentence."""
+
+
+class UnknownError(UnavailableError):
+    """The gateway does not know what it is asked about."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,8 @@ async def _ready_port(child: Child, lines: AsyncIterator[str], pod: str) -> int:
                     return port
             await child.finish()
     except (KubectlError, TimeoutError) as error:
-        raise ResultUnavailableError(f"no way to pod {pod}: {str(error) or 'timeout'}") from error
-    raise ResultUnavailableError(f"no way to pod {pod}: kubectl port-forward ended")
+        raise UnavailableError(f"no way to pod {pod}: {str(error) or 'timeout'}") from error
+    raise UnavailableError(f"no way to pod {pod}: kubectl port-forward ended")
 
 
 @asynccontextmanager
@@ -76,29 +80,40 @@ async def port_forward(kubectl: Kubectl, namespace: str, pod: str) -> AsyncItera
         yield await _ready_port(child, lines, pod)
 
 
-async def _session_and_secret(kubectl: Kubectl, statement: Statement) -> tuple[Session, dict[str, str]]:
-    """The session as it is now and the data of its Secret. ResultUnavailableError unless its driver is still there."""
+async def _session_of(kubectl: Kubectl, statement: Statement) -> Session:
+    """The session as it is now. UnavailableError unless the driver that ran the statement is still there."""
     if statement.is_dedicated:
-        raise ResultUnavailableError("its dedicated session is gone, and the preview is what is kept")
+        raise UnavailableError("its dedicated session is gone, and the preview is what is kept")
     namespace = statement.namespace
     try:
         session = Session.of(await kubectl.get(SESSIONS, statement.session_name, namespace))
         driver = session.status.driver
         if not driver.pod_name or driver.pod_uid != statement.status.session.pod_uid:
-            raise ResultUnavailableError("the driver that held the result is gone")
-        secret = await kubectl.get("secrets", child_base(session.name, session.metadata.uid), namespace)
+            raise UnavailableError("the driver that held the result is gone")
     except KubectlError as error:
-        raise ResultUnavailableError(str(error)) from error
-    return session, secret.get("data", {})
+        raise UnavailableError(str(error)) from error
+    return session
 
 
 @asynccontextmanager
-async def session_gateway(kubectl: Kubectl, statement: Statement, forward: Forward) -> AsyncIterator[Gateway]:
-    """The gateway that ran a statement. ResultUnavailableError when it cannot be reached or is another by now."""
-    session, secret = await _session_and_secret(kubectl, statement)
+async def statement_gateway(kubectl: Kubectl, statement: Statement, forward: Forward) -> AsyncIterator[Gateway]:
+    """The gateway that ran a statement. UnavailableError when it cannot be reached or is another by now."""
+    session = await _session_of(kubectl, statement)
+    async with session_gateway(kubectl, session, forward) as gateway:
+        yield gateway
+
+
+@asynccontextmanager
+async def session_gateway(kubectl: Kubectl, session: Session, forward: Forward) -> AsyncIterator[Gateway]:
+    """The gateway in the session's driver. UnavailableError when it cannot be reached or its Secret cannot be read."""
+    try:
+        found = await kubectl.get("secrets", child_base(session.name, session.metadata.uid), session.namespace)
+    except KubectlError as error:
+        raise UnavailableError(str(error)) from error
+    secret = found.get("data", {})
     missing = [key for key in (TOKEN_FILE, TLS_CERT_FILE) if key not in secret]
     if missing:
-        raise ResultUnavailableError(f"the session's Secret has no {' and no '.join(missing)}")
+        raise UnavailableError(f"the session's Secret has no {' and no '.join(missing)}")
     token, certificate = (base64.b64decode(secret[key]).decode() for key in (TOKEN_FILE, TLS_CERT_FILE))
     server_name = gateway_server_name(session.name, session.metadata.uid, session.namespace)
     async with forward(kubectl, session.namespace, session.status.driver.pod_name) as port:
@@ -111,8 +126,36 @@ def _trust(certificate: str) -> ssl.SSLContext:
     return context
 
 
+async def ask(gateway: Gateway, path: str, body: str | None = None) -> bytes:
+    """What the control API answers to a GET, or to a POST of `body`. UnavailableError unless that is a good answer."""
+    import aiohttp
+
+    url = f"https://127.0.0.1:{gateway.port}/control/v1{path}"
+    headers = {"Authorization": f"Bearer {gateway.token}", "Content-Type": "application/json"}
+    timeout = aiohttp.ClientTimeout(total=READ_SECONDS, connect=CONNECT_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers) as client,
+            client.request(
+                "GET" if body is None else "POST",
+                url,
+                data=body,
+                ssl=_trust(gateway.certificate),
+                server_hostname=gateway.server_name,
+            ) as response,
+        ):
+            answer = await response.read()
+            if response.status == 404:
+                raise UnknownError("the gateway does not know it")
+            if response.status != 200:
+                raise UnavailableError(_refusal(response.status, answer))
+            return answer
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise UnavailableError(f"the gateway could not be reached: {error or type(error).__name__}") from error
+
+
 async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator[list[Row], None]:
-    """All rows of a statement's result, a page at a time. ResultUnavailableError if the gateway has no (more) rows."""
+    """All rows of a statement's result, a page at a time. UnavailableError if the gateway has no (more) rows."""
     import aiohttp
 
     path = f"https://127.0.0.1:{gateway.port}/control/v1/statements/{statement.status.operation_id}/results"
@@ -128,7 +171,7 @@ async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator
                 async with request as response:
                     body = await response.read()
                     if response.status != 200:
-                        raise ResultUnavailableError(_refusal(response.status, body))
+                        raise UnavailableError(_refusal(response.status, body))
                     if kind == "arrow":
                         following = response.headers.get("X-Next-Token")
                         token = int(following) if following else None
@@ -137,7 +180,7 @@ async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator
                         rows, token = json_rows(body)
                 yield rows
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise ResultUnavailableError(f"the gateway could not be reached: {error or type(error).__name__}") from error
+        raise UnavailableError(f"the gateway could not be reached: {error or type(error).__name__}") from error
 
 
 def _refusal(status: int, body: bytes) -> str:

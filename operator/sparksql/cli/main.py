@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from sparksql.cli import commands
+from sparksql.cli.clients import cancel_operation
 from sparksql.cli.config import config
+from sparksql.cli.connect import connect
 from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
 from sparksql.cli.results import ResultPrinter
-from sparksql.wire.control import Mode
+from sparksql.wire.control import Door, Mode
 
 OUTPUTS = ("table", "csv", "json")
 _AD_HOC_FLAGS = ("session", "parameters", "mode", "name", "timeout", "max_rows", "keep")
@@ -88,15 +90,26 @@ def build_parser() -> argparse.ArgumentParser:
     one.add_argument("-s", "--session")
     command.add_argument("-f", "--follow", action="store_true", help="go on with new lines")
 
-    command = add("cancel", parents=shared, help="cancel statements and wait until they have ended")
-    command.add_argument("names", nargs="+", metavar="NAME")
+    command = add(
+        "cancel", parents=shared, help="cancel statements, or a client's statement, and wait until they have ended"
+    )
+    command.add_argument("names", nargs="*", metavar="NAME")
+    command.add_argument("-s", "--session", help="session of the client's statement")
+    command.add_argument("--operation", metavar="ID", help="id of a client's statement, as `status SESSION` shows it")
     command.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True)
 
     command = add("config", parents=shared, help="show a session's configuration and where each value is from")
     command.add_argument("session", metavar="SESSION")
     _add_output(command, ("table", "json"))
 
-    command = add("status", parents=shared, help="show sessions and statements")
+    command = add("connect", parents=shared, help="show what a client needs to use a session")
+    command.add_argument("session", metavar="SESSION")
+    command.add_argument(
+        "--door", choices=[door.value for door in Door], help="only this endpoint (default: all that are on)"
+    )
+    command.add_argument("--port-forward", action="store_true", help="make it reachable on localhost until interrupted")
+
+    command = add("status", parents=shared, help="show sessions, statements and clients")
     command.add_argument("session", nargs="?", metavar="SESSION")
     _add_output(command, ("table", "json"))
     return parser
@@ -127,6 +140,18 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
     return commands.AdHoc(text, options, args.name)
 
 
+def _cancel(
+    args: argparse.Namespace, kubectl: Kubectl, console: Console, forward: Forward
+) -> Coroutine[Any, Any, Exit]:
+    if args.names and not args.session and not args.operation:
+        return commands.cancel(kubectl, console, args.names, wait=args.wait)
+    if args.session and args.operation and not args.names:
+        return cancel_operation(kubectl, console, forward, args.session, args.operation, wait=args.wait)
+    raise CliError(
+        "cancel takes names of SqlStatements, or --session and --operation for a client's statement", Exit.USAGE
+    )
+
+
 def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> Coroutine[Any, Any, Exit]:
     flags = [f"--{name}={value}" for name in ("context", "kubeconfig") if (value := getattr(args, name)) is not None]
     kubectl = Kubectl(tuple(flags), args.namespace)
@@ -141,11 +166,13 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
         case "logs":
             return commands.logs(kubectl, console, args.name, args.session, follow=args.follow)
         case "cancel":
-            return commands.cancel(kubectl, console, args.names, wait=args.wait)
+            return _cancel(args, kubectl, console, forward)
         case "config":
             return config(kubectl, console, args.session, args.output)
         case "status":
-            return commands.status(kubectl, console, args.session, args.output)
+            return commands.status(kubectl, console, forward, args.session, args.output)
+        case "connect":
+            return connect(kubectl, console, args.session, args.door, forward=args.port_forward)
         case other:
             raise AssertionError(f"argparse let through {other}")
 

@@ -178,6 +178,18 @@ class SessionCounts(WireModel):
     queued: int = 0
 
 
+class SessionClients(WireModel):
+    sessions: int = 0
+
+
+class SessionEndpoints(WireModel):
+    """URLs inside the cluster; None for what is off."""
+
+    rest: str | None = None
+    connect: str | None = None
+    thrift: str | None = None
+
+
 class ConfigurationEntry(WireModel):
     name: str
     value: str = ""
@@ -188,6 +200,8 @@ class SessionStatus(WireModel):
     phase: str = ""
     driver: SessionDriver = SessionDriver()
     statements: SessionCounts = SessionCounts()
+    clients: SessionClients = SessionClients()
+    endpoints: SessionEndpoints = SessionEndpoints()
     configuration: tuple[ConfigurationEntry, ...] = ()
     conditions: tuple[Condition, ...] = ()
 

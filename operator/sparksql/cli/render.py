@@ -6,12 +6,13 @@ terminal; CSV is the exception, its writer does so when it writes to one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sparksql.cli.cells import Cell, cell_text, is_number, json_cell, json_text, printable, width
 from sparksql.cli.objects import Session, Statement
-from sparksql.wire.control import Column, ResultSummary
+from sparksql.wire.control import ClientsView, Column, ResultSummary
 
 Row = Sequence[Cell]
 
@@ -167,6 +168,7 @@ def session_summary(session: Session) -> dict[str, Any]:
         "reason": session.reason,
         "running": status.statements.running,
         "queued": status.statements.queued,
+        "clients": status.clients.sessions,
         "driver": status.driver.pod_name,
     }
 
@@ -185,10 +187,64 @@ def statement_summary(statement: Statement) -> dict[str, Any]:
     }
 
 
+def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]:
+    """What `status` tells of the sessions that clients have in a session."""
+    return [
+        {
+            "client": client.name or client.handle,
+            "session": session,
+            "door": client.door.value,
+            "openTime": client.open_time.isoformat(),
+            "lastUsedTime": client.last_used_time.isoformat(),
+            "operations": client.operations,
+        }
+        for client in clients.sessions
+    ]
+
+
+def operation_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]:
+    """What `status` tells of clients' statements that have not ended."""
+    names = {client.handle: client.name or client.handle for client in clients.sessions}
+    return [
+        {
+            "operation": operation.operation_id,
+            "session": session,
+            "door": operation.door.value,
+            "client": names.get(operation.session, operation.session),
+            "type": operation.statement_type or "",
+            "state": operation.state.value,
+            "submittedTime": operation.submitted_time.isoformat() if operation.submitted_time else None,
+        }
+        for operation in clients.operations
+    ]
+
+
+def clients_text(clients: Sequence[Mapping[str, Any]], operations: Sequence[Mapping[str, Any]], now: datetime) -> str:
+    """Clients and their statements below each other, times as ages; empty without any."""
+
+    def age(time: str | None) -> str:
+        return duration(max(0.0, (now - datetime.fromisoformat(time)).total_seconds())) if time else ""
+
+    texts = []
+    if clients:
+        rows = [
+            [c["client"], c["session"], c["door"], str(c["operations"]), age(c["openTime"]), age(c["lastUsedTime"])]
+            for c in clients
+        ]
+        texts.append(grid(("CLIENT", "SESSION", "DOOR", "OPERATIONS", "AGE", "IDLE"), rows))
+    if operations:
+        rows = [
+            [o["operation"], o["session"], o["door"], o["client"], o["type"], o["state"], age(o["submittedTime"])]
+            for o in operations
+        ]
+        texts.append(grid(("OPERATION", "SESSION", "DOOR", "CLIENT", "TYPE", "STATE", "AGE"), rows))
+    return "".join(f"\n{text}" for text in texts)
+
+
 def status_text(sessions: Sequence[Session], statements: Sequence[Statement]) -> str:
     """Both lists below each other."""
     return grid(
-        ("SESSION", "PHASE", "REASON", "RUNNING", "QUEUED", "DRIVER"),
+        ("SESSION", "PHASE", "REASON", "RUNNING", "QUEUED", "CLIENTS", "DRIVER"),
         [[str(cell) for cell in session_summary(session).values()] for session in sessions],
     ) + "\n" + grid(
         ("STATEMENT", "SESSION", "PHASE", "REASON", "TYPE", "PROGRESS", "DURATION"),

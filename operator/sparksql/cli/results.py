@@ -9,7 +9,7 @@ from sparksql.cli import render
 from sparksql.cli.cells import is_plain
 from sparksql.cli.console import Console, RowWriter, row_writer
 from sparksql.cli.errors import CliError, Exit
-from sparksql.cli.gateway import Forward, ResultUnavailableError, result_pages, session_gateway
+from sparksql.cli.gateway import Forward, UnavailableError, result_pages, statement_gateway
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.objects import Statement
 from sparksql.wire.control import ResultSummary
@@ -36,7 +36,7 @@ class ResultPrinter:
         else:
             try:
                 shown = await self._print_pages(statement, result)
-            except ResultUnavailableError as error:
+            except UnavailableError as error:
                 because = str(error)
                 shown = self._print_preview(result)
         self.console.note(render.cut_note(result, shown, because))
@@ -53,14 +53,14 @@ class ResultPrinter:
     async def _print_pages(self, statement: Statement, result: ResultSummary) -> int:
         writer: RowWriter | None = None
         shown = 0
-        async with session_gateway(self.kubectl, statement, self.forward) as gateway:
+        async with statement_gateway(self.kubectl, statement, self.forward) as gateway:
             try:
                 async with aclosing(result_pages(gateway, statement)) as pages:
                     async for rows in pages:
                         writer = writer or row_writer(self.output, self.console, result.columns)
                         writer.write(rows)
                         shown += len(rows)
-            except ResultUnavailableError as error:
+            except UnavailableError as error:
                 if writer is None:
                     raise
                 writer.close()

@@ -84,6 +84,10 @@ class GatewayClient:
         body = request.to_json()
         return OperationView.model_validate_json(await self._call("POST", f"/statements/{operation_id}/cancel", body))
 
+    async def drain(self) -> GatewayInfo:
+        """Have it take no new statement from now on, from anybody; repeatable."""
+        return GatewayInfo.model_validate_json(await self._call("POST", "/drain"))
+
     async def events(self, after: int) -> AsyncIterator[Event]:
         """The event stream from `after` on, until the connection ends."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)

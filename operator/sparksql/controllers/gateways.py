@@ -4,6 +4,7 @@ Invariants
 - A follower resumes from the last sequence number it has seen, so no change is lost over a broken connection.
 - Views are kept only of operations that somebody waits for (`wanted`); the rest of a stream passes by.
 - Changes of progress alone wake a statement at most every 5 s, all other changes at once.
+- Changes of what clients do wake the session, which counts them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sparksql.engine.queue import WorkQueue
 from sparksql.wire.control import Event, GatewayInfo, OperationView
 
 PROGRESS_SECONDS = 5.0
+COUNTING_SECONDS = 1.0  # counters of a session are written at most every 5 s
 FIRST_RETRY_SECONDS = 0.1
 MOST_RETRY_SECONDS = 1.0
 
@@ -110,6 +112,12 @@ class Gateways:
         if not link.views and self._sessions.get(link.session) != pod_uid:
             del self._links[pod_uid]
 
+    def heard(self, pod_uid: str, info: GatewayInfo) -> None:
+        """Take in what a driver answered of itself."""
+        link = self._links.get(pod_uid)
+        if link is not None:
+            self._set_info(link, info)
+
     async def close(self) -> None:
         tasks = [link.task for link in self._links.values() if link.task is not None]
         for task in tasks:
@@ -146,6 +154,8 @@ class Gateways:
         before, link.info = link.info, info
         if before is None or (before.state, before.boot_id) != (info.state, info.boot_id):
             self._changed(link.session)
+        elif _clients(before) != _clients(info):
+            self._queue.add_after(link.session, COUNTING_SECONDS)
 
     def _operation(self, link: _Link, view: OperationView) -> None:
         key = self._wanted(view.operation_id)
@@ -163,6 +173,10 @@ class Gateways:
             return False
         link.views[view.operation_id] = view
         return True
+
+
+def _clients(info: GatewayInfo) -> tuple[int, int, int]:
+    return info.client_sessions, info.client_pending, info.client_running
 
 
 def _without_progress(view: OperationView) -> OperationView:

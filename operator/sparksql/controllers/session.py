@@ -14,6 +14,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.classes import find_class
+from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
 from sparksql.controllers.indexes import (
     LIVE_BY_SESSION,
     NAMESPACE,
@@ -93,10 +94,24 @@ class SessionController:
             case Command.START_DRIVER:
                 if klass is not None and isinstance(resolution, Resolved):
                     await self._children.start_driver(session, klass, resolution)
+            case Command.DRAIN_DRIVER:
+                await self._drain(session)
             case Command.DELETE_DRIVER:
                 driver = session.status.driver
                 if driver is not None and driver.pod_name is not None:
                     await self._children.delete_pod(session, driver.pod_name, DRIVER_GRACE_SECONDS)
+
+    async def _drain(self, session: SqlSession) -> None:
+        """A driver that does not answer is asked again, until the deadline of the phase."""
+        pod_uid = session.status.driver.pod_uid if session.status.driver else None
+        client = self._rt.gateways.client(pod_uid or "")
+        if client is None or pod_uid is None:
+            return
+        try:
+            self._rt.gateways.heard(pod_uid, await client.drain())
+        except (GatewayUnreachable, GatewayRefused) as error:
+            fields = {"namespace": session.metadata.namespace, "name": session.metadata.name}
+            logger.warning("driver was not told to drain", extra={"fields": {**fields, "error": type(error).__name__}})
 
     # --- gather
 

@@ -17,6 +17,7 @@ from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.statement_inputs import config_map_text
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.limits import client_limits
 from sparksql.domain.session.resolve import Resolved
 from sparksql.kube.builders.access import role_binding, service_account
 from sparksql.kube.builders.conf import spark_conf
@@ -122,6 +123,10 @@ class SessionChildren:
                 enforced_conf=dict(built.enforced_conf),
                 jar_prefixes=klass.spec.allow.jar_prefixes,
             ),
+            endpoints=wire.Endpoints(
+                rest=built.endpoints.rest, connect=built.endpoints.connect, thrift=built.endpoints.thrift
+            ),
+            clients=client_limits(resolved.settings, klass.spec.limits),
             max_concurrent_statements=resolved.settings.max_concurrent_statements or 1,
             max_preview_rows=klass.spec.limits.preview_rows,
             result_root=built.result_root or wire.DriverConfig.model_fields["result_root"].default,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparksql.api.session import SessionPhase
+from sparksql.controllers.gateways import COUNTING_SECONDS
 from sparksql.controllers.indexes import (
     BY_DEPENDENCY,
     CLASS,
@@ -30,8 +31,6 @@ from sparksql.controllers.indexes import (
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
-
-COUNTING_SECONDS = 1.0  # counters of a session are written at most every 5 s
 
 Object = dict[str, Any]
 NextInLine = Callable[[str, str], Key | None]

@@ -27,14 +27,13 @@ class Ending:
 
     state: OperationState
     reason: str = ""
+    timeout: ErrorReason = ErrorReason.EXECUTION_TIMEOUT
 
     def error(self) -> OperationError | None:
         """The error of an operation that ends this way: only a timeout has one."""
         if self.state is not OperationState.TIMED_OUT:
             return None
-        return OperationError(
-            reason=ErrorReason.EXECUTION_TIMEOUT, message=self.reason or "the statement took too long"
-        )
+        return OperationError(reason=self.timeout, message=self.reason or "the statement took too long")
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,10 @@ class Listener(Protocol):
 
 
 class Runner(Protocol):
-    """What the engine needs of Spark. All calls block."""
+    """What a statement is and how it runs: a manifest's in the base session or a clone, a client's in its own session.
+
+    All calls block. `release_thread` is the last call in a thread that has run statements.
+    """
 
     def classify(self, request: SubmitRequest) -> Classified: ...
     def run(self, attempt: Attempt) -> StoredResult: ...
@@ -69,8 +71,11 @@ class Runner(Protocol):
 class Attempt:
     """See the module. Made on the loop when its statement is queued."""
 
-    def __init__(self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified) -> None:
+    def __init__(
+        self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified, runner: Runner
+    ) -> None:
         self.operation_id = operation_id
+        self.runner = runner
         self.group = f"sparksql-{operation_id}"
         self.request = request
         self.classified = classified

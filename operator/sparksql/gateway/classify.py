@@ -89,6 +89,10 @@ class Classifier:
             masker=binder.masker(parameters, literals),
         )
 
+    def check(self, plan: Any, text: str) -> None:
+        """Checks a plan of a text that has passed before: settings may have changed how it is read. Raises StatementError."""
+        self._checked(plan, transform=self._may_transform(text))
+
     def _may_transform(self, sql: str) -> bool:
         """Whether a keyword of TRANSFORM is among the tokens (upper case is what Spark's lexer sees, too)."""
         upper = sql.upper()
@@ -144,6 +148,14 @@ class Classifier:
                 text = rules.immediate_text(plan)
                 inner_plan = self._session.sessionState().sqlParser().parsePlan(text)
                 self._checked(inner_plan, transform=self._may_transform(text), nesting=nesting + 1)
+                return kind_of(name)
+            case "PlanWithUnresolvedIdentifier":  # what it does shows once it has a name, whichever
+                named = plan.planBuilder().apply(self._jvm.PythonUtils.toSeq(["name"]), plan.children())
+                self._checked(named, transform=transform, nesting=nesting + 1)
+                return kind_of(name)
+            case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
+                body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))
+                self._checked(body, transform=transform, nesting=nesting + 1)
                 return kind_of(name)
             case "CompoundBody":
                 for inner_plan in rules.block_statements(plan):

@@ -1,9 +1,13 @@
-"""Brings the rows of a Spark result to Python as Arrow, and writes to Parquet what is too large for that.
+"""Brings the rows of a Spark result to Python as Arrow, and writes to files what is too large for that.
 
-Two ways, by the number of rows asked for. Up to COLLECT_ROWS they are collected: with a limit of one row more than kept, so
-that `truncated` is known, and Spark runs only as many tasks as it needs. Beyond, executors write Parquet themselves: each
-partition at most that many rows, in order of partition, so that a sorted result stays sorted, and the driver holds none of
-it. A collected result with wide rows is written too. Types that Arrow or Parquet cannot carry become text first.
+Up to COLLECT_ROWS rows are collected: with a limit of one row more than kept, so that `truncated` is known, and Spark runs
+only as many tasks as it needs. If more are wanted and there are more, executors write files themselves: each partition at
+most that many rows, in order of partition, so that a sorted result stays sorted, and the driver holds none of it; what was
+shuffled for the first rows is not shuffled again. A collected result with wide rows is written too. Types that Arrow cannot
+carry become text first.
+
+What executors write are Arrow record batches, as values of the only column of Parquet files. That is what pages are made of,
+so a cell is encoded once: half the time of one Parquet column for each of the result's, to write and to read.
 """
 
 from __future__ import annotations
@@ -21,16 +25,25 @@ from sparksql.wire.control import Column
 COLLECT_ROWS = 10_000
 INLINE_BYTES = 1 << 20  # larger results go to files
 BATCH_ROWS = 1_000
-ROW_GROUP_BYTES = 4 << 20  # what one page may have to decode
+# A written batch: so many rows, or fewer where those collected first are so wide that it would hold more bytes than that.
+WRITTEN_ROWS = 2_000
+WRITTEN_BYTES = 1 << 20
+GROUP_BYTES = 4 << 20  # of a row group, which is read at once
 _LOCAL_PLANS = frozenset({"CommandResult", "LocalRelation"})
 _AS_TEXT = ("interval", "variant", "geometry", "geography", "time(", "void")
-# Confs of the session that writes a result: files are read back by Arrow, which wants neither INT96 nor old calendars.
+# Confs of the session that writes a result. The size of a row group is looked at after each batch, not after each hundred.
 SPILL_CONF = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
     "spark.sql.files.maxRecordsPerFile": "0",
     "spark.sql.parquet.fieldId.write.enabled": "false",
+    "parquet.enable.dictionary": "false",
+    "parquet.block.size": str(GROUP_BYTES),
+    "parquet.block.size.row.check.min": "1",
+    "parquet.block.size.row.check.max": "1",
+    "parquet.page.size.row.check.min": "1",
+    "parquet.page.size.row.check.max": "1",
 }
 
 
@@ -45,11 +58,22 @@ class Shape:
 
 @dataclass(frozen=True)
 class Collected:
-    """Rows in memory. `table` is None when they are larger than INLINE_BYTES; then `frame` holds them in the JVM."""
+    """Rows in memory. `table` is None when they are larger than INLINE_BYTES; then `frame` holds them in the JVM.
+
+    `row_bytes` is about what a row takes."""
 
     table: pa.Table | None
     frame: Any
     row_count: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """How the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
+
+    schema: pa.Schema
+    batch_rows: int
 
 
 class Collector:
@@ -58,6 +82,7 @@ class Collector:
     def __init__(self, jvm: Any, session: Any) -> None:
         self._jvm = jvm
         self._session = session
+        self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
 
     def shape(self, frame: Any) -> Shape:
         """Columns of a JVM Dataset."""
@@ -89,20 +114,19 @@ class Collector:
         local = self._local_rows(frame, limit)
         count = int(local.logicalPlan().data().size())
         batches: list[bytes] = []
-        size = 0
-        iterator = scala_object(
-            self._jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters"
-        ).toBatchWithSchemaIterator(
+        size = rows = 0
+        iterator = self._arrow.toBatchWithSchemaIterator(
             local.logicalPlan().data().iterator(), local.schema(), BATCH_ROWS, INLINE_BYTES, "UTC", False, False
         )
         while iterator.hasNext():
             batches.append(iterator.next())
             size += len(batches[-1])
+            rows += int(iterator.rowCountInLastBatch())
             if size > INLINE_BYTES:
-                return Collected(None, local, count)
+                return Collected(None, local, count, size // rows)
         tables = [pa.ipc.open_stream(batch).read_all() for batch in batches]
         table = pa.concat_tables(tables) if tables else pa.table({})
-        return Collected(table, local, count)
+        return Collected(table, local, count, size // max(1, rows))
 
     def limited_per_partition(self, frame: Any, limit: int) -> Any:
         """The Dataset with at most `limit` rows in each partition, for writing."""
@@ -113,18 +137,30 @@ class Collector:
         )
         return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, plan)
 
-    def write(self, frame: Any, path: str) -> None:
-        """Writes a Dataset as Parquet from a clone, so that the session's own settings stay as they are."""
+    def write(self, frame: Any, path: str, row_bytes: int) -> Written:
+        """Writes a Dataset from a clone, so that the session's own settings stay as they are."""
+        batch_rows = max(1, min(WRITTEN_ROWS, WRITTEN_BYTES // max(1, row_bytes)))
         clone = self._session.cloneSession()
-        for key, value in SPILL_CONF.items():
-            clone.conf().set(key, value)
-        clone.conf().set("parquet.block.size", str(ROW_GROUP_BYTES))
+        conf = clone.sessionState().conf()
+        for key, value in {**SPILL_CONF, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}.items():
+            conf.setConfString(key, value)
         dataset = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, frame.logicalPlan())
-        dataset.write().mode("overwrite").option("compression", "zstd").parquet(path)
+        batches = clone.createDataset(dataset.toArrowBatchRdd(), self._jvm.org.apache.spark.sql.Encoders.BINARY())
+        batches.write().mode("overwrite").option("compression", "zstd").parquet(path)
+        empty = self._arrow.createEmptyArrowBatch(dataset.schema(), "UTC", False, False)
+        return Written(pa.ipc.open_stream(empty).schema, batch_rows)
 
-    def is_local(self, frame: Any) -> bool:
-        """Whether the rows are in the driver already, as those of commands are."""
-        return simple_name(frame.logicalPlan()) in _LOCAL_PLANS
+    def is_small(self, frame: Any) -> bool:
+        """Whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
+        plan = frame.logicalPlan()
+        if simple_name(plan) in _LOCAL_PLANS:
+            return True
+        known = option(plan.maxRows())
+        return known is not None and int(known) <= COLLECT_ROWS
+
+    def over_its_rows(self, frame: Any) -> Any:
+        """The Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
+        return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
 
     def _local_rows(self, frame: Any, limit: int) -> Any:
         """A Dataset over a LocalRelation with the collected rows."""

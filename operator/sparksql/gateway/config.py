@@ -12,9 +12,10 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from sparksql.api.gateway_settings import GatewaySettings, InvalidSetting, parse
 from sparksql.wire.driver import (
     CONFIG_DIR_ENV,
     CONFIG_FILE,
@@ -65,6 +66,8 @@ class Settings:
     tls: ssl.SSLContext | None
     pod: PodIdentity
     executor_template: Path | None
+    folder: Path = Path(DEFAULT_CONFIG_DIR)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
 
     @property
     def listen_address(self) -> str:
@@ -81,8 +84,15 @@ def read_settings(
     folder = Path(environment.get(CONFIG_DIR_ENV) or DEFAULT_CONFIG_DIR)
     text = _await_config(folder / CONFIG_FILE, environment.get(CONFIG_HASH_ENV) or None, clock, sleep)
     pod = PodIdentity.from_environment(environment)
+    config = DriverConfig.model_validate_json(text)
+    try:
+        gateway = parse({**config.spark_conf, **config.policy.enforced_conf})
+    except InvalidSetting as invalid:
+        raise ConfigError(str(invalid)) from None
     return Settings(
-        config=DriverConfig.model_validate_json(text),
+        config=config,
+        folder=folder,
+        gateway=gateway,
         config_hash=config_hash(text),
         token=_read_token(folder / TOKEN_FILE),
         tls=_read_tls(folder, pod),

@@ -1,5 +1,7 @@
 """Takes operations from submission to their end: the asynchronous half of the gateway, without Spark in it.
 
+A statement comes with the runner that reads and runs it, and waits in the line of its session (see `scheduler`).
+
 Invariants: an id runs at most once; a view is Pending until its statement may really begin, Running from then on; an ended
 operation has no thread and no Spark job left; whether it was cancelled is decided by who asked, never guessed from an error;
 a statement that has succeeded before it noticed a cancel is Finished, because its effect is there.
@@ -11,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -26,8 +28,12 @@ from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.parameters import secrets_of
 from sparksql.gateway.progress import POLL_SECONDS
 from sparksql.gateway.results import ResultReader, ResultStore, StoredResult
-from sparksql.gateway.scheduler import Scheduler, Step
+from sparksql.gateway.scheduler import MANIFESTS, Scheduler, Step
+from sparksql.gateway.stopping import Stopper
+from sparksql.gateway.workers import Workers
 from sparksql.wire.control import (
+    Door,
+    ErrorReason,
     Mode,
     OperationError,
     OperationState,
@@ -39,13 +45,20 @@ from sparksql.wire.control import (
 
 log = logging.getLogger(__name__)
 
-STOP_ROUND_SECONDS = 0.1
-STOP_WARNING_SECONDS = 30.0
-QUIET_ROUNDS = 3
-DEPARTED_SECONDS = 60.0  # how long jobs may still appear in the group of a statement that has ended
 CLOSE_SECONDS = 15.0  # after the drain deadline, for statements that are being stopped
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ClientOrigin:
+    """Of a statement that came from a client: the door, the line of its session, whether it always runs alone in it, and
+    how many seconds it may wait for its turn (0: for ever)."""
+
+    door: Door
+    line: str
+    serial: bool
+    queue_seconds: float = 0.0
 
 
 class Engine:
@@ -61,6 +74,7 @@ class Engine:
         log_mask: LogMask,
         clock: Callable[[], datetime],
         slots: int,
+        workers: Workers,
         max_preview_rows: int,
     ) -> None:
         self._runner = runner
@@ -71,10 +85,12 @@ class Engine:
         self._clock = clock
         self._max_preview_rows = max_preview_rows
         self._scheduler = Scheduler(slots)
+        self.workers = workers
+        self._stopper = Stopper(self._guarded)
         self._attempts: dict[str, Attempt] = {}
-        self._reading: dict[str, asyncio.Task[OperationView]] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._departed: dict[str, float] = {}
+        self._last_read: dict[str, asyncio.Task[None]] = {}
         # Reading texts has threads of its own, so that a submission never waits for a page of a result.
         self._parse_pool = ThreadPoolExecutor(2, thread_name_prefix="parse")
         self._work_pool = ThreadPoolExecutor(8, thread_name_prefix="work")
@@ -89,16 +105,35 @@ class Engine:
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
         """Reads the text and queues it; answers what is known for an id that was seen before."""
         self.touch()
-        if operation_id in self._reading:
-            return await asyncio.shield(self._reading[operation_id])
-        known = self._register.get(operation_id)
-        if known is not None:
-            return known
-        self._register.create(operation_id)
-        reading = asyncio.create_task(self._read(operation_id, request))
+        reading = self._reading.get(operation_id)
+        if reading is None and self._register.get(operation_id) is None:
+            reading = self.begin(operation_id, request, self._runner)
+        if reading is not None:
+            await asyncio.shield(reading)  # a client that hangs up must not stop it half-way
+        return self._register.view(operation_id)
+
+    def begin(
+        self, operation_id: str, request: SubmitRequest, runner: Runner, origin: ClientOrigin | None = None
+    ) -> asyncio.Task[None]:
+        """Registers a new operation and begins to read its text; the task ends when it is queued or refused."""
+        self.touch()
+        self._register.create(operation_id, *(() if origin is None else (origin.door, origin.line)))
+        reading = asyncio.create_task(self._read(operation_id, request, runner, origin))
         self._reading[operation_id] = reading
         reading.add_done_callback(lambda _: self._reading.pop(operation_id, None))
-        return await asyncio.shield(reading)  # a client that hangs up must not stop it half-way
+        if origin is not None and origin.queue_seconds > 0:
+            asyncio.get_running_loop().call_later(origin.queue_seconds, self._waited, operation_id, origin)
+        return reading
+
+    def is_being_read(self, operation_id: str) -> bool:
+        return operation_id in self._reading
+
+    def forget(self, operation_id: str) -> None:
+        """Drops all that is known of a client's operation that has ended, its result included."""
+        self._register.forget(operation_id)
+        dropped = self._store.drop(operation_id)
+        if dropped is not None:
+            self._spawn(self._discard(dropped))
 
     def cancel(self, operation_id: str, ending: Ending) -> OperationView:
         """Begins to stop an operation, or leaves a tombstone for one that never came."""
@@ -114,7 +149,7 @@ class Engine:
             return self._register.end(operation_id, ending.state, ending.error())
         if attempt.ending is None and not attempt.returned.is_set():
             attempt.cancel(ending)
-            attempt.stopping = self._spawn(self._stop(attempt, ending))
+            attempt.stopping = self._spawn(self._stopper.stop(attempt, ending))
         return view
 
     async def close(self, drain_seconds: float) -> None:
@@ -130,8 +165,8 @@ class Engine:
             await asyncio.sleep(POLL_SECONDS)
             for attempt in list(self._attempts.values()):
                 if self._is_running(attempt):
-                    self._progressed(attempt, await self._guarded(self._runner.progress, attempt.group))
-            await self._look_after()
+                    self._progressed(attempt, await self._guarded(attempt.runner.progress, attempt.group))
+            await self._stopper.look_after()
             for operation_id in await self._guarded(self._store.expire) or ():
                 self._register.forget_preview(operation_id)
 
@@ -143,14 +178,15 @@ class Engine:
         """Runs a read of a result beside the loop."""
         return await asyncio.get_running_loop().run_in_executor(self._page_pool, read, *arguments)
 
-    async def _read(self, operation_id: str, request: SubmitRequest) -> OperationView:
+    async def _read(
+        self, operation_id: str, request: SubmitRequest, runner: Runner, origin: ClientOrigin | None
+    ) -> None:
         secrets = secrets_of(request.parameters)
         self._log_mask.add(operation_id, secrets)
         refusal: OperationError | None = None
         classified: Classified | None = None
         try:
-            loop = asyncio.get_running_loop()
-            classified = await loop.run_in_executor(self._parse_pool, self._runner.classify, request)
+            classified = await self._classify(request, runner, origin)
         except StatementError as refused:
             refusal = masked(refused.error, secrets)
         except Exception as exception:
@@ -158,18 +194,43 @@ class Engine:
                 "a statement could not be read: %s", type(exception).__name__, extra={"operation_id": operation_id}
             )
             refusal = OperationError(message="the gateway could not read the statement")
-        view = self._register.view(operation_id)
-        if view.state.is_terminal:  # cancelled while it was being read
-            return view
+        view = self._register.get(operation_id)
+        if view is None or view.state.is_terminal:  # cancelled, and maybe closed, while it was being read
+            self._log_mask.retire(operation_id)
+            return
         if classified is None:
             self._forget(operation_id)
-            return self._register.end(operation_id, OperationState.ERROR, refusal)
+            self._register.end(operation_id, OperationState.ERROR, refusal)
+            return
         self._log_mask.add(operation_id, classified.masker)
-        self._attempts[operation_id] = Attempt(self, operation_id, request, classified)
+        self._attempts[operation_id] = Attempt(self, operation_id, request, classified, runner)
         self._register.update(operation_id, statement_type=classified.statement_type, read_only=classified.read_only)
-        log.info("statement accepted", extra={"operation_id": operation_id})
-        self._perform(self._scheduler.submit(operation_id, exclusive=classified.exclusive))
-        return self._register.view(operation_id)
+        line, serial = (MANIFESTS, False) if origin is None else (origin.line, origin.serial)
+        self._perform(self._scheduler.submit(operation_id, exclusive=serial or classified.exclusive, line=line))
+
+    async def _classify(self, request: SubmitRequest, runner: Runner, origin: ClientOrigin | None) -> Classified:
+        """Reads a text. Those of one client's session are read one after the other, so that they keep their order."""
+        current = asyncio.current_task()
+        assert current is not None
+        if origin is not None:
+            before = self._last_read.get(origin.line)
+            self._last_read[origin.line] = current
+            current.add_done_callback(lambda _: self._read_last(origin.line, current))
+            if before is not None:
+                await asyncio.wait({before})
+        return await asyncio.get_running_loop().run_in_executor(self._parse_pool, runner.classify, request)
+
+    def _read_last(self, line: str, task: asyncio.Task[None]) -> None:
+        if self._last_read.get(line) is task:
+            del self._last_read[line]
+
+    def _waited(self, operation_id: str, origin: ClientOrigin) -> None:
+        """The time that a client's statement may wait is over."""
+        attempt, view = self._attempts.get(operation_id), self._register.get(operation_id)
+        if view is None or view.state is not OperationState.PENDING or (attempt is not None and attempt.admitted):
+            return
+        message = f"the statement has waited for its turn longer than {origin.queue_seconds:g} s"
+        self.cancel(operation_id, Ending(OperationState.TIMED_OUT, message, ErrorReason.QUEUE_TIMEOUT))
 
     def _perform(self, step: Step) -> None:
         for operation_id in step.resumed:
@@ -183,20 +244,22 @@ class Engine:
         """From admission to the end: runs the thread, then tells how it ended once nothing of it is left."""
         loop = asyncio.get_running_loop()
 
-        def work() -> None:
+        def work() -> bool:
+            reusable: Future[bool] = Future()
             outcome = self._run(attempt)
-            loop.call_soon_threadsafe(self._returned, attempt, outcome)
+            loop.call_soon_threadsafe(self._returned, attempt, outcome, reusable)
+            return reusable.result()
 
-        threading.Thread(target=work, name=attempt.group, daemon=True).start()
+        self.workers.submit(work)
         await attempt.returned.wait()
         if attempt.outcome.result is None:
-            await self._until_quiet(attempt)
+            await self._stopper.until_quiet(attempt)
         await self._finish(attempt)
 
     def _run(self, attempt: Attempt) -> Outcome:
         """In the attempt's thread."""
         try:
-            return Outcome(result=self._runner.run(attempt))
+            return Outcome(result=attempt.runner.run(attempt))
         except Cancelled:
             return Outcome()
         except StatementError as failed:
@@ -208,65 +271,14 @@ class Engine:
                 extra={"operation_id": attempt.operation_id},
             )
             return Outcome(error=OperationError(message=f"the gateway failed: {type(exception).__name__}"))
-        finally:
-            self._runner.release_thread()
 
-    def _returned(self, attempt: Attempt, outcome: Outcome) -> None:
+    def _returned(self, attempt: Attempt, outcome: Outcome, reusable: Future[bool]) -> None:
         attempt.outcome = outcome
         attempt.returned.set()
+        # From here on nobody interrupts the thread; before, an interrupt may be under way.
+        reusable.set_result(attempt.ending is None and outcome.result is not None)
         if attempt.timer is not None:
             attempt.timer.cancel()
-
-    async def _stop(self, attempt: Attempt, ending: Ending) -> None:
-        """Stops jobs and thread, and again what appears meanwhile, until the thread has returned.
-
-        A thread that computes a plan without ever waiting notices only when it is done; its jobs are dead already.
-        """
-        reason = ending.reason or str(ending.state)
-        await self._guarded(self._runner.stop, attempt.group, reason)
-        loop = asyncio.get_running_loop()
-        began, warned = loop.time(), False
-        while not await self._has_returned(attempt):
-            # Without a look at the tracker: it lags, and a job that it does not show yet would live until the next round.
-            await self._guarded(self._runner.stop_jobs, attempt.group, reason)
-            if not warned and loop.time() - began > STOP_WARNING_SECONDS:
-                warned = True
-                log.warning("a statement does not stop", extra={"operation_id": attempt.operation_id})
-        # The scheduler handles this one after every submission that the thread has made.
-        await self._guarded(self._runner.stop_jobs, attempt.group, reason)
-
-    async def _has_returned(self, attempt: Attempt) -> bool:
-        try:
-            await asyncio.wait_for(attempt.returned.wait(), STOP_ROUND_SECONDS)
-        except TimeoutError:
-            return False
-        return True
-
-    async def _until_quiet(self, attempt: Attempt) -> None:
-        """After a thread came back without success: no job of its group may live on.
-
-        Spark submits the stages of a shuffle from threads of its own, which may do so after the statement's thread is gone,
-        so a cancelled group must stay quiet for a while, and is looked after for longer (`_look_after`).
-        """
-        if attempt.stopping is not None:
-            await attempt.stopping
-        self._departed[attempt.group] = asyncio.get_running_loop().time() + DEPARTED_SECONDS
-        quiet_rounds = 0
-        while quiet_rounds < (1 if attempt.ending is None else QUIET_ROUNDS):
-            quiet = await self._guarded(self._runner.is_quiet, attempt.group)
-            quiet_rounds = quiet_rounds + 1 if quiet else 0
-            if not quiet or attempt.ending is not None:
-                await self._guarded(self._runner.stop_jobs, attempt.group, "the statement has ended")
-                await asyncio.sleep(STOP_ROUND_SECONDS)
-
-    async def _look_after(self) -> None:
-        """Cancels jobs that appear in groups whose statement has ended without success."""
-        now = asyncio.get_running_loop().time()
-        for group, until in list(self._departed.items()):
-            if now > until:
-                del self._departed[group]
-            elif not await self._guarded(self._runner.is_quiet, group):
-                await self._guarded(self._runner.stop_jobs, group, "the statement has ended")
 
     async def _guarded(self, call: Callable[..., T], *arguments: object) -> T | None:
         """A call that will be repeated when it fails; None then."""
@@ -287,9 +299,8 @@ class Engine:
             state, error = ending.state, ending.error()
         if error is not None:
             error = masked(error, attempt.classified.masker)
-        counts = await self._guarded(self._runner.progress, attempt.group) or Progress()
+        counts = await self._guarded(attempt.runner.progress, attempt.group) or Progress()
         self._register.end(operation_id, state, error, result=result, progress=_with_position(counts, attempt))
-        log.info("statement ended as %s", state, extra={"operation_id": operation_id})
         self.touch()
         self._forget(operation_id)
 
@@ -310,14 +321,13 @@ class Engine:
 
     def on_started(self, attempt: Attempt) -> None:
         self._register.start(attempt.operation_id)
-        log.info("statement runs", extra={"operation_id": attempt.operation_id})
         if attempt.ending is not None:
             return
         seconds = attempt.request.execution_seconds
         if attempt.request.mode is Mode.PREVIEW:
             seconds = seconds or PREVIEW_SECONDS
         if seconds > 0:
-            ending = Ending(OperationState.TIMED_OUT, f"the statement ran longer than {seconds} s")
+            ending = Ending(OperationState.TIMED_OUT, f"the statement ran longer than {seconds:g} s")
             attempt.timer = asyncio.get_running_loop().call_later(seconds, self.cancel, attempt.operation_id, ending)
 
     def on_statement(self, attempt: Attempt, index: int) -> None:
@@ -351,6 +361,9 @@ class Engine:
             await asyncio.wait(
                 self._tasks | set(self._reading.values()), timeout=left, return_when=asyncio.FIRST_COMPLETED
             )
+
+    async def _discard(self, result: StoredResult) -> None:
+        await self._guarded(self._store.discard, result)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -7,6 +7,7 @@ order. Changes between two writes to a slow reader fold into the newest view of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from sparksql.gateway.operations import OperationRegister
@@ -38,25 +39,34 @@ async def stream(
 ) -> AsyncIterator[Event]:
     """Events for one reader: hello, the gateway's own state, then operations; ends only when the reader goes."""
     changed = changes.reader()
+    clock = asyncio.get_running_loop().time
     try:
         seen = after
-        told = info()
+        told, beat = info(), clock() + HEARTBEAT_SECONDS
         yield Event(kind="hello", boot_id=boot_id, seq=seen)
         yield Event(kind="info", boot_id=boot_id, seq=seen, info=told)
         while True:
             changed.clear()
+            upto = register.last_seq
             for view in register.changed_after(seen):
                 seen = view.seq
-                yield Event(kind="operation", boot_id=boot_id, seq=seen, operation=view)
-            current = info()
-            if (current.state, current.has_session_state) != (told.state, told.has_session_state):
-                told = current
+                if view.door is None:
+                    yield Event(kind="operation", boot_id=boot_id, seq=seen, operation=view)
+            seen = max(seen, upto)  # the last ones may be forgotten already
+            current, due = info(), clock() >= beat
+            if _standing(current) != _standing(told) or (due and current != told):
+                told, beat = current, clock() + HEARTBEAT_SECONDS
                 yield Event(kind="info", boot_id=boot_id, seq=seen, info=told)
-            if register.last_seq > seen:
-                continue
-            try:
-                await asyncio.wait_for(changed.wait(), HEARTBEAT_SECONDS)
-            except TimeoutError:
+            elif due:
+                beat = clock() + HEARTBEAT_SECONDS
                 yield Event(kind="heartbeat", boot_id=boot_id, seq=seen)
+            if register.last_seq <= seen:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), max(0.0, beat - clock()))
     finally:
         changes.leave(changed)
+
+
+def _standing(info: GatewayInfo) -> tuple[object, ...]:
+    """What is told at once; counts and times are told with the heartbeat."""
+    return info.state, info.has_session_state, info.client_sessions > 0

@@ -7,7 +7,7 @@ a path-based table is written only while the attempt holds it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,15 +18,17 @@ from sparksql.gateway import policy as rules
 from sparksql.gateway.attempt import Attempt, Cancelled
 from sparksql.gateway.classify import Classified, Classifier, Statement
 from sparksql.gateway.collect import COLLECT_ROWS, Collector
+from sparksql.gateway.drops import with_files
 from sparksql.gateway.errors import StatementError, operation_error, refusal
 from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.masking import Masker
 from sparksql.gateway.modes import explain, preview_query, validate
 from sparksql.gateway.parameters import ParameterBinder
 from sparksql.gateway.progress import has_running_job, read_progress
-from sparksql.gateway.results import EMPTY, ResultStore, StoredResult, index_files
+from sparksql.gateway.results import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.scala import option, simple_name
 from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spilled import index_files
 from sparksql.gateway.statements import Effect
 from sparksql.gateway.targets import TEMPORARY, write_targets
 from sparksql.wire.control import Column, ErrorReason, Mode, Progress, SubmitRequest
@@ -74,6 +76,10 @@ class SparkRunner:
         self._session_state = False
 
     @property
+    def driver(self) -> SparkDriver:
+        return self._driver
+
+    @property
     def has_session_state(self) -> bool:
         return self._session_state
 
@@ -84,17 +90,30 @@ class SparkRunner:
     def classify(self, request: SubmitRequest) -> Classified:
         """Raises StatementError for what will not run."""
         rules.statement_conf(request.conf, self._policy)
-        return self._classifier.classify(request.sql, request.parameters, request.mode)
+        self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
+        try:
+            return self._classifier.classify(request.sql, request.parameters, request.mode)
+        finally:
+            self._driver.deactivate()
 
     def run(self, attempt: Attempt) -> StoredResult:
-        """Runs all statements. Raises StatementError, or Cancelled."""
+        """Runs a manifest's statements, in the base session if they change it. Raises StatementError, or Cancelled."""
+        exclusive = attempt.classified.exclusive
+        try:
+            return self.run_in(attempt, lambda: self._driver.base if exclusive else self._driver.clone())
+        finally:
+            if exclusive:
+                self._note_session_state(attempt.classified.statements)
+
+    def run_in(self, attempt: Attempt, session_of: Callable[[], Any]) -> StoredResult:
+        """Runs all statements in the session that `session_of` gives. Raises StatementError, or Cancelled."""
         self._threads[attempt.group] = self._driver.jvm.java.lang.Thread.currentThread()
         try:
             request = attempt.request
             # Interrupting tasks as well frees the executors at once: a join or a sort looks at the kill flag late.
             self._driver.context.setJobGroup(attempt.group, f"{request.namespace}/{request.name}", True)
             attempt.check()
-            session = self._driver.base if attempt.classified.exclusive else self._driver.clone()
+            session = session_of()
             self._driver.activate(session)
             with self._settings(session, rules.statement_conf(request.conf, self._policy)):
                 return self._run_all(_Scope(attempt, session, Collector(self._driver.jvm, session)))
@@ -105,6 +124,7 @@ class SparkRunner:
             raise StatementError(operation_error(exception, fragment, attempt.request.sql)) from exception
         finally:
             self._threads.pop(attempt.group, None)
+            self._driver.deactivate()
 
     def stop(self, group: str, reason: str) -> None:
         """First round of stopping: the group's jobs, those it may still submit, and its thread, which may be planning.
@@ -128,7 +148,7 @@ class SparkRunner:
         return read_progress(self._driver.context, group)
 
     def release_thread(self) -> None:
-        """The last call of an attempt's thread."""
+        """The last call of a thread that has run statements."""
         self._driver.release_thread()
 
     def _run_all(self, scope: _Scope) -> StoredResult:
@@ -145,9 +165,6 @@ class SparkRunner:
         except BaseException:
             self._store.discard(kept)
             raise
-        finally:
-            if scope.attempt.classified.exclusive:
-                self._note_session_state(statements)
         return kept
 
     def _run_one(self, scope: _Scope, statement: Statement) -> StoredResult:
@@ -169,6 +186,7 @@ class SparkRunner:
         binder = ParameterBinder(self._driver.jvm, session)
         parameters = [p for p in attempt.request.parameters if p.name in statement.names]
         plan = binder.parse(statement.fragment.text, binder.literals(parameters))
+        Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
         masker = attempt.classified.masker
         match attempt.request.mode:
             case Mode.VALIDATE:
@@ -188,6 +206,8 @@ class SparkRunner:
 
     def _execute_effect(self, scope: _Scope, statement: Statement, plan: Any) -> StoredResult:
         attempt, session = scope.attempt, scope.session
+        if statement.kind.type == "DROP TABLE":
+            plan = with_files(self._driver, session, plan)
         targets: frozenset[str] = frozenset()
         if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
             analysed = self._driver.analyse(session, plan).analyzed()
@@ -201,7 +221,7 @@ class SparkRunner:
             frame = self._driver.of_rows(session, plan)
         finally:
             for target in targets:
-                self._remove_temporary(target)
+                self.remove_temporary(target)
         if frame.isStreaming():
             raise _needs_streaming()
         attempt.check()
@@ -227,33 +247,34 @@ class SparkRunner:
         if shape.as_text:
             frame = collector.presentable(frame, shape)
         columns = _masked_columns(shape.columns, attempt.classified.masker)
-        if wanted <= COLLECT_ROWS or collector.is_local(frame):
-            collected = collector.collect(frame, wanted + 1)
-            table = collected.table
-            if table is not None and self._store.has_room(table.nbytes):
-                truncated = collected.row_count > wanted
-                table = table.slice(0, wanted)
-                return StoredResult(
-                    columns=columns,
-                    row_count=min(collected.row_count, wanted),
-                    truncated=truncated,
-                    bytes=table.nbytes,
-                    time_zone=shape.time_zone,
-                    table=table,
-                )
-            frame = collected.frame
-        else:
-            frame = collector.limited_per_partition(frame, wanted + 1)
+        whole = wanted <= COLLECT_ROWS or collector.is_small(frame)
+        if not whole:
+            frame = collector.over_its_rows(frame)
+        bound = wanted if whole else COLLECT_ROWS
+        collected = collector.collect(frame, bound + 1)
+        table = collected.table
+        complete = whole or collected.row_count <= bound
+        if complete and table is not None and self._store.has_room(table.nbytes):
+            return StoredResult(
+                columns=columns,
+                row_count=min(collected.row_count, wanted),
+                truncated=collected.row_count > wanted,
+                bytes=table.nbytes,
+                time_zone=shape.time_zone,
+                table=table.slice(0, wanted),
+            )
+        frame = collected.frame if complete else collector.limited_per_partition(frame, wanted + 1)
         attempt.check()
         if not shape.as_text:
             frame = collector.presentable(frame, shape)
-        return replace(self._spill(scope, frame, wanted), columns=columns, time_zone=shape.time_zone)
+        spilled = self._spill(scope, frame, wanted, collected.row_bytes)
+        return replace(spilled, columns=columns, time_zone=shape.time_zone)
 
-    def _spill(self, scope: _Scope, frame: Any, wanted: int) -> StoredResult:
+    def _spill(self, scope: _Scope, frame: Any, wanted: int, row_bytes: int) -> StoredResult:
         folder = f"{self._root}/{scope.attempt.operation_id}"
         try:
-            scope.collector.write(frame, folder)
-            groups, total, size = index_files(self._files, folder, wanted)
+            written = scope.collector.write(frame, folder, row_bytes)
+            groups, total, size = index_files(self._files, folder, written, wanted)
             if not groups and not self._files.parts(folder):
                 message = f"the executors' result files are not visible to the driver below {self._root}"
                 raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
@@ -281,7 +302,7 @@ class SparkRunner:
         columns = tuple(Column(name=name, type="bigint") for name, _ in found)
         return StoredResult(columns=columns, row_count=1, truncated=False, bytes=table.nbytes, table=table)
 
-    def _remove_temporary(self, target: str) -> None:
+    def remove_temporary(self, target: str) -> None:
         """The committer leaves its folder behind; this attempt holds the table alone, so nobody else is in it."""
         try:
             self._files.delete(f"{target}/{TEMPORARY}")

@@ -7,7 +7,8 @@ page of a result costs the memory of that page.
 from __future__ import annotations
 
 import io
-from typing import Any
+import os
+from typing import Any, Protocol
 
 CHUNK_BYTES = 1 << 20  # py4j holds a transfer several times, as text
 
@@ -47,24 +48,71 @@ class HadoopFiles:
         path = self._path(uri)
         return str(path.getFileSystem(self._conf).makeQualified(path).toString())
 
-    def open(self, uri: str) -> HadoopInput:
+    def open(self, uri: str) -> FileInput:
         """A file for reading. Raises what the file system raises."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
-        return HadoopInput(system.open(path), int(system.getFileStatus(path).getLen()))
+        local = path.toUri().getPath() if system.getScheme() == "file" else None
+        if local is not None:
+            return FileInput(_LocalStream(local), os.path.getsize(local))
+        return FileInput(_HadoopStream(system.open(path)), int(system.getFileStatus(path).getLen()))
 
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
 
 
-class HadoopInput(io.RawIOBase):
-    """A seekable Python file over an FSDataInputStream."""
+class _Stream(Protocol):
+    def fetch(self, start: int, wanted: int) -> bytes:
+        """The bytes from an offset on; fewer than wanted at the end of the file."""
 
-    def __init__(self, stream: Any, size: int) -> None:
+    def close(self) -> None: ...
+
+
+class _LocalStream:
+    """A file of this machine, read without the way through the JVM."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by its owner
+
+    def fetch(self, start: int, wanted: int) -> bytes:
+        self._file.seek(start)
+        return self._file.read(wanted)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _HadoopStream:
+    """An FSDataInputStream."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def fetch(self, start: int, wanted: int) -> bytes:
+        self._stream.seek(start)
+        pieces: list[bytes] = []
+        while wanted > 0:
+            piece = bytes(self._stream.readNBytes(min(wanted, CHUNK_BYTES)))
+            if not piece:
+                break
+            pieces.append(piece)
+            wanted -= len(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class FileInput(io.RawIOBase):
+    """A seekable Python file over a stream of `size` bytes."""
+
+    def __init__(self, stream: _Stream, size: int) -> None:
         super().__init__()
         self._stream = stream
         self._size = size
         self._position = 0
+        self._ahead = b""
+        self._ahead_at = 0
 
     def readable(self) -> bool:
         return True
@@ -83,20 +131,21 @@ class HadoopInput(io.RawIOBase):
         self._position = base + offset
         return self._position
 
+    def prefetch(self, start: int, end: int) -> None:
+        """Reads a range at once; reads within it need no further look at the file."""
+        self._ahead, self._ahead_at = self._stream.fetch(start, min(end, self._size) - start), start
+
     def read(self, size: int = -1) -> bytes:
         wanted = self._size - self._position if size < 0 else min(size, self._size - self._position)
         if wanted <= 0:
             return b""
-        self._stream.seek(self._position)
-        pieces: list[bytes] = []
-        while wanted > 0:
-            piece = bytes(self._stream.readNBytes(min(wanted, CHUNK_BYTES)))
-            if not piece:
-                break
-            pieces.append(piece)
-            wanted -= len(piece)
-            self._position += len(piece)
-        return b"".join(pieces)
+        offset = self._position - self._ahead_at
+        if offset >= 0 and offset + wanted <= len(self._ahead):
+            found = self._ahead[offset : offset + wanted]
+        else:
+            found = self._stream.fetch(self._position, wanted)
+        self._position += len(found)
+        return found
 
     def close(self) -> None:
         if not self.closed:

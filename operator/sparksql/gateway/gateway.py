@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from sparksql.gateway import audit
 from sparksql.gateway.attempt import Ending
+from sparksql.gateway.clients.service import ClientService
 from sparksql.gateway.config import Settings
 from sparksql.gateway.engine import Engine
 from sparksql.gateway.events import Changes
@@ -56,12 +58,13 @@ class Gateway:
         self.boot_id = boot_id
         self.clock = clock
         self.changes = Changes()
-        self.register = OperationRegister(boot_id, clock, self.changes.notify)
+        self.register = OperationRegister(boot_id, clock, self.changes.notify, audit.statement)
         self.spark: Spark | None = None
         self._state = GatewayState.STARTING
         self._draining = False
         self._init_failure: InitFailure | None = None
         self._started = clock()
+        self.clients = ClientService(self)
 
     @property
     def state(self) -> GatewayState:
@@ -116,6 +119,9 @@ class Gateway:
             start_time=self._started,
             pending=self.register.count(OperationState.PENDING),
             running=self.register.count(OperationState.RUNNING),
+            client_sessions=len(self.clients.sessions),
+            client_pending=self.register.count_of_clients(OperationState.PENDING),
+            client_running=self.register.count_of_clients(OperationState.RUNNING),
             has_session_state=spark is not None and spark.runner.has_session_state,
             last_activity_time=None if spark is None else spark.engine.last_activity,
             init_failure=self._init_failure,

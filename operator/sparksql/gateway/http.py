@@ -1,4 +1,5 @@
-"""The control API over HTTPS. See `wire/control.py` for the routes; every error is an `ErrorBody`.
+"""The control API over HTTPS, and the doors that share its port. See `wire/control.py` for the routes; every error is an
+`ErrorBody`, those of the clients' REST API (`rest`) have its own forms.
 
 Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing but
 whether; a body has a bound; no handler runs a blocking call on the event loop.
@@ -19,8 +20,10 @@ from pydantic import ValidationError
 
 from sparksql.gateway.events import stream
 from sparksql.gateway.gateway import Gateway, Refused, Spark
+from sparksql.gateway.limits import mark_busy, read_body
 from sparksql.gateway.metrics import exposition, registry_for
-from sparksql.gateway.results import ExpiredResult, StoredResult, UnknownResult
+from sparksql.gateway.rest.routes import add_routes, rest_errors
+from sparksql.gateway.results import MAX_PAGE_ROWS, ExpiredResult, StoredResult, UnknownResult
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
 
 log = logging.getLogger(__name__)
@@ -35,7 +38,8 @@ _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 def build_app(gateway: Gateway) -> web.Application:
     """The HTTP application of a gateway."""
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_errors, _authentication(gateway)])
+    middlewares = [mark_busy, _errors, rest_errors, _authentication(gateway), read_body]
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
     routes = _Routes(gateway)
     statement = f"{_PREFIX}/statements/{{operation_id}}"
     app.router.add_get("/healthz", routes.healthz)
@@ -44,10 +48,13 @@ def build_app(gateway: Gateway) -> web.Application:
     app.router.add_get(f"{_PREFIX}/info", routes.info)
     app.router.add_get(f"{_PREFIX}/events", routes.events)
     app.router.add_post(f"{_PREFIX}/drain", routes.drain)
+    app.router.add_get(f"{_PREFIX}/clients", routes.clients)
     app.router.add_put(statement, routes.submit)
     app.router.add_get(statement, routes.view)
     app.router.add_post(f"{statement}/cancel", routes.cancel)
     app.router.add_get(f"{statement}/results", routes.results)
+    if gateway.settings.config.endpoints.rest:
+        add_routes(app, gateway.clients)
     return app
 
 
@@ -71,6 +78,9 @@ class _Routes:
     async def drain(self, request: web.Request) -> web.Response:
         self._gateway.drain()
         return _json(self._gateway.info())
+
+    async def clients(self, request: web.Request) -> web.Response:
+        return _json(self._gateway.clients.overview())
 
     async def submit(self, request: web.Request) -> web.Response:
         body = SubmitRequest.model_validate_json(await request.read())
@@ -123,7 +133,7 @@ class _Routes:
 
 
 async def _arrow_page(spark: Spark, result: StoredResult, token: int, max_rows: int) -> web.Response:
-    table, following = await spark.engine.read_page(spark.reader.read, result, token, max_rows)
+    table, following = await spark.engine.read_page(spark.reader.read, result, token, min(max_rows, MAX_PAGE_ROWS))
     named = table.rename_columns([column.name for column in result.columns]) if result.columns else table
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, named.schema) as writer:

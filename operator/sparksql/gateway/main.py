@@ -19,11 +19,13 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from sparksql.gateway.audit import FIELDS
 from sparksql.gateway.config import ConfigError, Settings, read_settings
 from sparksql.gateway.jvm import DriverJvm, JvmError
 from sparksql.gateway.masking import LogMask
 
 if TYPE_CHECKING:
+    from sparksql.gateway.doors import Doors
     from sparksql.gateway.gateway import Gateway
     from sparksql.gateway.spark import SparkDriver
 
@@ -48,9 +50,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             **self._base,
         }
-        operation_id = getattr(record, "operation_id", None)
-        if operation_id is not None:
-            entry["operation_id"] = operation_id
+        entry |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         return json.dumps(entry)
@@ -89,17 +89,19 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
     connecting = loop.run_in_executor(None, lambda: SparkDriver.connect(jvm.connect(), settings))
 
-    from aiohttp import web
-
+    from sparksql.gateway.doors import Doors
     from sparksql.gateway.gateway import Gateway
     from sparksql.gateway.http import build_app
+    from sparksql.gateway.limits import BoundedSite, make_runner
 
     gateway = Gateway(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
-    runner = web.AppRunner(build_app(gateway), access_log=None, shutdown_timeout=1.0)
+    runner = make_runner(build_app(gateway))
     await runner.setup()
-    await web.TCPSite(runner, settings.listen_address, settings.config.port, ssl_context=settings.tls).start()
+    most = settings.gateway.rest_max_connections
+    await BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, most).start()
     log.info("listening on port %d", settings.config.port)
-    start = asyncio.create_task(_start_spark(gateway, connecting, log_mask))
+    doors = Doors()
+    start = asyncio.create_task(_start_spark(gateway, doors, connecting, log_mask))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
     code = 0
@@ -112,13 +114,16 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
         log.info("draining")
         if gateway.spark is not None:
             await gateway.spark.engine.close(settings.config.drain_seconds)
+    await doors.close()
     await runner.cleanup()
     start.cancel()
     await asyncio.to_thread(jvm.stop)  # Spark ends its executors; a start that is still under way fails
     return code
 
 
-async def _start_spark(gateway: Gateway, connecting: asyncio.Future[SparkDriver], log_mask: LogMask) -> None:
+async def _start_spark(
+    gateway: Gateway, doors: Doors, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
+) -> None:
     from sparksql.gateway.start import start_spark
 
     began = time.monotonic()
@@ -128,9 +133,10 @@ async def _start_spark(gateway: Gateway, connecting: asyncio.Future[SparkDriver]
         gateway.init_failed(started.init_failure)
         return
     spark = started.assemble(gateway.register, log_mask)
+    await doors.open(gateway, started.driver)
     gateway.ready(spark)
     log.info("ready after %.1f s, boot id %s", time.monotonic() - began, gateway.boot_id)
-    await spark.engine.watch()
+    await asyncio.gather(spark.engine.watch(), gateway.clients.watch())
 
 
 def _bound_heap() -> None:

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sparksql.gateway.gateway import Gateway
-from sparksql.wire.control import GatewayState
+from sparksql.wire.control import Door, GatewayState
 
 
 class _GatewayCollector(Collector):
@@ -27,17 +27,44 @@ class _GatewayCollector(Collector):
         live.add_metric(["Pending"], info.pending)
         live.add_metric(["Running"], info.running)
         yield live
-        ended = Counter(
-            (str(view.state), view.statement_type or "")
-            for view in self._gateway.register.changed_after(0)
-            if view.state.is_terminal
-        )
         total = CounterMetricFamily(
-            "sparksql_gateway_statements_ended", "Statements that have ended.", labels=["state", "statement_type"]
+            "sparksql_gateway_statements_ended",
+            "Statements that have ended; door is empty for those of manifests.",
+            labels=["state", "statement_type", "door"],
         )
-        for (name, statement_type), count in sorted(ended.items()):
-            total.add_metric([name, statement_type], count)
+        for (ended, statement_type, door), count in sorted(self._gateway.register.ended.items()):
+            total.add_metric([str(ended), statement_type, door], count)
         yield total
+        yield from self._clients()
+
+    def _clients(self) -> Iterator[Metric]:
+        """Sessions of clients, the pool that runs statements, and what is kept of results."""
+        clients, spark = self._gateway.clients, self._gateway.spark
+        doors = Counter(session.door for session in clients.sessions)
+        sessions = GaugeMetricFamily("sparksql_gateway_client_sessions", "Open sessions of clients.", labels=["door"])
+        opened = CounterMetricFamily(
+            "sparksql_gateway_client_sessions_opened", "Sessions that clients have opened.", labels=["door"]
+        )
+        for door in Door:
+            sessions.add_metric([str(door)], doors[door])
+            opened.add_metric([str(door)], clients.usage.opened[door])
+        yield sessions
+        yield opened
+        usage, limits = clients.usage, clients.settings
+        for name, help_, number in (
+            ("client_sessions_expired", "Sessions of clients closed for being idle.", usage.expired),
+            ("client_sessions_refused", "Sessions refused because there were too many.", usage.refused),
+        ):
+            yield CounterMetricFamily(f"sparksql_gateway_{name}", help_, value=number)
+        for name, help_, number in (
+            ("client_sessions_limit", "Sessions of clients that may be open at a time.", limits.session_max_num),
+            ("client_result_bytes", "Bytes of results kept for clients.", clients.result_bytes),
+            ("client_result_bytes_limit", "Bytes of results that may be kept for clients.", limits.result_max_size),
+            ("worker_threads", "Threads that run statements.", 0 if spark is None else spark.engine.workers.threads),
+            ("worker_threads_busy", "Of these, busy ones.", 0 if spark is None else spark.engine.workers.busy),
+            ("worker_threads_limit", "Threads that may run statements.", limits.worker_threads_max),
+        ):
+            yield GaugeMetricFamily(f"sparksql_gateway_{name}", help_, value=number)
 
 
 def registry_for(gateway: Gateway) -> CollectorRegistry:

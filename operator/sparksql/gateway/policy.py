@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise
+from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.errors import StatementError, refusal
 from sparksql.gateway.scala import elements, fields, option, simple_name
 from sparksql.wire.control import ErrorReason
@@ -25,6 +26,8 @@ DENIED_FUNCTION_CLASSES = frozenset(
 )
 # Where the driver keeps its token, key and credentials; LOAD DATA would copy them into a table.
 PRIVATE_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/run", "/var/run", "/root", "/home")
+# What they are must not change between a text's reading and its run.
+_PARSER_KEYS = frozenset({"spark.sql.ansi.doublequotedidentifiers", "spark.sql.parser.escapedstringliterals"})
 _BLOCK_NODES = frozenset(
     [
         "CompoundBody",
@@ -52,6 +55,8 @@ def check_key(key: str, policy: SqlPolicy) -> None:
         raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
     if is_denied(key):
         raise not_allowed(f"configuration key {key!r} is never allowed")
+    if normalise(key).startswith(PREFIX) or normalise(key) in _PARSER_KEYS:
+        raise not_allowed(f"configuration key {key!r} is read when a driver starts: set it in the session's spec.conf")
     if not is_allowed(key, policy.conf_allow):
         raise not_allowed(f"configuration key {key!r} is not among the keys that the session's class allows")
 
@@ -126,6 +131,12 @@ def immediate_text(plan: Any) -> str:
     if simple_name(text) != "Literal" or text.value() is None:
         raise not_allowed("the text of EXECUTE IMMEDIATE must be a literal, so that it can be checked before it runs")
     return str(text.value().toString())
+
+
+def function_body(plan: Any) -> str:
+    """The query that a SQL function stands for."""
+    query = option(plan.queryText())
+    return str(query) if query is not None else f"SELECT {option(plan.exprText())}"
 
 
 def _nested(value: Any) -> Iterable[Any]:

@@ -8,21 +8,23 @@ the result; the memory of all kept tables has a bound, beyond which new ones go 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sparksql.gateway.cells import preview, rows
 from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.masking import Masker
+from sparksql.gateway.spilled import RowGroup, RowGroups
 from sparksql.wire.control import Column, ResultPage, ResultSummary
 
 MAX_PAGE_ROWS = 10_000
 MAX_PAGE_BYTES = 4 << 20
 MEMORY_BYTES = 64 << 20  # of all tables in memory together
+MAX_GONE = 10_000  # expired results that are remembered as such; older ones are unknown
 
 
 class UnknownResult(Exception):
@@ -31,16 +33,6 @@ class UnknownResult(Exception):
 
 class ExpiredResult(Exception):
     """The result was kept and is no more."""
-
-
-@dataclass(frozen=True)
-class RowGroup:
-    """A row group of a spilled result: `first` is the number of its first row in the whole result."""
-
-    file: str
-    index: int
-    first: int
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -60,40 +52,26 @@ class StoredResult:
 EMPTY = StoredResult(columns=(), row_count=0, truncated=False, bytes=0)
 
 
-def index_files(files: HadoopFiles, folder: str, wanted: int) -> tuple[tuple[RowGroup, ...], int, int]:
-    """Row groups of a written result until more than `wanted` rows are found, how many rows those have, and their bytes."""
-    groups: list[RowGroup] = []
-    total = size = 0
-    for uri in files.parts(folder):
-        with files.open(uri) as source:
-            metadata = pq.ParquetFile(pa.PythonFile(source, mode="r")).metadata
-            for index in range(metadata.num_row_groups):
-                group = metadata.row_group(index)
-                groups.append(RowGroup(uri, index, total, group.num_rows))
-                total += group.num_rows
-                size += group.total_byte_size
-        if total > wanted:
-            break
-    return tuple(groups), total, size
-
-
 class ResultReader:
     """Reads pages of stored results."""
 
     def __init__(self, files: HadoopFiles) -> None:
-        self._files = files
+        self._groups = RowGroups(files)
 
     def read(self, result: StoredResult, token: int, max_rows: int) -> tuple[pa.Table, int | None]:
-        """Rows from `token` on, in local time, and the next token. Raises UnknownResult for a token behind the end."""
+        """Rows from `token` on, in local time, and the next token: at most `max_rows`, and about MAX_PAGE_BYTES.
+
+        Raises UnknownResult for a token behind the end.
+        """
         if not 0 <= token <= result.row_count:
             raise UnknownResult(f"the result has no row {token}")
-        count = min(max(1, max_rows), MAX_PAGE_ROWS, result.row_count - token)
+        count = min(max(1, max_rows), result.row_count - token)
         table = self._slice(result, token, count)
         following = token + table.num_rows
         return _localise(table, result.time_zone), following if following < result.row_count else None
 
     def page(self, result: StoredResult, token: int, max_rows: int) -> ResultPage:
-        table, following = self.read(result, token, max_rows)
+        table, following = self.read(result, token, min(max_rows, MAX_PAGE_ROWS))
         return ResultPage.model_construct(  # the cells are made here and need no second look
             columns=result.columns,
             rows=tuple(rows(table)) if result.columns else (),
@@ -126,8 +104,7 @@ class ResultReader:
             begin, end = max(token, group.first), min(token + count, group.first + group.rows)
             if begin >= end:
                 continue
-            with self._files.open(group.file) as source:
-                table = pq.ParquetFile(pa.PythonFile(source, mode="r")).read_row_group(group.index, use_threads=False)
+            table = self._groups.read(group)
             pieces.append(table.slice(begin - group.first, end - begin))
             size += pieces[-1].nbytes
             if size >= MAX_PAGE_BYTES:
@@ -143,7 +120,7 @@ class ResultStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[StoredResult, datetime]] = {}
-        self._gone: set[str] = set()
+        self._gone: OrderedDict[str, None] = OrderedDict()
 
     def has_room(self, size: int) -> bool:
         """Whether a table of this size may stay in memory."""
@@ -175,10 +152,18 @@ class ResultStore:
         with self._lock:
             due = [operation_id for operation_id, (_, expires) in self._kept.items() if expires <= now]
             removed = [self._kept.pop(operation_id)[0] for operation_id in due]
-            self._gone.update(due)
+            self._gone.update(dict.fromkeys(due))
+            while len(self._gone) > MAX_GONE:
+                self._gone.popitem(last=False)
         for result in removed:
             self.discard(result)
         return due
+
+    def drop(self, operation_id: str) -> StoredResult | None:
+        """Forgets a result that nobody will ask for again; its files are the caller's to discard."""
+        with self._lock:
+            kept = self._kept.pop(operation_id, None)
+        return None if kept is None else kept[0]
 
     def discard(self, result: StoredResult) -> None:
         """Removes the files of a result that is not kept."""

@@ -1,14 +1,16 @@
 """Who runs next: slots, statements that run alone, and one writer per path-based table. A pure state machine.
 
-Admission is strictly first in, first out. A statement that changes the session is exclusive: it waits until nothing else is
-admitted, and while it waits at the head of the queue nothing behind it is admitted (a barrier).
+Statements wait in lines: those of manifests share one, each session of a client has its own. All lines share the slots, and
+who came first is admitted first. A statement that changes its session is exclusive: it waits until nothing else of its line is
+admitted, and while it waits nothing behind it in that line is admitted (a barrier).
 
 A writer learns its target only by analysis, when it already has a slot. If the target is taken it is parked: it gives its
 slot back, still counts as admitted (a barrier waits for it), and gets slot and lock again, in the order of asking, before
 anything new is admitted. A statement holds the locks of one write at a time and asks for all of them at once, so there is no
 cycle to wait in.
 
-Invariants: slots in use never exceed the maximum; an exclusive statement is alone; two holders' targets never overlap.
+Invariants: slots in use never exceed the maximum; an exclusive statement is alone in its line; the order within a line is
+that of submission; two holders' targets never overlap.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 NO_TARGETS: frozenset[str] = frozenset()
+MANIFESTS = ""  # the line of statements that come from manifests
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,16 @@ class Step:
     resumed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    operation_id: str
+    line: str
+    exclusive: bool
+
+
 @dataclass
 class _Admitted:
+    line: str
     exclusive: bool
     parked: bool = False
     targets: frozenset[str] = field(default=NO_TARGETS)  # held, or waited for while parked
@@ -44,13 +55,13 @@ class Scheduler:
 
     def __init__(self, slots: int) -> None:
         self._slots = max(1, slots)
-        self._queue: deque[tuple[str, bool]] = deque()
+        self._queue: deque[_Waiting] = deque()
         self._admitted: dict[str, _Admitted] = {}
         self._parked: deque[str] = deque()
 
     @property
     def queued(self) -> tuple[str, ...]:
-        return tuple(operation_id for operation_id, _ in self._queue)
+        return tuple(entry.operation_id for entry in self._queue)
 
     @property
     def admitted(self) -> tuple[str, ...]:
@@ -69,8 +80,8 @@ class Scheduler:
         entry = self._admitted.get(operation_id)
         return NO_TARGETS if entry is None or entry.parked else entry.targets
 
-    def submit(self, operation_id: str, *, exclusive: bool) -> Step:
-        self._queue.append((operation_id, exclusive))
+    def submit(self, operation_id: str, *, exclusive: bool, line: str = MANIFESTS) -> Step:
+        self._queue.append(_Waiting(operation_id, line, exclusive))
         return self._step()
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
@@ -88,7 +99,7 @@ class Scheduler:
 
     def leave(self, operation_id: str) -> Step:
         """A statement is over, wherever it was. Unknown ids change nothing."""
-        self._queue = deque(entry for entry in self._queue if entry[0] != operation_id)
+        self._queue = deque(entry for entry in self._queue if entry.operation_id != operation_id)
         if self._admitted.pop(operation_id, None) is not None and operation_id in self._parked:
             self._parked.remove(operation_id)
         return self._step()
@@ -112,13 +123,19 @@ class Scheduler:
 
     def _admit(self) -> tuple[str, ...]:
         admitted: list[str] = []
-        while self._queue:
-            operation_id, exclusive = self._queue[0]
-            if any(entry.exclusive for entry in self._admitted.values()) or self.slots_used >= self._slots:
-                break
-            if exclusive and self._admitted:
-                break
-            self._queue.popleft()
-            self._admitted[operation_id] = _Admitted(exclusive)
-            admitted.append(operation_id)
+        held_back: set[str] = set()
+        waiting: deque[_Waiting] = deque()
+        for entry in self._queue:
+            if self.slots_used >= self._slots or entry.line in held_back or not self._may_join(entry):
+                held_back.add(entry.line)
+                waiting.append(entry)
+                continue
+            self._admitted[entry.operation_id] = _Admitted(entry.line, entry.exclusive)
+            admitted.append(entry.operation_id)
+        self._queue = waiting
         return tuple(admitted)
+
+    def _may_join(self, entry: _Waiting) -> bool:
+        """Whether those of its line that are admitted leave room for it."""
+        others = [other for other in self._admitted.values() if other.line == entry.line]
+        return not others if entry.exclusive else not any(other.exclusive for other in others)

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from sparksql.gateway.config import Settings
 from sparksql.gateway.errors import REFLECTION_FUNCTIONS
 from sparksql.gateway.jvm import JvmConnection
-from sparksql.gateway.scala import scala_object
+from sparksql.gateway.scala import elements, scala_object
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT
 
 # Correctness of this gateway's own making; nothing may override these.
@@ -31,6 +31,8 @@ GUARANTEES: Mapping[str, str] = {
     # Tasks commit straight into the table and no job removes `_temporary` under another; the gateway removes it.
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.cleanup.skipped": "true",
+    # A statement is what was read and checked, whatever `${...}` in it stands for when it runs.
+    "spark.sql.variable.substitute": "false",
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -44,7 +46,10 @@ DEFAULTS: Mapping[str, str] = {
     # On Kubernetes the SparkContext is else not there before 80 % of the executors are (30 s at most): catalog and
     # planner are made ready while they start.
     "spark.scheduler.minRegisteredResourcesRatio": "0.0",
+    # The default as a plain number: Connect clients of Spark 4.2 cannot read the `b` that 4.1 puts behind it.
+    "spark.sql.session.localRelationSizeLimit": str(3 << 30),
 }
+MIN_UNREAD_MIB = 32  # less would keep Spark from broadcasting tables that are small enough for it (10 MiB)
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 
@@ -54,6 +59,11 @@ def build_conf(settings: Settings) -> dict[str, str]:
     conf = {**DEFAULTS, "spark.app.name": f"{config.namespace}.{config.session}", **config.spark_conf}
     conf.update(config.policy.enforced_conf)
     conf.update(_address_conf(settings))
+    if config.endpoints.connect:
+        from sparksql.gateway.connect.backend import connect_conf  # gRPC takes long to load, and most drivers need none
+
+        conf.update(connect_conf())
+        conf.setdefault("spark.driver.maxResultSize", f"{_unread_mib(settings)}m")
     if conf["spark.master"].startswith("k8s"):
         conf["spark.driver.port"] = str(DRIVER_RPC_PORT)
         conf["spark.blockManager.port"] = str(BLOCK_MANAGER_PORT)
@@ -66,6 +76,12 @@ def build_conf(settings: Settings) -> dict[str, str]:
         if _CATALOG.fullmatch(key) and "iceberg" in value.lower():
             conf[f"{key}.cache-enabled"] = "false"
     return conf
+
+
+def _unread_mib(settings: Settings) -> int:
+    """What one Connect statement's result may have: rows wait in the heap until they are read, and each statement holds a slot
+    meanwhile, so that all together fill half of it at most."""
+    return max(MIN_UNREAD_MIB, settings.config.heap_mib // (2 * settings.config.max_concurrent_statements))
 
 
 def _address_conf(settings: Settings) -> dict[str, str]:
@@ -81,6 +97,12 @@ class SparkDriver:
         self.context: SparkContext = session.sparkContext
         self.jvm: Any = session._jvm
         self.base: Any = session._jsparkSession
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Major and minor version of Spark."""
+        major, minor, *_ = str(self.context.version).split(".")
+        return int(major), int(minor)
 
     @classmethod
     def connect(cls, connection: JvmConnection, settings: Settings) -> SparkDriver:
@@ -107,9 +129,25 @@ class SparkDriver:
             self._copy_variables(variables, self._variables(clone))
         return clone
 
+    def clone_without_views(self) -> Any:
+        """A session with the base's settings and current schema only."""
+        clone = self.base.cloneSession()
+        catalog = clone.sessionState().catalog()
+        for identifier in elements(catalog.listTempViews("", "*")):
+            catalog.dropTempView(identifier.identifier().table())
+        return clone
+
+    def close_session(self, session: Any) -> None:
+        """Frees what a session that nobody uses any more has on disk."""
+        session.artifactManager().cleanUpResources()
+
     def activate(self, session: Any) -> None:
         """Makes a session the one whose settings Spark's parser and planner use in this thread."""
         self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+
+    def deactivate(self) -> None:
+        """This thread's next statement may be another session's."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
 
     def of_rows(self, session: Any, plan: Any) -> Any:
         """A Dataset of a plan; a command is executed by this."""
@@ -147,9 +185,12 @@ class SparkDriver:
         self.context.stop()
 
     def _forbid_reflection(self) -> None:
-        identifier = self.jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
+        """Spark 4.1 registers its own functions by their names alone, later ones as `system.builtin.name`."""
+        identifier, some = self.jvm.org.apache.spark.sql.catalyst.FunctionIdentifier, self.jvm.scala.Some
+        is_qualified = self.version >= (4, 2)
         for name in sorted(REFLECTION_FUNCTIONS):
-            self.base.sessionState().functionRegistry().dropFunction(identifier(name))
+            known = identifier(name, some("builtin"), some("system")) if is_qualified else identifier(name)
+            self.base.sessionState().functionRegistry().dropFunction(known)
 
     def _silence(self, logger: str) -> None:
         log4j = self.jvm.org.apache.logging.log4j

@@ -20,6 +20,7 @@ from sparksql.gateway.masking import LogMask
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.results import ResultReader, ResultStore
 from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.workers import Workers
 from sparksql.wire.control import InitFailure, Mode
 from sparksql.wire.driver import SqlPolicy
 
@@ -57,6 +58,12 @@ class StartedSpark:
             log_mask=log_mask,
             clock=self.clock,
             slots=config.max_concurrent_statements,
+            workers=Workers(
+                self.settings.gateway.worker_threads_min,
+                self.settings.gateway.worker_threads_max,
+                self.settings.gateway.worker_threads_keepalive_time,
+                runner.release_thread,
+            ),
             max_preview_rows=config.max_preview_rows,
         )
         return Spark(

@@ -3,6 +3,9 @@
 There is no authority: the operator pins the one certificate that it put into the session's Secret. A pinned
 certificate ends with its session (deleting the Secret is its revocation), so its validity is long on purpose: expiry
 would only break sessions that live on. A new one is made whenever the Secret is.
+
+It says that it may sign certificates, which it never does: BoringSSL, and so every gRPC client, takes a self-signed certificate
+for trusted only if it may have signed itself.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ def session_certificate(name: str, uid: str, namespace: str, now: datetime) -> t
     alternatives = [x509.DNSName(host) for host in (server, f"{server}.cluster.local", "localhost")]
     usage = x509.KeyUsage(
         digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
-        key_agreement=False, key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=False, encipher_only=False, decipher_only=False,
     )  # fmt: skip
     certificate = (
         x509.CertificateBuilder()
@@ -45,7 +48,7 @@ def session_certificate(name: str, uid: str, namespace: str, now: datetime) -> t
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + VALIDITY)
         .add_extension(x509.SubjectAlternativeName([*alternatives, x509.IPAddress(IPv4Address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
         .add_extension(usage, True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)

@@ -11,13 +11,15 @@ All paths are below `/control/v1`, JSON bodies, `Authorization: Bearer <token>`:
 | GET /statements/{operationId}/results?token=N&maxRows=M&format=json or arrow | | `ResultPage`, or an Arrow IPC stream with `X-Next-Token` |
 | GET /events?after=SEQ | | NDJSON of `Event`, see below |
 | POST /drain | | `GatewayInfo`; no new statement is taken |
+| GET /clients | | `ClientsView`: sessions of clients, and their statements that have not ended |
 
 Errors are `ErrorBody` with 400 (malformed), 401 (token), 404 (unknown), 410 (result expired), 412 (other boot id), 503 (draining).
 
 Events. Each operation carries the sequence number of its last change. The stream sends every operation whose `seq` is greater
 than `after`, in order of `seq`, then each change as it comes; a reader that reconnects with the last `seq` it saw loses
 nothing, and a reader that starts at 0 gets a full picture. The log is the set of current views, so it never overflows.
-The first line is always a `hello` with the boot id; a `heartbeat` line comes at least each 5 s.
+The first line is always a `hello` with the boot id; a line comes at least each 5 s, `info` if that has changed, else
+`heartbeat`. Operations of clients are not in the stream, they are in the counts of `info`.
 """
 
 from __future__ import annotations
@@ -58,6 +60,14 @@ class OperationState(StrEnum):
         return self not in (OperationState.PENDING, OperationState.RUNNING)
 
 
+class Door(StrEnum):
+    """The protocol by which a client came."""
+
+    REST = "rest"
+    CONNECT = "connect"
+    THRIFT = "thrift"
+
+
 class Mode(StrEnum):
     EXECUTE = "Execute"
     PREVIEW = "Preview"
@@ -92,7 +102,7 @@ class SubmitRequest(WireModel):
     mode: Mode = Mode.EXECUTE
     parameters: tuple[Parameter, ...] = ()
     conf: dict[str, str] = Field(default_factory=dict)
-    execution_seconds: int = 0
+    execution_seconds: float = 0
     result: ResultOptions = ResultOptions()
 
 
@@ -142,6 +152,7 @@ class ErrorReason(StrEnum):
     LIMIT_EXCEEDED = "LimitExceeded"
     RESULT_TOO_LARGE = "ResultTooLarge"
     EXECUTION_TIMEOUT = "ExecutionTimeout"
+    QUEUE_TIMEOUT = "QueueTimeout"  # of clients' statements; the operator counts a manifest's own
     NOT_IMPLEMENTED = "NotImplemented"
 
 
@@ -167,6 +178,8 @@ class OperationView(WireModel):
     statement_type: str | None = None  # e.g. INSERT, SELECT, SET; SCRIPT for several
     read_only: bool = False  # running it again cannot change anything
     streaming: bool = False
+    door: Door | None = None  # of a client's operation; none of a manifest's
+    session: str | None = None  # handle of that client's session
     submitted_time: datetime | None = None
     start_time: datetime | None = None
     completion_time: datetime | None = None
@@ -190,6 +203,34 @@ class InitFailure(WireModel):
     error: OperationError
 
 
+class ClientSessionView(WireModel):
+    """A client's session inside this driver. `name` is what the client calls itself."""
+
+    handle: str
+    door: Door
+    name: str = ""
+    open_time: datetime
+    last_used_time: datetime
+    operations: int = 0
+
+
+class ClientOperationView(WireModel):
+    """A client's statement that has not ended; its text is not shown."""
+
+    operation_id: str
+    session: str
+    door: Door
+    state: OperationState
+    statement_type: str | None = None
+    submitted_time: datetime | None = None
+    start_time: datetime | None = None
+
+
+class ClientsView(WireModel):
+    sessions: tuple[ClientSessionView, ...] = ()
+    operations: tuple[ClientOperationView, ...] = ()
+
+
 class GatewayInfo(WireModel):
     protocol_version: int = PROTOCOL_VERSION
     boot_id: str
@@ -201,6 +242,9 @@ class GatewayInfo(WireModel):
     start_time: datetime
     pending: int = 0
     running: int = 0
+    client_sessions: int = 0
+    client_pending: int = 0  # of `pending`, those that came from clients
+    client_running: int = 0
     has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
     last_activity_time: datetime | None = None
     init_failure: InitFailure | None = None

@@ -25,6 +25,8 @@ EXECUTOR_TEMPLATE_FILE = "executor.json"
 GATEWAY_PORT = 8443
 DRIVER_RPC_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
+CONNECT_PORT = 15002  # Spark Connect's default
+THRIFT_PORT = 10000  # HiveServer2's default
 
 
 class InitStatement(WireModel):
@@ -40,6 +42,26 @@ class SqlPolicy(WireModel):
     conf_allow: tuple[str, ...] = ("spark.sql.*",)
     enforced_conf: dict[str, str] = Field(default_factory=dict)
     jar_prefixes: tuple[str, ...] = ()
+
+
+class Endpoints(WireModel):
+    """Which doors are open to clients besides the operator's own API, and where two of them listen."""
+
+    rest: bool = True
+    connect: bool = False
+    thrift: bool = False
+    connect_port: int = CONNECT_PORT
+    thrift_port: int = THRIFT_PORT
+
+
+class ClientLimits(WireModel):
+    """What holds for statements that come from clients: seconds in the queue and of execution when the client names none,
+    the most that it may name, statements that may wait at a time. 0 means no limit."""
+
+    queue_seconds: int = 0
+    execution_seconds: int = 0
+    max_execution_seconds: int = 0
+    max_queued: int = 1000
 
 
 class DriverConfig(WireModel):
@@ -58,6 +80,8 @@ class DriverConfig(WireModel):
     result_root: str = "file:///tmp/sparksql-results"
     drain_seconds: int = 20
     port: int = GATEWAY_PORT
+    endpoints: Endpoints = Endpoints()
+    clients: ClientLimits = ClientLimits()
 
     def to_file(self) -> str:
         """Canonical text of `config.json`."""

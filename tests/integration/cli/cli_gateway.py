@@ -1,4 +1,4 @@
-"""A gateway's results endpoint with TLS, as the plugin's tests need it."""
+"""A gateway's control API with TLS, as far as the plugin asks for it: results, clients, and the end of one of their statements."""
 
 from __future__ import annotations
 
@@ -8,34 +8,74 @@ import ipaddress
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from aiohttp import web
-from cli_cluster import DEADLINE_SECONDS, MANY_ROWS, ROWS
+from aiohttp.typedefs import Handler
+from cli_cluster import DEADLINE_SECONDS, MANY_ROWS, ROWS, Cluster
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from sparksql.wire.control import ErrorBody
+from sparksql.cli.main import main
+from sparksql.wire.control import (
+    CancelRequest,
+    ClientsView,
+    ErrorBody,
+    GatewayInfo,
+    GatewayState,
+    OperationState,
+    OperationView,
+)
 
 TOKEN = "session-token"
 
 
 @dataclasses.dataclass
 class FakeGateway:
-    """The results endpoint of one session's gateway; `status` other than 200 refuses every page."""
+    """The gateway of one session; `status` other than 200 refuses every page. `ends` counts the looks at a canceled
+    operation until it has ended, None if its client closes it at once."""
 
     port: int = 0
     status: int = 200
     asked: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # operation, token
+    clients: ClientsView = dataclasses.field(default_factory=ClientsView)
+    canceled: list[tuple[str, CancelRequest]] = dataclasses.field(default_factory=list)
+    ends: int | None = 2
 
-    async def results(self, request: web.Request) -> web.Response:
+    @web.middleware
+    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return web.json_response(text=ErrorBody(error="Unauthorized", message="token").to_json(), status=401)
+        return await handler(request)
+
+    async def info(self, request: web.Request) -> web.Response:
+        info = GatewayInfo(boot_id="boot-1", state=GatewayState.READY, start_time=datetime.now(UTC))
+        return web.json_response(text=info.to_json())
+
+    async def list_clients(self, request: web.Request) -> web.Response:
+        return web.json_response(text=self.clients.to_json())
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        self.canceled.append((request.match_info["id"], CancelRequest.model_validate_json(await request.read())))
+        return self._operation(request, OperationState.RUNNING)
+
+    async def view(self, request: web.Request) -> web.Response:
+        if self.ends is None:
+            return web.json_response(text=ErrorBody(error="Unknown", message="closed").to_json(), status=404)
+        self.ends -= 1
+        return self._operation(request, OperationState.RUNNING if self.ends else OperationState.CANCELED)
+
+    def _operation(self, request: web.Request, state: OperationState) -> web.Response:
+        view = OperationView(operation_id=request.match_info["id"], boot_id="boot-1", seq=1, state=state)
+        return web.json_response(text=view.to_json())
+
+    async def results(self, request: web.Request) -> web.Response:
         if self.status != 200:
             return web.json_response(text=ErrorBody(error="Gone", message="expired").to_json(), status=self.status)
         start, limit = int(request.query["token"]), int(request.query["maxRows"])
@@ -51,6 +91,43 @@ class FakeGateway:
             writer.write_batch(batch)
         headers = {} if following is None else {"X-Next-Token": str(following)}
         return web.Response(body=sink.getvalue().to_pybytes(), headers=headers)
+
+
+@dataclasses.dataclass
+class Served:
+    """A finished statement `many` with 12,000 rows whose session has a gateway."""
+
+    cluster: Cluster
+    gateway: FakeGateway
+    secret: str
+    forwarded: list[str] = dataclasses.field(default_factory=list)
+
+    def main(self, *arguments: str) -> int:
+        """The plugin in this process, the gateway's port in the place of a forwarded one."""
+
+        @asynccontextmanager
+        async def forward(kubectl: Any, namespace: str, pod: str) -> Any:
+            self.forwarded.append(f"{namespace}/{pod}")
+            yield self.gateway.port
+
+        return main([*arguments, *self.cluster.flags()], forward=forward)
+
+    def become_viewer(self, folder: Path) -> None:
+        """From now on the plugin's user may look at sessions and statements, and at nothing else."""
+        rules = [{"apiGroups": ["sparksql.dev"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+        rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.cluster.namespace}"
+        request = self.cluster.server.request
+        assert request("POST", f"{rbac}/roles", {"metadata": {"name": "view"}, "rules": rules}).status == 201
+        binding = {
+            "metadata": {"name": "view"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "view"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "viewer"}],
+        }
+        assert request("POST", f"{rbac}/rolebindings", binding).status == 201
+        admin = self.cluster.server.kubeconfig
+        viewer = folder / "kubeconfig"
+        viewer.write_text(admin.read_text().replace("    client-key:", "    as: viewer\n    client-key:"))
+        self.cluster = Cluster(dataclasses.replace(self.cluster.server, kubeconfig=viewer), self.cluster.namespace)
 
 
 def certificate(folder: Path, server_name: str) -> tuple[Path, Path]:
@@ -82,8 +159,17 @@ def certificate(folder: Path, server_name: str) -> tuple[Path, Path]:
 def serving(gateway: FakeGateway, context: ssl.SSLContext) -> Iterator[None]:
     """The gateway on a loopback port, on an event loop of its own."""
     loop = asyncio.new_event_loop()
-    app = web.Application()
-    app.router.add_get("/control/v1/statements/{id}/results", gateway.results)
+    app = web.Application(middlewares=[gateway.guard])
+    root = "/control/v1"
+    app.add_routes(
+        [
+            web.get(f"{root}/info", gateway.info),
+            web.get(f"{root}/clients", gateway.list_clients),
+            web.get(f"{root}/statements/{{id}}", gateway.view),
+            web.post(f"{root}/statements/{{id}}/cancel", gateway.cancel),
+            web.get(f"{root}/statements/{{id}}/results", gateway.results),
+        ]
+    )
     runner = web.AppRunner(app)
 
     async def start() -> None:

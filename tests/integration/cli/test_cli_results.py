@@ -4,75 +4,25 @@ from __future__ import annotations
 
 import base64
 import csv
-import dataclasses
 import io
 import json
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from apiserver import MERGE_PATCH
 from cli_cluster import (
-    ENDS,
     FOREVER,
-    POD_UID,
     ROWS,
     Cluster,
     eventually,
     session_status,
-    written,
 )
-from cli_gateway import TOKEN, FakeGateway, certificate, serving
+from cli_gateway import FakeGateway, Served, certificate, serving
 
-from sparksql.api.names import child_base, gateway_server_name
+from sparksql.api.names import gateway_server_name
 from sparksql.cli import gateway as cli_gateway
-from sparksql.cli.main import main
-
-
-@dataclasses.dataclass
-class Served:
-    """A finished statement `many` with 12,000 rows whose session has a gateway."""
-
-    cluster: Cluster
-    gateway: FakeGateway
-    secret: str
-    forwarded: list[str] = dataclasses.field(default_factory=list)
-
-    def main(self, *arguments: str) -> int:
-        """The plugin in this process, the gateway's port in the place of a forwarded one."""
-
-        @asynccontextmanager
-        async def forward(kubectl: Any, namespace: str, pod: str) -> Any:
-            self.forwarded.append(f"{namespace}/{pod}")
-            yield self.gateway.port
-
-        return main([*arguments, *self.cluster.flags()], forward=forward)
-
-
-@pytest.fixture
-def served(cluster: Cluster, tmp_path: Path) -> Iterator[Served]:
-    session = cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
-    cluster.write_status("sqlsessions", "analytics", session_status())
-    uid = session["metadata"]["uid"]
-    crt, key = certificate(tmp_path, gateway_server_name("analytics", uid, cluster.namespace))
-    data = {"token": base64.b64encode(TOKEN.encode()).decode(), "tls.crt": base64.b64encode(crt.read_bytes()).decode()}
-    secret = child_base("analytics", uid)
-    answer = cluster.server.request(
-        "POST", f"/api/v1/namespaces/{cluster.namespace}/secrets", {"metadata": {"name": secret}, "data": data}
-    )
-    assert answer.status == 201, answer
-    cluster.create_statement("many", "SELECT many")
-    phase, reason, extra = ENDS["SELECT many"]
-    where = {"session": {"name": "analytics", "podUID": POD_UID}, "operationId": "op-many"}
-    cluster.write_status("sqlstatements", "many", written(1, phase, reason, **extra, **where))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(crt, key)
-    gateway = FakeGateway()
-    with serving(gateway, context):
-        yield Served(cluster, gateway, secret)
 
 
 @pytest.mark.parametrize("page_format", ["arrow", "json"])
@@ -181,20 +131,7 @@ def test_another_certificate_never_sees_the_token(
 def test_a_user_without_the_right_to_read_secrets_gets_the_preview(
     served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    rules = [{"apiGroups": ["sparksql.dev"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
-    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{served.cluster.namespace}"
-    request = served.cluster.server.request
-    assert request("POST", f"{rbac}/roles", {"metadata": {"name": "view"}, "rules": rules}).status == 201
-    binding = {
-        "metadata": {"name": "view"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "view"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "viewer"}],
-    }
-    assert request("POST", f"{rbac}/rolebindings", binding).status == 201
-    admin = served.cluster.server.kubeconfig
-    viewer = tmp_path / "kubeconfig"
-    viewer.write_text(admin.read_text().replace("    client-key:", "    as: viewer\n    client-key:"))
-    served.cluster = Cluster(dataclasses.replace(served.cluster.server, kubeconfig=viewer), served.cluster.namespace)
+    served.become_viewer(tmp_path)
     assert served.main("results", "many", "-o", "csv") == 5
     shown = capsys.readouterr()
     assert shown.out == PREVIEW

@@ -247,7 +247,8 @@ def test_status_shows_sessions_and_statements(cluster: Cluster, operator: None) 
     listed = json.loads(cluster.run("status", "-o", "json").stdout)
     assert [row["session"] for row in listed["sessions"]] == ["analytics", "other"]
     assert listed["sessions"][0] == {
-        "session": "analytics", "phase": "Ready", "reason": "", "running": 1, "queued": 2, "driver": "analytics-driver-1",
+        "session": "analytics", "phase": "Ready", "reason": "", "running": 1, "queued": 2,
+        "clients": 0, "driver": "analytics-driver-1",
     }  # fmt: skip
     assert [(row["statement"], row["phase"]) for row in listed["statements"]] == [("good", "Finished")]
 

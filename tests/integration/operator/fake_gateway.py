@@ -103,6 +103,7 @@ class FakeGateway:
         self.ledger = ledger
         self.boot_id = uuid.uuid4().hex
         self.has_session_state = False
+        self.clients = (0, 0, 0)  # sessions of clients, their statements that wait, and those that run
         self.drop_answers = 0  # so many requests to submit are carried out without an answer
         self._token = token
         self._init_failure = init_failure
@@ -165,6 +166,14 @@ class FakeGateway:
     def set_session_state(self) -> None:
         self.has_session_state = True
         self._tell()
+
+    def set_clients(self, sessions: int = 0, pending: int = 0, running: int = 0) -> None:
+        self.clients = (sessions, pending, running)
+        self._tell()
+
+    @property
+    def is_draining(self) -> bool:
+        return self._state is GatewayState.DRAINING
 
     def view_of(self, statement: str) -> OperationView | None:
         """The last view of the newest operation of a statement."""
@@ -266,7 +275,14 @@ class FakeGateway:
         if self._init_failure is not None:
             error = OperationError(condition="PARSE_SYNTAX_ERROR", message=self._init_failure)
             failure = InitFailure(position=1, statement=self.config.init[0].sql[:200], error=error)
+        sessions, pending, running = self.clients
+        states = [view.state for view in self._views.values()]
         return GatewayInfo(
+            pending=states.count(OperationState.PENDING) + pending,
+            running=states.count(OperationState.RUNNING) + running,
+            client_sessions=sessions,
+            client_pending=pending,
+            client_running=running,
             boot_id=self.boot_id,
             incarnation=self.config.incarnation,
             state=self._state,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparksql.cli.errors import CliError
-from sparksql.cli.gateway import ResultUnavailableError, port_forward
+from sparksql.cli.gateway import UnavailableError, port_forward
 from sparksql.cli.kubectl import Kubectl, KubectlError, documents
 
 
@@ -86,7 +86,7 @@ async def test_port_forward_gives_the_port_and_leaves_no_child(tmp_path: Path) -
 
 async def test_a_refused_port_forward_says_why(tmp_path: Path) -> None:
     kubectl = program(tmp_path, "echo 'Error from server (Forbidden): pods is forbidden' >&2; exit 1")
-    with pytest.raises(ResultUnavailableError, match=r"no way to pod driver-1: .*Forbidden"):
+    with pytest.raises(UnavailableError, match=r"no way to pod driver-1: .*Forbidden"):
         async with port_forward(kubectl, "team-b", "driver-1"):
             pass
 

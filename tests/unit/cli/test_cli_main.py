@@ -35,6 +35,8 @@ class Terminal(io.StringIO):
         ["logs"],
         ["logs", "daily", "--session", "analytics"],
         ["status", "-o", "csv"],
+        ["connect"],
+        ["connect", "analytics", "--door", "window"],
     ],
 )
 def test_wrong_usage_ends_with_2(argv: list[str]) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from hypothesis import strategies as st
 from sparksql.cli import render
 from sparksql.cli.objects import Session, Statement
 from sparksql.cli.results import says_all
-from sparksql.wire.control import Column, ResultSummary
+from sparksql.wire.control import (
+    ClientOperationView,
+    ClientSessionView,
+    ClientsView,
+    Column,
+    Door,
+    OperationState,
+    ResultSummary,
+)
 
 NAME_AND_SUM = [Column(name="name", type="string"), Column(name="sum", type="int")]
 
@@ -203,6 +212,7 @@ def test_status_lists_sessions_and_statements() -> None:
             "phase": "Ready",
             "driver": {"podName": "analytics-0-1", "podUID": "u"},
             "statements": {"running": 1, "queued": 0},
+            "clients": {"sessions": 3},
             "conditions": [condition("Ready", "Ready")],
         },
     })  # fmt: skip
@@ -210,9 +220,34 @@ def test_status_lists_sessions_and_statements() -> None:
         phase="Finished", statementType="SELECT", durationMillis=1234, conditions=[condition("Finished", "Finished")]
     )
     assert render.status_text([session], [seen]) == (
-        "SESSION     PHASE   REASON   RUNNING   QUEUED   DRIVER\n"
-        "analytics   Ready   Ready    1         0        analytics-0-1\n"
+        "SESSION     PHASE   REASON   RUNNING   QUEUED   CLIENTS   DRIVER\n"
+        "analytics   Ready   Ready    1         0        3         analytics-0-1\n"
         "\n"
         "STATEMENT   SESSION     PHASE      REASON     TYPE     PROGRESS   DURATION\n"
         "daily       analytics   Finished   Finished   SELECT   -          1.2s\n"
     )
+
+
+def test_clients_are_listed_with_ages_and_their_statements() -> None:
+    now = datetime(2026, 1, 31, 8, 10, tzinfo=UTC)
+    session = ClientSessionView(
+        handle="h-1", door=Door.THRIFT, name="b\x1bi", operations=2,
+        open_time=now - timedelta(seconds=300), last_used_time=now - timedelta(seconds=2),
+    )  # fmt: skip
+    operation = ClientOperationView(
+        operation_id="op-1", session="h-1", door=Door.THRIFT, state=OperationState.RUNNING, statement_type="SELECT",
+        submitted_time=now - timedelta(seconds=61),
+    )  # fmt: skip
+    stray = ClientOperationView(operation_id="op-2", session="gone", door=Door.REST, state=OperationState.PENDING)
+    view = ClientsView(sessions=(session,), operations=(operation, stray))
+    clients, operations = render.client_summaries("analytics", view), render.operation_summaries("analytics", view)
+    assert render.clients_text(clients, operations, now) == (
+        "\n"
+        "CLIENT   SESSION     DOOR     OPERATIONS   AGE     IDLE\n"
+        "b\\x1bi   analytics   thrift   2            5m00s   2.0s\n"
+        "\n"
+        "OPERATION   SESSION     DOOR     CLIENT   TYPE     STATE     AGE\n"
+        "op-1        analytics   thrift   b\\x1bi   SELECT   Running   1m01s\n"
+        "op-2        analytics   rest     gone     -        Pending   -\n"
+    )
+    assert render.clients_text([], [], now) == ""

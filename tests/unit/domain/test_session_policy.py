@@ -144,12 +144,61 @@ def test_the_class_is_not_held_to_its_own_policy() -> None:
     assert allowed(klass).effective.conf == {"spark.ui.enabled": "false"}
 
 
-@pytest.mark.parametrize("endpoint", ["connect", "thrift"])
-def test_endpoints_that_are_not_there_yet_are_refused(endpoint: str) -> None:
-    refusal = refused(endpoints={endpoint: True})
-    assert refusal.reason is Reason.NOT_IMPLEMENTED
-    assert f"spec.endpoints.{endpoint}" in refusal.message
-    assert isinstance(asked(endpoints={endpoint: False}), Resolved)
+# --- endpoints, settings of the gateway
+
+
+@pytest.mark.parametrize(
+    ("klass", "spec", "on"),
+    [
+        ({}, {}, (True, False, False)),
+        ({}, {"connect": True}, (True, True, False)),
+        ({}, {"rest": False, "thrift": True}, (False, False, True)),
+        ({"rest": False, "connect": True}, {"connect": False}, (False, False, False)),
+    ],
+)
+def test_endpoints_are_those_of_the_layers(
+    klass: dict[str, bool], spec: dict[str, bool], on: tuple[bool, bool, bool]
+) -> None:
+    endpoints = allowed({"defaults": {"endpoints": klass}}, endpoints=spec).effective.endpoints
+    assert (endpoints.rest, endpoints.connect, endpoints.thrift) == on
+
+
+MAX, LEAST, MOST = (
+    f"spark.sql.gateway.{key}" for key in ("session.max-num", "worker.threads.min", "worker.threads.max")
+)
+WRONG = {MAX: "many"}
+
+
+@pytest.mark.parametrize(
+    ("klass", "spec", "field", "fits"),
+    [
+        ({}, WRONG, "spec.conf", "'many' does not fit; it takes a whole number"),
+        ({"defaults": {"conf": WRONG}}, {}, "spec.defaults.conf of class standard", "a whole number"),
+        ({"enforcedConf": WRONG}, {MAX: "1"}, "spec.enforcedConf of class standard", "a whole number"),
+        ({}, {"spark.sql.gateway.session.maximum": "1"}, "spec.conf", MAX),
+        ({}, {LEAST: "501"}, "spec.conf", f"{MOST}: 500 is less than 1 or than {LEAST} (501)"),
+        ({"defaults": {"conf": {LEAST: "20"}}}, {MOST: "10"}, "spec.conf", f"{MOST}: 10"),
+    ],
+)
+def test_a_setting_that_the_gateway_would_not_take_is_refused_in_the_layer_that_says_it(
+    klass: dict[str, Any], spec: dict[str, str], field: str, fits: str
+) -> None:
+    refusal = refused(klass, conf=spec)
+    assert refusal.reason is Reason.INVALID_SPEC
+    assert refusal.message.startswith(f"{field}: spark.sql.gateway.")
+    assert fits in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("klass", "spec"),
+    [
+        ({}, {MAX: "3", "spark.sql.gateway.session.idle-timeout": "5 min"}),
+        ({"defaults": {"conf": WRONG}}, {MAX: "3"}),  # only what is in force must fit
+        ({"defaults": {"conf": {LEAST: "1"}}}, {MOST: "2"}),
+    ],
+)
+def test_settings_of_the_gateway_are_taken_as_they_are_merged(klass: dict[str, Any], spec: dict[str, str]) -> None:
+    assert spec.items() <= allowed(klass, conf=spec).effective.conf.items()
 
 
 # --- sizes and limits

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from domain_samples import NOW, conditions_of, gateway, resolved, session
+from domain_samples import NOW, conditions_of, gateway, reason_of, resolved, session
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -33,6 +33,7 @@ CONDITIONS = {  # the contract's table: Ready, Reconciling, Stalled; a Pending o
 }
 LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
 MAX_RESTARTS = 2
+DEADLINES = Deadlines(scheduling=60, image_pull=60, driver_start=60, drain=30)
 OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
 POD_NEWS: dict[str, dict[str, Any]] = {
     "running": {"unschedulable": None, "image_problem": None},
@@ -87,6 +88,17 @@ class SessionWorld(RuleBasedStateMachine):
     @rule(running=st.integers(0, 1), queued=st.integers(0, 1))
     def statements_come_and_go(self, running: int, queued: int) -> None:
         self.running, self.queued = running, queued
+
+    @precondition(lambda self: self.gateway is not None)
+    @rule(sessions=st.integers(0, 2), pending=st.integers(0, 1), running=st.integers(0, 1))
+    def clients_come_and_go(self, sessions: int, pending: int, running: int) -> None:
+        """A driver that drains takes nothing new, a client without a session runs nothing."""
+        assert self.gateway is not None
+        if self.gateway.state is GatewayState.DRAINING:
+            pending, running = min(pending, self.gateway.client_pending), min(running, self.gateway.client_running)
+        counts = {"client_pending": pending, "client_running": running} if sessions else {}
+        idle = {"client_sessions": 0, "client_pending": 0, "client_running": 0}
+        self.gateway = self.gateway.model_copy(update={**idle, "client_sessions": sessions, **counts})
 
     @rule(
         refusal=st.sampled_from([None, None, Refusal(Reason.CLASS_NOT_FOUND, "x"), Refusal(Reason.NOT_ALLOWED, "y")]),
@@ -156,7 +168,10 @@ class SessionWorld(RuleBasedStateMachine):
 
     def _act(self, decision: Decision) -> None:
         for command in decision.commands:
-            if command is Command.DELETE_DRIVER:
+            if command is Command.DRAIN_DRIVER:
+                assert self.pod is not None and self.gateway is not None
+                self.gateway = self.gateway.model_copy(update={"state": GatewayState.DRAINING})
+            elif command is Command.DELETE_DRIVER:
                 self.pod = replace(self.pod, deleting=True) if self.pod is not None else None
             elif self.obstacle is not None:
                 self.operator_passes(written=True, acted=True, obstacle=self.obstacle)
@@ -183,7 +198,7 @@ class SessionWorld(RuleBasedStateMachine):
             queued=self.queued,
             namespace_terminating=self.terminating,
             obstacle=obstacle,
-            deadlines=Deadlines(scheduling=60, image_pull=60, driver_start=60, drain=30),
+            deadlines=DEADLINES,
             max_restarts=MAX_RESTARTS,
         )
 
@@ -207,8 +222,26 @@ class SessionWorld(RuleBasedStateMachine):
             assert decision.requeue_after is not None, story
         if after.phase is SessionPhase.READY and before.phase is not SessionPhase.READY:
             assert snapshot.pod is not None, story
+        self._check_clients(snapshot, after, decision.commands, story)
         self._check_conditions(decision, story)
         self._check_letting_go(snapshot, decision, story)
+
+    def _check_clients(
+        self, snapshot: Snapshot, after: SqlSessionStatus, commands: tuple[Command, ...], story: str
+    ) -> None:
+        """Nobody is sent where nothing answers, and no client is cut off before its time."""
+        assert (after.endpoints is not None) is (after.phase is SessionPhase.READY), story
+        assert after.clients is None or after.phase in (SessionPhase.READY, SessionPhase.DRAINING), story
+        word, pod = snapshot.gateway, snapshot.pod
+        if word is None or pod is None or pod.deleting or pod.ended is not None or self.deleted is not None:
+            return
+        if self.status.phase is SessionPhase.READY and word.client_sessions:
+            assert reason_of(after) != Reason.IDLE_TIMEOUT, story
+        if self.status.phase is SessionPhase.DRAINING and Command.DELETE_DRIVER in commands:
+            assert self.status.phase_since is not None
+            in_time = (self.now - self.status.phase_since).total_seconds() < DEADLINES.drain
+            assert not in_time or not (word.client_pending or word.client_running), story
+            assert not in_time or not word.client_sessions or word.state is GatewayState.DRAINING, story
 
     def _check_conditions(self, decision: Decision, story: str) -> None:
         if self.deleted is not None or decision.status.phase is None:

@@ -128,6 +128,13 @@ def test_a_key_that_is_not_allowed_is_named_as_it_was_written(key: str) -> None:
     assert "spec.conf" in refusal.message
 
 
+@pytest.mark.parametrize("key", ["spark.sql.gateway.session.max-num", "Spark.SQL.Gateway.x"])
+def test_a_setting_of_the_gateway_comes_too_late(key: str) -> None:
+    refusal = refused(conf={key: "1"})
+    assert refusal.reason is Reason.NOT_ALLOWED
+    assert refusal.message == f"spec.conf: key {key!r} is read when a driver starts; set it in the session or its class"
+
+
 @given(st.uuids().map(str), st.integers(1, 99), st.integers(1, 99))
 def test_an_attempt_has_one_operation_id(uid: str, run: int, attempt: int) -> None:
     name = operation_id(uid, run, attempt)

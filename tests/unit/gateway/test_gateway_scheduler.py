@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sparksql.gateway.scheduler import Scheduler, Step, overlap
+from sparksql.gateway.scheduler import MANIFESTS, Scheduler, Step, overlap
 
 SLOTS = 3
+LINES = (MANIFESTS, "client-1", "client-2")
 TARGETS = ["file:/w/a", "file:/w/a/sub", "file:/w/b", "file:/w/ab"]
 target_sets = st.frozensets(st.sampled_from(TARGETS), min_size=1, max_size=2)
 
@@ -20,6 +21,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(SLOTS)
         self.number = 0
         self.exclusive: set[str] = set()
+        self.line: dict[str, str] = {}
         self.waiting: list[str] = []  # submitted, not admitted, in order
         self.active: set[str] = set()  # admitted and not parked
         self.parked: dict[str, frozenset[str]] = {}
@@ -30,17 +32,21 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.held[operation_id] = self.parked.pop(operation_id)
             self.active.add(operation_id)
         for operation_id in step.admitted:
-            assert operation_id == self.waiting.pop(0), "admission is first in, first out"
+            line = self.line[operation_id]
+            first = next(waiting for waiting in self.waiting if self.line[waiting] == line)
+            assert operation_id == first, "admission within a line is first in, first out"
+            self.waiting.remove(operation_id)
             self.active.add(operation_id)
 
-    @rule(exclusive=st.booleans())
-    def submit(self, exclusive: bool) -> None:
+    @rule(exclusive=st.booleans(), line=st.sampled_from(LINES))
+    def submit(self, exclusive: bool, line: str) -> None:
         self.number += 1
         operation_id = f"s{self.number}"
+        self.line[operation_id] = line
         self.waiting.append(operation_id)
         if exclusive:
             self.exclusive.add(operation_id)
-        self.follow(self.scheduler.submit(operation_id, exclusive=exclusive))
+        self.follow(self.scheduler.submit(operation_id, exclusive=exclusive, line=line))
 
     @precondition(lambda self: self.active - set(self.held))
     @rule(wanted=target_sets, data=st.data())
@@ -71,14 +77,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         if operation_id in self.waiting:
             self.waiting.remove(operation_id)
 
+    def admitted(self, line: str) -> set[str]:
+        return {operation_id for operation_id in (self.active | set(self.parked)) if self.line[operation_id] == line}
+
     @invariant()
     def slots_are_never_exceeded(self) -> None:
         assert len(self.active) == self.scheduler.slots_used <= SLOTS
 
     @invariant()
-    def an_exclusive_statement_is_alone(self) -> None:
-        admitted = self.active | set(self.parked)
-        assert not (admitted & self.exclusive) or len(admitted) == 1
+    def an_exclusive_statement_is_alone_in_its_line(self) -> None:
+        for line in LINES:
+            admitted = self.admitted(line)
+            assert not (admitted & self.exclusive) or len(admitted) == 1
 
     @invariant()
     def holders_never_overlap(self) -> None:
@@ -91,10 +101,11 @@ class SchedulerMachine(RuleBasedStateMachine):
     def nothing_waits_without_a_reason(self) -> None:
         if len(self.active) >= SLOTS:
             return
-        admitted = self.active | set(self.parked)
-        if self.waiting:
-            head_is_exclusive = self.waiting[0] in self.exclusive
-            assert admitted & self.exclusive or (head_is_exclusive and admitted), "a free slot stays empty"
+        for line in LINES:
+            admitted = self.admitted(line)
+            head = next((waiting for waiting in self.waiting if self.line[waiting] == line), None)
+            if head is not None:
+                assert admitted & self.exclusive or (head in self.exclusive and admitted), "a free slot stays empty"
         for operation_id, targets in list(self.parked.items())[:1]:
             assert any(overlap(targets, held) for held in self.held.values()), f"{operation_id} waits for nobody"
 

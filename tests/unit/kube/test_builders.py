@@ -11,7 +11,7 @@ import pytest
 from session_samples import FULL, PLAIN
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective import EffectiveSession, Endpoints
 from sparksql.kube import builders
 
 BASE = names.child_base(PLAIN.name, PLAIN.uid)
@@ -76,17 +76,31 @@ def test_secret_holds_the_files_of_the_driver() -> None:
     }
 
 
+OWN_PORTS = {"driver-rpc": 7078, "blockmanager": 7079}
+ENDPOINTS = [
+    (Endpoints(), {"https": 8443}),
+    (Endpoints(connect=True), {"https": 8443, "connect": 15002}),
+    (Endpoints(rest=False, thrift=True), {"thrift": 10000}),
+    (Endpoints(rest=False), {}),
+]
+
+
 def test_service_is_headless_and_selects_this_sessions_driver_before_it_is_ready() -> None:
-    assert builders.service(PLAIN)["spec"] == {
+    spec = builders.service(PLAIN)["spec"]
+    assert {key: value for key, value in spec.items() if key != "ports"} == {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": {"sparksql.dev/session-uid": PLAIN.uid, "app.kubernetes.io/component": "driver"},
-        "ports": [
-            {"name": "https", "port": 8443, "targetPort": 8443, "protocol": "TCP"},
-            {"name": "driver-rpc", "port": 7078, "targetPort": 7078, "protocol": "TCP"},
-            {"name": "blockmanager", "port": 7079, "targetPort": 7079, "protocol": "TCP"},
-        ],
     }
+    assert spec["ports"][0] == {"name": "https", "port": 8443, "targetPort": 8443, "protocol": "TCP"}
+
+
+@pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
+def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: Endpoints, client_ports: dict[str, int]) -> None:
+    session = replace(PLAIN, endpoints=endpoints)
+    ports = {"https": 8443, **client_ports, **OWN_PORTS}  # the operator's port is there whatever clients may use
+    assert {port["name"]: port["port"] for port in builders.service(session)["spec"]["ports"]} == ports
+    assert {port["name"]: port["containerPort"] for port in container(driver(session))["ports"]} == ports
 
 
 @pytest.mark.parametrize(
@@ -108,13 +122,28 @@ def test_network_policy(namespace: str, selector: dict[str, Any]) -> None:
         "podSelector": own_pods,
         "policyTypes": ["Ingress"],
         "ingress": [
-            {"from": [operator, *FULL.network_clients], "ports": [{"protocol": "TCP", "port": 8443}]},
+            {"from": [operator], "ports": [{"protocol": "TCP", "port": 8443}]},
             {
                 "from": [{"podSelector": own_pods}],
                 "ports": [{"protocol": "TCP", "port": 7078}, {"protocol": "TCP", "port": 7079}],
             },
+            {"from": [*FULL.network_clients], "ports": [{"protocol": "TCP", "port": 8443}]},
         ],
     }
+
+
+@pytest.mark.parametrize("peers", [FULL.network_clients, ()])
+@pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
+def test_clients_of_the_class_reach_what_is_on_and_nothing_else(
+    endpoints: Endpoints, client_ports: dict[str, int], peers: tuple[dict[str, Any], ...]
+) -> None:
+    session = replace(FULL, endpoints=endpoints, network_clients=peers)
+    operator = builders.operator_peer("system")
+    ingress = builders.network_policy(session, operator)["spec"]["ingress"]
+    assert all(rule["from"] for rule in ingress), "a rule without peers lets everybody in"
+    reachable = {port["port"] for rule in ingress for port in rule["ports"] if rule["from"] == [*peers]}
+    assert reachable == (set(client_ports.values()) if peers else set())
+    assert [rule["ports"] for rule in ingress if operator in rule["from"]] == [[{"protocol": "TCP", "port": 8443}]]
 
 
 def test_the_networks_labels_are_on_driver_and_executors() -> None:
@@ -134,6 +163,55 @@ def test_service_account_and_binding_belong_to_nobody_and_bind_the_one_role() ->
     }
 
 
+def probe(path: str, **timing: int) -> dict[str, Any]:
+    return {"httpGet": {"path": path, "port": 8443, "scheme": "HTTPS"}, **timing}
+
+
+DRIVER_SPEC = {
+    "restartPolicy": "Never",
+    "serviceAccountName": "spark",
+    "automountServiceAccountToken": True,
+    "enableServiceLinks": False,
+    "terminationGracePeriodSeconds": 25,
+    "securityContext": {
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "runAsNonRoot": True,
+        "runAsUser": 185,
+        "runAsGroup": 185,
+        "fsGroup": 185,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}
+DRIVER_CONTAINER = {
+    "name": "spark",
+    "image": "registry.example/session:1",
+    "imagePullPolicy": "IfNotPresent",
+    "args": ["driver"],
+    "resources": {"requests": {"cpu": "500m", "memory": "2008Mi"}, "limits": {"memory": "2008Mi"}},
+    "readinessProbe": probe("/readyz", periodSeconds=1, timeoutSeconds=2, failureThreshold=3),
+    "livenessProbe": probe("/healthz", periodSeconds=10, timeoutSeconds=5, failureThreshold=9),
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "privileged": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 185,
+        "readOnlyRootFilesystem": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+}
+DRIVER_ENVIRONMENT = {
+    "POD_IP": "status.podIP",
+    "POD_NAME": "metadata.name",
+    "POD_UID": "metadata.uid",
+    "POD_NAMESPACE": "metadata.namespace",
+    "SPARKSQL_CONFIG_DIR": "/etc/sparksql",
+    "SPARKSQL_CONFIG_HASH": "0123456789abcdef",
+    "SPARK_LOCAL_DIRS": "/var/spark/local",
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+
 def test_driver_pod_without_a_template_golden() -> None:
     pod = driver(PLAIN)
     assert pod["metadata"]["name"] == f"{BASE}-3"
@@ -141,21 +219,7 @@ def test_driver_pod_without_a_template_golden() -> None:
     assert pod["metadata"]["annotations"] == {"sparksql.dev/config-hash": "0123456789abcdef"}
     assert pod["metadata"]["ownerReferences"] == [OWNER]
     spec = pod["spec"]
-    assert {key: value for key, value in spec.items() if key not in ("containers", "volumes")} == {
-        "restartPolicy": "Never",
-        "serviceAccountName": "spark",
-        "automountServiceAccountToken": True,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 25,
-        "securityContext": {
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "runAsNonRoot": True,
-            "runAsUser": 185,
-            "runAsGroup": 185,
-            "fsGroup": 185,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
+    assert {key: value for key, value in spec.items() if key not in ("containers", "volumes")} == DRIVER_SPEC
     assert mounts(pod) == {
         "/tmp": "emptyDir",
         "/var/spark/local": "emptyDir",
@@ -165,49 +229,10 @@ def test_driver_pod_without_a_template_golden() -> None:
     [config] = [volume for volume in spec["volumes"] if "secret" in volume]
     assert config["secret"] == {"secretName": BASE, "defaultMode": 0o440}
     [spark] = spec["containers"]
-    assert {key: value for key, value in spark.items() if key not in ("env", "volumeMounts", "ports")} == {
-        "name": "spark",
-        "image": "registry.example/session:1",
-        "imagePullPolicy": "IfNotPresent",
-        "args": ["driver"],
-        "resources": {"requests": {"cpu": "500m", "memory": "2008Mi"}, "limits": {"memory": "2008Mi"}},
-        "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": 8443, "scheme": "HTTPS"},
-            "periodSeconds": 1,
-            "timeoutSeconds": 2,
-            "failureThreshold": 3,
-        },
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": 8443, "scheme": "HTTPS"},
-            "periodSeconds": 10,
-            "timeoutSeconds": 5,
-            "failureThreshold": 9,
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "privileged": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "runAsUser": 185,
-            "readOnlyRootFilesystem": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-    assert {port["name"]: port["containerPort"] for port in spark["ports"]} == {
-        "https": 8443,
-        "driver-rpc": 7078,
-        "blockmanager": 7079,
-    }
-    assert {env["name"]: env.get("value") or env["valueFrom"]["fieldRef"]["fieldPath"] for env in spark["env"]} == {
-        "POD_IP": "status.podIP",
-        "POD_NAME": "metadata.name",
-        "POD_UID": "metadata.uid",
-        "POD_NAMESPACE": "metadata.namespace",
-        "SPARKSQL_CONFIG_DIR": "/etc/sparksql",
-        "SPARKSQL_CONFIG_HASH": "0123456789abcdef",
-        "SPARK_LOCAL_DIRS": "/var/spark/local",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    ours = {key: value for key, value in spark.items() if key not in ("env", "volumeMounts", "ports")}
+    assert ours == DRIVER_CONTAINER
+    environment = {env["name"]: env.get("value") or env["valueFrom"]["fieldRef"]["fieldPath"] for env in spark["env"]}
+    assert environment == DRIVER_ENVIRONMENT
 
 
 def test_driver_pod_keeps_what_the_template_may_say() -> None:

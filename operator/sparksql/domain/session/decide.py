@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
+from sparksql.api.session import ClientCounts, StatementCounts
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import StatementCounts
 from sparksql.domain.note import Note
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.session.starting import COUNTER_SECONDS, pending, starting
@@ -18,7 +18,6 @@ from sparksql.domain.session.status import advance, reason_of
 from sparksql.domain.session.steps import (
     POLL_SECONDS,
     STABLE_SECONDS,
-    counts,
     drain,
     lost,
     settle,
@@ -26,6 +25,7 @@ from sparksql.domain.session.steps import (
     stay,
     wait,
 )
+from sparksql.domain.session.usage import client_counts, client_statements, is_used, may_grow, statement_counts
 from sparksql.domain.session.wishes import (
     driver_spec_hash,
     idle_conditions,
@@ -84,18 +84,17 @@ def _ready(s: Snapshot) -> Decision:
         return drain(s, Reason.MAX_LIFETIME_REACHED, "maxLifetimeSeconds has passed")
     idle = idle_left(s)
     if idle == 0:
-        return drain(s, Reason.IDLE_TIMEOUT, "idle.timeoutSeconds has passed without a statement")
+        return drain(s, Reason.IDLE_TIMEOUT, "idle.timeoutSeconds has passed without a statement or a client")
     return _serving(s, idle)
 
 
 def _serving(s: Snapshot, idle: float | None) -> Decision:
-    status, current = s.session.status, counts(s)
+    status, statements, clients = s.session.status, statement_counts(s), client_counts(s)
     updates: dict[str, Any] = {}
     since = (s.now - status.last_activity_time).total_seconds() if status.last_activity_time else COUNTER_SECONDS
-    changed = current != (status.statements or StatementCounts())
-    busy = bool(s.running or s.queued)
-    if since >= (COUNTER_SECONDS if changed else ACTIVITY_SECONDS) and (changed or busy):
-        updates |= {"statements": current, "last_activity_time": s.now}
+    changed = (statements, clients) != (status.statements or StatementCounts(), status.clients or ClientCounts())
+    if since >= (COUNTER_SECONDS if changed else ACTIVITY_SECONDS) and (changed or is_used(s)):
+        updates |= {"statements": statements, "clients": clients, "last_activity_time": s.now}
     if status.restarts and phase_age(s) > STABLE_SECONDS:
         updates["restarts"] = 0
     wakes = [ACTIVITY_SECONDS, *(w for w in (idle, lifetime_left(s)) if w is not None)]
@@ -110,12 +109,10 @@ def _draining(s: Snapshot) -> Decision:
     reason = reason_of(s.session.status)
     pod = s.pod
     if pod is not None:
-        waited = phase_age(s)
-        if s.running and waited < s.deadlines.drain and not pod.deleting and pod.ended is None:
-            message = f"waits for {s.running} running statements"
-            return wait(
-                s, Phase.DRAINING, Reason(reason), message, wake=min(POLL_SECONDS, s.deadlines.drain - waited + 0.05)
-            )
+        left = s.deadlines.drain - phase_age(s)
+        is_in_use = s.running or client_statements(s) or may_grow(s)
+        if is_in_use and left > 0 and not pod.deleting and pod.ended is None:
+            return _waiting_for_statements(s, Reason(reason), left)
         return wait(
             s, Phase.DRAINING, Reason(reason), f"waits for pod {pod.name} to end", Command.DELETE_DRIVER, wake=1.0
         )
@@ -130,6 +127,16 @@ def _draining(s: Snapshot) -> Decision:
                 s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "restarts", extra=extra, restarts=0
             )
             return Decision(status, notes=state_lost_notes(s), requeue_after=0.0)
+
+
+def _waiting_for_statements(s: Snapshot, reason: Reason, left: float) -> Decision:
+    """Clients go on while objects run; then the driver takes nothing new, so that they come to an end as well."""
+    of_clients = client_statements(s)
+    message = f"waits for {s.running + of_clients} running statements"
+    if of_clients:
+        message += f", {of_clients} of them from clients"
+    commands = () if s.running else (Command.DRAIN_DRIVER,)
+    return wait(s, Phase.DRAINING, reason, message, *commands, wake=min(POLL_SECONDS, left + 0.05))
 
 
 def _failed(s: Snapshot) -> Decision:

@@ -49,6 +49,8 @@ class Scheduling:
 
 @dataclass(frozen=True)
 class Endpoints:
+    """Which protocols clients may use."""
+
     rest: bool = True
     connect: bool = False
     thrift: bool = False

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sparksql.api import gateway_settings
 from sparksql.api.conf_policy import is_allowed, is_denied
+from sparksql.api.gateway_settings import InvalidSetting
 from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, SessionTemplate, SqlSession
@@ -74,7 +76,9 @@ def resolve(
     """The session as it may be built, or why not."""
     spec = session.spec
     settings = settings_of(spec, klass, operator_defaults)
-    refusal = _refused_by_policy(spec, klass, namespace_labels, session.metadata.namespace)
+    refusal = _refused_by_policy(spec, klass, namespace_labels, session.metadata.namespace) or _refused_by_gateway(
+        spec, klass, operator_defaults
+    )
     if refusal is not None:
         return refusal
     driver, executors = _driver(settings), _executors(settings)
@@ -148,12 +152,25 @@ def _refused_by_policy(
             Reason.NOT_ALLOWED,
             f"spec.serviceAccountName: {account} is not allowed by class {name}; allowed: {', '.join(sorted(accounts))}",
         )
-    refusal = conf_refusal(spec.conf, klass, "spec.conf")
-    if refusal is not None:
-        return refusal
-    if spec.endpoints is not None and (spec.endpoints.connect or spec.endpoints.thrift):
-        which = "connect" if spec.endpoints.connect else "thrift"
-        return Refusal(Reason.NOT_IMPLEMENTED, f"spec.endpoints.{which}: not implemented yet; leave it out")
+    return conf_refusal(spec.conf, klass, "spec.conf")
+
+
+def _refused_by_gateway(
+    spec: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
+) -> Refusal | None:
+    """Why the gateway would not start with its settings; the message names the strongest layer that says one of them."""
+    name = klass.metadata.name
+    layers = (
+        (f"spec.enforcedConf of class {name}", klass.spec.enforced_conf),
+        ("spec.conf", spec.conf),
+        (f"spec.defaults.conf of class {name}", klass.spec.defaults.conf),
+        ("defaults.conf of the operator", operator_defaults.conf),
+    )
+    try:
+        gateway_settings.parse({key: value for _, conf in reversed(layers) for key, value in conf.items()})
+    except InvalidSetting as invalid:
+        field = next(field for field, conf in layers if conf.keys() & set(invalid.keys))
+        return Refusal(Reason.INVALID_SPEC, f"{field}: {invalid}")
     return None
 
 

@@ -43,6 +43,7 @@ class Snapshot:
     """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
     `gateway` is the last word of that driver, also when it is gone by now.
 
+    `running` and `queued` count SqlStatement objects; clients' statements are in the driver's own counts.
     `obstacle` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
@@ -62,6 +63,7 @@ class Snapshot:
 
 class Command(Enum):
     START_DRIVER = auto()  # make the children and the pod of `status.driver.incarnation`; idempotent
+    DRAIN_DRIVER = auto()  # have the driver of `status.driver` take no new statement, from anybody
     DELETE_DRIVER = auto()  # delete the pod of `status.driver` with the drain grace
 
 

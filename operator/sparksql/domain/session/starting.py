@@ -11,10 +11,12 @@ from sparksql.api.session import DriverStatus
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.endpoints import endpoints_of
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import advance
-from sparksql.domain.session.steps import POLL_SECONDS, counts, drain, lost, news, settle, wait
+from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, settle, wait
+from sparksql.domain.session.usage import client_counts, statement_counts
 from sparksql.domain.session.wishes import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
 from sparksql.wire.control import GatewayState
 
@@ -100,7 +102,7 @@ def _start(s: Snapshot) -> Decision:
         config_hash=driver_spec_hash(session.spec),
         observed_restart_nonce=session.spec.restart_nonce,
         next_start_time=None,
-        statements=counts(s),
+        statements=statement_counts(s),
         configuration=s.resolution.configuration if isinstance(s.resolution, Resolved) else (),
     )
     return Decision(
@@ -186,7 +188,9 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         Phase.READY,
         Reason.READY,
         driver=ready,
-        statements=counts(s),
+        endpoints=endpoints_of(s.session),
+        statements=statement_counts(s),
+        clients=client_counts(s),
         last_activity_time=s.now,
         extra=idle_conditions(s),
     )

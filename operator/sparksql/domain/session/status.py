@@ -54,6 +54,8 @@ def advance(
         "observed_generation": generation,
         "phase": phase,
         "message": message or None,
+        "endpoints": before.endpoints if phase is Phase.READY else None,
+        "clients": before.clients if phase in (Phase.READY, Phase.DRAINING) else None,
         "conditions": merge_conditions(before.conditions, (*own, *kept, *extra), generation=generation, now=now),
         **updates,
     }

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from sparksql.api.conditions import Condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSessionStatus, StatementCounts
+from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
 from sparksql.domain.note import Note
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.session.status import advance, reason_of
+from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_notes, statement_counts
 from sparksql.domain.session.wishes import phase_age, state_lost_conditions
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
@@ -46,15 +47,18 @@ def wait(
 
 def settle(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command) -> Decision:
     """A phase that lasts until somebody changes something."""
-    status = advance(s.session, s.now, phase, reason, message, statements=counts(s), next_start_time=None)
+    status = advance(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
     return Decision(status, commands, notes=news(s, type_, reason, message))
 
 
 def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
     """The driver is to go; running statements may end first."""
-    status = advance(s.session, s.now, Phase.DRAINING, reason, message, statements=counts(s))
-    return Decision(status, notes=(Note("Normal", reason, message),), requeue_after=0.0)
+    closed = closed_sessions(s)
+    told = f"{message}; {closed} end with the driver" if closed else message
+    statements, clients = statement_counts(s), client_counts(s)
+    status = advance(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
+    return Decision(status, notes=(Note("Normal", reason, message), *closed_sessions_notes(s)), requeue_after=0.0)
 
 
 def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
@@ -71,23 +75,20 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
             *commands,
         )
     delay = exponential(restarts, RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
+    closed = closed_sessions(s)
     status = advance(
         s.session,
         s.now,
         Phase.PENDING,
         reason,
-        message,
+        f"{message}; {closed} ended with it" if closed else message,
         restarts=restarts,
         next_start_time=s.now + timedelta(seconds=delay),
         extra=state_lost_conditions(s),
     )
     note = Note("Warning", reason, f"{message}; restart {restarts} in {delay:g} s")
-    return Decision(status, commands, notes=(note, *state_lost_notes(s)), requeue_after=delay)
-
-
-def counts(s: Snapshot) -> StatementCounts:
-    """What the session runs and has in its queue now."""
-    return StatementCounts(running=s.running, queued=s.queued)
+    notes = (note, *closed_sessions_notes(s), *state_lost_notes(s))
+    return Decision(status, commands, notes=notes, requeue_after=delay)
 
 
 def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Note, ...]:

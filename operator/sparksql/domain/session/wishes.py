@@ -11,6 +11,7 @@ from sparksql.api.session import SessionDesiredState, SqlSessionSpec
 from sparksql.api.settings import Idle, IdleAction
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Snapshot
+from sparksql.domain.session.usage import is_used, was_used
 
 _NOT_THE_DRIVERS = (
     "desiredState",
@@ -58,15 +59,17 @@ def _idle(s: Snapshot) -> Idle:
 
 
 def idle_left(s: Snapshot) -> float | None:
-    """Seconds until the idle timeout closes the session; None while it is busy or need not be closed."""
+    """Seconds until the idle timeout closes the session; None while it is busy or need not be closed.
+
+    A client's open session is use: the gateway ends those that are not used, by a timeout of their own.
+    """
     settings = _idle(s)
-    if not settings.timeout_seconds or settings.action is not IdleAction.CLOSE or s.running or s.queued:
+    if not settings.timeout_seconds or settings.action is not IdleAction.CLOSE or is_used(s):
         return None
     seen = [t for t in (s.session.status.last_activity_time, s.session.status.phase_since) if t is not None]
     if s.gateway is not None and s.gateway.last_activity_time is not None:
         seen.append(s.gateway.last_activity_time)
-    counts = s.session.status.statements
-    if not seen or (counts is not None and (counts.running or counts.queued)):
+    if not seen or was_used(s.session.status):
         return float(settings.timeout_seconds)
     return max(0.0, settings.timeout_seconds - (s.now - max(seen)).total_seconds())
 

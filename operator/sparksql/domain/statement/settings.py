@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from sparksql.api import gateway_settings
+from sparksql.api.conf_policy import normalise
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionTemplate
 from sparksql.api.session_class import SqlSessionClass
@@ -17,7 +21,7 @@ def resolve(
     spec: SqlStatementSpec, template: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
 ) -> Settings | Refusal:
     """Settings of a statement in a session made from `template` and `klass`."""
-    refusal = conf_refusal(spec.conf, klass, "spec.conf")
+    refusal = conf_refusal(spec.conf, klass, "spec.conf") or _too_late(spec.conf)
     if refusal is not None:
         return refusal
     layers = settings_of(template, klass, operator_defaults)
@@ -38,3 +42,12 @@ def resolve(
         execution_seconds=execution,
         preview_rows=min(spec.result.preview_rows, klass.spec.limits.preview_rows),
     )
+
+
+def _too_late(conf: Mapping[str, str]) -> Refusal | None:
+    """Why a key would change nothing: the gateway reads its settings when a driver starts."""
+    for key in conf:
+        if normalise(key).startswith(gateway_settings.PREFIX):
+            message = f"spec.conf: key {key!r} is read when a driver starts; set it in the session or its class"
+            return Refusal(Reason.NOT_ALLOWED, message)
+    return None

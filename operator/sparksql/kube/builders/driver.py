@@ -8,6 +8,7 @@ from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession
 from sparksql.kube.builders import pods
 from sparksql.kube.builders.metadata import base_name, labels, owned
+from sparksql.kube.builders.network import driver_ports
 from sparksql.wire import driver as wire
 
 # Twenty seconds to drain, some to exit: together within the session finalizer's thirty.
@@ -43,7 +44,6 @@ def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) ->
 
 
 def _fill_container(container: dict[str, Any], session: EffectiveSession, config_hash: str) -> None:
-    ports = {"https": wire.GATEWAY_PORT, "driver-rpc": wire.DRIVER_RPC_PORT, "blockmanager": wire.BLOCK_MANAGER_PORT}
     container |= {
         "image": session.image,
         "imagePullPolicy": session.image_pull_policy,
@@ -51,7 +51,7 @@ def _fill_container(container: dict[str, Any], session: EffectiveSession, config
         "env": pods.put(container.get("env"), _environment(config_hash), "name"),
         "ports": pods.put(
             container.get("ports"),
-            [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
+            [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in driver_ports(session).items()],
             "containerPort",
         ),
         "resources": _resources(container.get("resources") or {}, session),

@@ -11,7 +11,7 @@ from typing import Any
 from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession
 from sparksql.kube.builders.metadata import child, pod_selector
-from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT, GATEWAY_PORT
+from sparksql.wire.driver import BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_RPC_PORT, GATEWAY_PORT, THRIFT_PORT
 
 OPERATOR_COMPONENT = "operator"
 
@@ -24,18 +24,36 @@ def operator_peer(namespace: str) -> dict[str, Any]:
 
 
 def network_policy(session: EffectiveSession, operator: Mapping[str, Any]) -> dict[str, Any]:
-    """One policy for driver and executors: the gateway for `operator` and the class's clients, Spark's own ports for
-    pods of the same session only. Executors' block managers listen on the port that the driver's does, see `conf`."""
+    """One policy for driver and executors: the gateway for `operator`, the endpoints that are on for the class's clients,
+    Spark's own ports for pods of the same session only. Executors' block managers listen on the port that the driver's
+    does, see `conf`."""
     own_pods = {"podSelector": {"matchLabels": pod_selector(session)}}
-    spec = {
-        "podSelector": own_pods["podSelector"],
-        "policyTypes": ["Ingress"],
-        "ingress": [
-            {"from": [dict(operator), *map(dict, session.network_clients)], "ports": _ports(GATEWAY_PORT)},
-            {"from": [own_pods], "ports": _ports(DRIVER_RPC_PORT, BLOCK_MANAGER_PORT)},
-        ],
-    }
+    ingress = [
+        {"from": [dict(operator)], "ports": _ports(GATEWAY_PORT)},
+        {"from": [own_pods], "ports": _ports(DRIVER_RPC_PORT, BLOCK_MANAGER_PORT)},
+    ]
+    endpoints = client_ports(session)
+    if endpoints and session.network_clients:  # a rule without peers would let everybody in
+        ingress.append({"from": [*map(dict, session.network_clients)], "ports": _ports(*endpoints.values())})
+    spec = {"podSelector": own_pods["podSelector"], "policyTypes": ["Ingress"], "ingress": ingress}
     return child(session, "networking.k8s.io/v1", "NetworkPolicy", spec=spec)
+
+
+def client_ports(session: EffectiveSession) -> dict[str, int]:
+    """Ports by which clients reach the endpoints that are on, by name."""
+    on = session.endpoints
+    wanted = (
+        ("https", GATEWAY_PORT, on.rest),
+        ("connect", CONNECT_PORT, on.connect),
+        ("thrift", THRIFT_PORT, on.thrift),
+    )
+    return {name: port for name, port, is_on in wanted if is_on}
+
+
+def driver_ports(session: EffectiveSession) -> dict[str, int]:
+    """All ports of a driver by name: the gateway's, which the operator always needs, the endpoints', and Spark's own."""
+    own = {"driver-rpc": DRIVER_RPC_PORT, "blockmanager": BLOCK_MANAGER_PORT}
+    return {"https": GATEWAY_PORT, **client_ports(session), **own}
 
 
 def _ports(*ports: int) -> list[dict[str, Any]]:

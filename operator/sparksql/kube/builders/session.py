@@ -8,6 +8,7 @@ from typing import Any
 from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession
 from sparksql.kube.builders.metadata import child, pod_selector
+from sparksql.kube.builders.network import driver_ports
 from sparksql.wire import driver as wire
 
 
@@ -34,11 +35,13 @@ def secret(
 
 def service(session: EffectiveSession) -> dict[str, Any]:
     """The headless Service of the driver. Addresses are published before readiness: executors come before it."""
-    ports = {"https": wire.GATEWAY_PORT, "driver-rpc": wire.DRIVER_RPC_PORT, "blockmanager": wire.BLOCK_MANAGER_PORT}
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": pod_selector(session, names.DRIVER_COMPONENT),
-        "ports": [{"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports.items()],
+        "ports": [
+            {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
+            for name, port in driver_ports(session).items()
+        ],
     }
     return child(session, "v1", "Service", spec=spec)

@@ -1,0 +1,66 @@
+"""`kubectl sparksql connect`: what a client needs to use a session's endpoints, and a way to them from outside the cluster.
+
+The token is not printed: it would stay in terminals and logs. What is printed are the commands that read it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import aclosing
+
+from sparksql.api.names import child_base, gateway_server_name
+from sparksql.cli import render
+from sparksql.cli.console import Console
+from sparksql.cli.errors import CliError, Exit
+from sparksql.cli.kubectl import Kubectl
+from sparksql.cli.objects import SESSIONS, Session
+from sparksql.wire.control import Door
+from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
+
+_PORTS = {Door.REST: GATEWAY_PORT, Door.CONNECT: CONNECT_PORT, Door.THRIFT: THRIFT_PORT}
+
+
+async def connect(kubectl: Kubectl, console: Console, name: str, door: str | None, *, forward: bool) -> Exit:
+    """Prints addresses and commands; with `forward` the addresses on localhost, which lead there until interrupted."""
+    session = Session.of(await kubectl.get(SESSIONS, name))
+    urls = _urls(session, None if door is None else Door(door))
+    service = child_base(session.name, session.metadata.uid)
+    ports = [str(_PORTS[wanted]) for wanted in urls]
+    if forward:
+        host = gateway_server_name(session.name, session.metadata.uid, session.namespace)
+        urls = {wanted: url.replace(host, "localhost") for wanted, url in urls.items()}
+    base = ("kubectl", *kubectl.flags, f"--namespace={session.namespace}")
+    rows = [[wanted.value, url] for wanted, url in urls.items()]
+    rows += [["token", _read(base, service, TOKEN_FILE)], ["certificate", _read(base, service, TLS_CERT_FILE)]]
+    if not forward:
+        rows += [["from outside", shlex.join((*base, "port-forward", f"service/{service}", *ports))]]
+    console.write(render.grid(("WHAT", "VALUE"), rows))
+    if forward:
+        await _forward(kubectl, console, session.namespace, service, ports)
+    return Exit.FINISHED
+
+
+def _urls(session: Session, door: Door | None) -> dict[Door, str]:
+    """Endpoints that are on, or the one that is asked for."""
+    endpoints = session.status.endpoints
+    known = {Door.REST: endpoints.rest, Door.CONNECT: endpoints.connect, Door.THRIFT: endpoints.thrift}
+    urls = {wanted: url for wanted, url in known.items() if url and door in (None, wanted)}
+    if urls:
+        return urls
+    if session.status.phase != "Ready":
+        raise CliError(f"session {session.name} is not Ready: {session.status.phase or 'new'} {session.reason}")
+    which = f"endpoint {door.value}" if door is not None else "every endpoint"
+    raise CliError(f"{which} of session {session.name} is off: turn it on in spec.endpoints")
+
+
+def _read(base: tuple[str, ...], secret: str, file: str) -> str:
+    path = "{.data." + file.replace(".", "\\.") + "}"
+    return shlex.join((*base, "get", "secret", secret, f"--output=jsonpath={path}")) + " | base64 --decode"
+
+
+async def _forward(kubectl: Kubectl, console: Console, namespace: str, service: str, ports: list[str]) -> None:
+    arguments = ("port-forward", f"service/{service}", *ports, "--address=127.0.0.1")
+    async with kubectl.start(*arguments, namespace=namespace) as child, aclosing(child.lines()) as lines:
+        async for line in lines:
+            console.note(line)
+        await child.finish()

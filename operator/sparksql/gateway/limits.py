@@ -1,0 +1,240 @@
+"""Bounds on what connections may hold: their number, the time of a head, of a body, and of an answer that nobody reads.
+
+aiohttp itself bounds the sizes of heads and bodies, and closes a connection that idles. What it does not have is here:
+
+- A request's head must be complete in HEAD_SECONDS from the connection's start, or from its first byte on a kept connection.
+- A request's body must be complete in BODY_SECONDS; it is read before the handler runs, and after authentication.
+- An answer of which the client takes less than WRITE_BYTES in WRITE_SECONDS is cut off with its connection.
+- No more connections than the setting says: a new one takes the place of the one that has been without a request for
+  longest; while all serve requests it is told 503 at once. So clients that only connect cannot keep the operator out.
+
+Everything belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+HEAD_SECONDS = 15.0
+BODY_SECONDS = 30.0
+WRITE_SECONDS = 30.0
+WRITE_BYTES = 64 << 10
+IDLE_SECONDS = 75.0  # above the 60 s that Flink's clients and most proxies keep an unused connection
+HANDSHAKE_SECONDS = 10.0
+TLS_END_SECONDS = 5.0
+LINGER_SECONDS = 2.0  # for the rest of a body that was refused
+MAX_HEAD_LINE_BYTES = 8_190
+MAX_HEADERS = 64
+BACKLOG = 1_024
+_FULL_BODY = b'{"errors":["This driver has as many connections as it may have; try again later."]}'
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=UTF-8\r\nRetry-After: 2\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_FULL_BODY), _FULL_BODY)
+)
+
+
+def make_runner(app: web.Application) -> web.AppRunner:
+    """The application with the bounds that aiohttp has itself."""
+    return web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=1.0,
+        keepalive_timeout=IDLE_SECONDS,
+        lingering_time=LINGER_SECONDS,
+        max_line_size=MAX_HEAD_LINE_BYTES,
+        max_field_size=MAX_HEAD_LINE_BYTES,
+        max_headers=MAX_HEADERS,
+    )
+
+
+@web.middleware
+async def mark_busy(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The outermost middleware: while a request is served its connection does not idle, and its head is complete."""
+    transport = request.transport
+    connection = None if transport is None else transport.get_protocol()
+    if not isinstance(connection, _Connection):
+        return await handler(request)
+    connection.begin_request()
+    try:
+        return await handler(request)
+    finally:
+        connection.end_request()
+
+
+@web.middleware
+async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The innermost middleware, behind authentication: handlers find the body read. Raises 400, 408 and 413."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(headers={"Connection": "close"}) from None
+    except web.RequestPayloadError:
+        raise web.HTTPBadRequest(reason="The body is not what its headers say") from None
+    return await handler(request)
+
+
+class BoundedSite(web.BaseSite):
+    """Listens for a runner's application, with the bounds of this module."""
+
+    def __init__(
+        self, runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None, max_connections: int
+    ) -> None:
+        """`max_connections` 0 means no bound."""
+        super().__init__(runner, ssl_context=tls, backlog=BACKLOG)
+        self._host = host
+        self._port = port
+        self.connections = Connections(max_connections)
+
+    @property
+    def name(self) -> str:
+        return f"{'http' if self._ssl_context is None else 'https'}://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        await super().start()
+        make_protocol = self._runner.server
+        assert make_protocol is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _Connection(make_protocol, self.connections),
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            ssl_handshake_timeout=None if self._ssl_context is None else HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=None if self._ssl_context is None else TLS_END_SECONDS,
+        )
+
+
+class Connections:
+    """The open connections, and those among them that serve no request now, longest first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: set[_Connection] = set()
+        self._idle: OrderedDict[_Connection, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: _Connection) -> bool:
+        """Whether a new connection may stay."""
+        if 0 < self._most <= len(self._open):
+            if not self._idle:
+                return False
+            next(iter(self._idle)).cut()
+        self._open.add(connection)
+        self.idles(connection)
+        return True
+
+    def idles(self, connection: _Connection) -> None:
+        if connection in self._open:
+            self._idle[connection] = None
+
+    def works(self, connection: _Connection) -> None:
+        self._idle.pop(connection, None)
+
+    def remove(self, connection: _Connection) -> None:
+        self._idle.pop(connection, None)
+        self._open.discard(connection)
+
+
+class _Connection(asyncio.Protocol):
+    """Stands between a transport and aiohttp's protocol, and keeps the times."""
+
+    def __init__(self, make_protocol: Callable[[], asyncio.Protocol], connections: Connections) -> None:
+        self._make_protocol = make_protocol
+        self._connections = connections
+        self._protocol: asyncio.Protocol | None = None
+        self._transport: asyncio.Transport | None = None
+        self._head: asyncio.TimerHandle | None = None
+        self._write: asyncio.TimerHandle | None = None
+        self._serving = False
+
+    def begin_request(self) -> None:
+        self._serving = True
+        self._connections.works(self)
+        self._stop_head()
+
+    def end_request(self) -> None:
+        """The answer is made; a client that takes it slowly counts as one that idles."""
+        self._serving = False
+        self._connections.idles(self)
+
+    def cut(self) -> None:
+        """Ends the connection at once."""
+        self._connections.remove(self)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._connections.admit(self):
+            transport.write(_FULL)
+            transport.close()
+            return
+        self._await_head()
+        self._protocol = self._make_protocol()
+        self._protocol.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._protocol is None:
+            return
+        if not self._serving:
+            self._await_head()
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return None if self._protocol is None else self._protocol.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_head()
+        self._stop_write()
+        self._connections.remove(self)
+        if self._protocol is not None:
+            self._protocol.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._await_progress()
+        if self._protocol is not None:
+            self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stop_write()
+        if self._protocol is not None:
+            self._protocol.resume_writing()
+
+    def _await_head(self) -> None:
+        """Starts the time of a head, unless it runs."""
+        if self._head is None:
+            self._head = asyncio.get_running_loop().call_later(HEAD_SECONDS, self.cut)
+
+    def _stop_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _await_progress(self) -> None:
+        self._stop_write()
+        held = self._held()
+        self._write = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._check_progress, held)
+
+    def _check_progress(self, held: int) -> None:
+        if held - self._held() < WRITE_BYTES:
+            self.cut()
+        else:
+            self._await_progress()
+
+    def _stop_write(self) -> None:
+        if self._write is not None:
+            self._write.cancel()
+            self._write = None
+
+    def _held(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()

@@ -1,0 +1,75 @@
+"""Tokens of results: which row each page begins with, remembered for as long as the result is kept.
+
+The released server keeps the last page only and accepts its token and the next. Here every page may be asked again, and
+always has the same rows: where a page ends is found out once, when it is first read. A token beyond the next is refused.
+Pages of rowFormat=ARROW are larger and therefore counted apart.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+MAX_BOOKMARKS = 10_000  # of one session whose kept operations have no limit
+
+
+class UnexpectedToken(Exception):
+    """A token that no page has or will have next; the message names those that may be asked."""
+
+
+@dataclass
+class Bookmark:
+    """First rows of the pages known so far; the last one is that of the next page. `end` is the number of rows, once known."""
+
+    starts: list[int] = field(default_factory=lambda: [0])
+    end: int | None = None
+
+    def start(self, token: int) -> int:
+        """Raises UnexpectedToken."""
+        expected = len(self.starts) - 1
+        if 0 <= token <= expected:
+            return self.starts[token]
+        known = "0" if expected == 0 else f"{expected} or {expected - 1}"
+        raise UnexpectedToken(f"Expecting token to be {known}, but found {token}.")
+
+    def rows(self, token: int, most: int) -> int:
+        """How many rows to ask for: those that the page had when it was first read, or `most`."""
+        known = token + 1 < len(self.starts)
+        return self.starts[token + 1] - self.starts[token] if known else most
+
+    def turned(self, token: int, count: int, following: int | None) -> None:
+        """A page has been read: `count` rows, the next row's number."""
+        stop = self.starts[token] + count
+        if following is None:
+            self.end = stop
+        if count > 0 and token + 1 == len(self.starts):
+            self.starts.append(stop)
+
+
+class Bookmarks:
+    """Bookmarks by session, operation and kind of page. A session's go when it is closed, an operation's too; those of
+    operations that expired are pushed out by new ones."""
+
+    def __init__(self, operations_per_session: int) -> None:
+        self._most = 2 * (operations_per_session or MAX_BOOKMARKS)
+        self._sessions: dict[str, OrderedDict[tuple[str, bool], Bookmark]] = {}
+
+    def of(self, session: str, operation: str, *, large_pages: bool) -> Bookmark:
+        kept = self._sessions.setdefault(session, OrderedDict())
+        key = (operation, large_pages)
+        found = kept.setdefault(key, Bookmark())
+        kept.move_to_end(key)
+        if len(kept) > self._most:
+            kept.popitem(last=False)
+        return found
+
+    def drop(self, session: str, operation: str) -> None:
+        kept = self._sessions.get(session, OrderedDict())
+        for large_pages in (False, True):
+            kept.pop((operation, large_pages), None)
+
+    def drop_session(self, session: str) -> None:
+        self._sessions.pop(session, None)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._sessions.values()))

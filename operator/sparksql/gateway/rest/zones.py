@@ -1,0 +1,74 @@
+"""Wall clocks of instants in Spark's session time zone.
+
+Arrow knows the names of the zone database and `+09:00`; Spark accepts more spellings, and an image may have the zone
+database only as Python's package. What neither knows is refused, because a clock in another zone would be a wrong result.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_UNIVERSAL = frozenset({"Z", "UTC", "GMT", "UT", "UCT", "Etc/UTC"})
+_MICROS = 1_000_000
+
+
+class UnknownZone(Exception):
+    """The session's time zone is none that is known here; the message names it and the remedy."""
+
+
+def wall_clock(instants: pa.Array) -> pa.Array:
+    """Timestamps without a zone: those of instants as clocks show them in their zone, others as they are.
+
+    Raises UnknownZone.
+    """
+    zone = instants.type.tz
+    if zone is None:
+        return instants
+    offset = _fixed_offset(zone)
+    if offset is not None:
+        naive = instants.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        return pc.add(naive, offset * _MICROS).cast(pa.timestamp("us"))
+    try:
+        return pc.local_timestamp(instants)
+    except pa.ArrowInvalid:
+        return _by_python(instants, zone)
+
+
+def _fixed_offset(zone: str) -> int | None:
+    """Seconds east of Greenwich of a zone that is an offset."""
+    if zone in _UNIVERSAL:
+        return 0
+    match = _OFFSET.fullmatch(zone)
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+    return (hours * 3600 + minutes * 60 + seconds) * (-1 if match.group(1) == "-" else 1)
+
+
+def _by_python(instants: pa.Array, zone: str) -> pa.Array:
+    try:
+        rules = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UnknownZone(
+            f"the session's time zone {zone!r} is not known here: SET spark.sql.session.timeZone to the name of a "
+            "region such as Asia/Tokyo, or to an offset such as +09:00"
+        ) from None
+    micros = instants.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+    return pa.array(
+        [None if value is None else value + _offset_at(value, rules) for value in micros], pa.timestamp("us")
+    )
+
+
+def _offset_at(micros: int, rules: ZoneInfo) -> int:
+    try:
+        moment = datetime.datetime.fromtimestamp(micros // _MICROS, rules)
+    except (ValueError, OverflowError):  # outside the years of Python: the rules at the nearer end hold on
+        moment = datetime.datetime(9999 if micros > 0 else 1, 6, 1, tzinfo=rules)
+    offset = moment.utcoffset() or datetime.timedelta()
+    return int(offset.total_seconds()) * _MICROS

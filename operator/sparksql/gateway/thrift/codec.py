@@ -1,0 +1,301 @@
+"""Thrift's binary protocol for messages that are declared as dataclasses.
+
+Why not a Thrift library: their decoders believe the sizes that a peer sends, so that a message of a dozen bytes holds the
+thread for seconds or takes gigabytes. Invariants: decoding takes time and memory in proportion to the message, whatever its
+bytes say; any bytes give a message or a ProtocolError; fields that a declaration does not know are skipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any, TypeVar
+
+MAX_DEPTH = 16  # TCLIService nests 6 deep
+_VERSION_1 = 0x80010000
+_VERSION_MASK = 0xFFFF0000
+
+S = TypeVar("S", bound="Struct")
+
+
+class ProtocolError(Exception):
+    """The bytes are no message of Thrift's binary protocol; the message says what is wrong."""
+
+
+class Kind(IntEnum):
+    """Type codes of the protocol."""
+
+    STOP = 0
+    BOOL = 2
+    BYTE = 3
+    DOUBLE = 4
+    I16 = 6
+    I32 = 8
+    I64 = 10
+    STRING = 11
+    STRUCT = 12
+    MAP = 13
+    SET = 14
+    LIST = 15
+
+
+class MessageType(IntEnum):
+    CALL = 1
+    REPLY = 2
+    EXCEPTION = 3
+    ONEWAY = 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a field holds. `binary` tells bytes from text; `item` and `key` are those of containers; `struct` of structs."""
+
+    kind: Kind
+    binary: bool = False
+    struct: type[Struct] | None = None
+    item: Shape | None = None
+    key: Shape | None = None
+
+
+BOOL = Shape(Kind.BOOL)
+I16 = Shape(Kind.I16)
+I32 = Shape(Kind.I32)
+I64 = Shape(Kind.I64)
+DOUBLE = Shape(Kind.DOUBLE)
+STRING = Shape(Kind.STRING)
+BINARY = Shape(Kind.STRING, binary=True)
+
+
+def list_of(item: Shape | type[Struct]) -> Shape:
+    return Shape(Kind.LIST, item=_shape(item))
+
+
+def map_of(key: Shape, item: Shape | type[Struct]) -> Shape:
+    return Shape(Kind.MAP, key=key, item=_shape(item))
+
+
+def at(number: int, shape: Shape | type[Struct], default: Any = None) -> Any:
+    """A field of a message by its number. One that is None is not sent."""
+    return field(default=default, metadata={"number": number, "shape": _shape(shape)})
+
+
+class Struct:
+    """Base of messages: frozen dataclasses whose fields are all made by `at`."""
+
+
+def _shape(shape: Shape | type[Struct]) -> Shape:
+    return shape if isinstance(shape, Shape) else Shape(Kind.STRUCT, struct=shape)
+
+
+_layouts: dict[type[Struct], dict[int, tuple[str, Shape]]] = {}
+
+
+def _layout(message: type[Struct]) -> dict[int, tuple[str, Shape]]:
+    """Names and shapes of a message's fields by their numbers."""
+    known = _layouts.get(message)
+    if known is None:
+        parts = fields(message)  # type: ignore[arg-type]
+        known = _layouts[message] = {part.metadata["number"]: (part.name, part.metadata["shape"]) for part in parts}
+    return known
+
+
+_FIXED: dict[Kind, struct.Struct] = {
+    Kind.BYTE: struct.Struct(">b"),
+    Kind.I16: struct.Struct(">h"),
+    Kind.I32: struct.Struct(">i"),
+    Kind.I64: struct.Struct(">q"),
+    Kind.DOUBLE: struct.Struct(">d"),
+}
+_FIELD = struct.Struct(">bh")
+_SIZE = struct.Struct(">i")
+
+
+class Reader:
+    """Reads one message. Every method raises ProtocolError."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def header(self) -> tuple[str, MessageType, int]:
+        """Method, type and sequence id of a message."""
+        word = self._fixed(Kind.I32) & 0xFFFFFFFF
+        if word & _VERSION_MASK != _VERSION_1:
+            raise ProtocolError("the message does not begin with version 1 of the binary protocol")
+        try:
+            kind = MessageType(word & 0xFF)
+        except ValueError:
+            raise ProtocolError(f"no message has type {word & 0xFF}") from None
+        return self._text(), kind, self._fixed(Kind.I32)
+
+    def message(self, message: type[S], depth: int = 0) -> S:
+        layout = _layout(message)
+        values: dict[str, Any] = {}
+        while (kind := self._kind()) is not Kind.STOP:
+            number = self._fixed(Kind.I16)
+            name, shape = layout.get(number, ("", None))
+            if shape is None or shape.kind is not kind:
+                self._skip(kind, depth + 1)
+            else:
+                values[name] = self._value(shape, depth + 1)
+        return message(**values)
+
+    def argument(self, message: type[S]) -> S:
+        """The one argument of a call, which stands in a struct of its own."""
+        found: S | None = None
+        while (kind := self._kind()) is not Kind.STOP:
+            if self._fixed(Kind.I16) == 1 and kind is Kind.STRUCT:
+                found = self.message(message, 1)
+            else:
+                self._skip(kind, 1)
+        if found is None:
+            raise ProtocolError("the call has no argument")
+        return found
+
+    def _value(self, shape: Shape, depth: int) -> Any:
+        _check_depth(depth)
+        match shape.kind:
+            case Kind.BOOL:
+                return self._bytes(1) != b"\0"
+            case Kind.STRING:
+                return self._sized() if shape.binary else self._text()
+            case Kind.STRUCT if shape.struct is not None:
+                return self.message(shape.struct, depth)
+            case Kind.LIST | Kind.SET if shape.item is not None:
+                found, count = self._kind(), self._count()
+                if found is not shape.item.kind:
+                    self._skip_items((found,), count, depth)
+                    return []
+                return [self._value(shape.item, depth + 1) for _ in range(count)]
+            case Kind.MAP if shape.item is not None and shape.key is not None:
+                kinds, count = (self._kind(), self._kind()), self._count()
+                if kinds != (shape.key.kind, shape.item.kind):
+                    self._skip_items(kinds, count, depth)
+                    return {}
+                return {self._value(shape.key, depth + 1): self._value(shape.item, depth + 1) for _ in range(count)}
+            case _:
+                return self._fixed(shape.kind)
+
+    def _skip(self, kind: Kind, depth: int) -> None:
+        _check_depth(depth)
+        match kind:
+            case Kind.BOOL:
+                self._bytes(1)
+            case Kind.STRING:
+                self._sized()
+            case Kind.STRUCT:
+                while (inner := self._kind()) is not Kind.STOP:
+                    self._bytes(2)
+                    self._skip(inner, depth + 1)
+            case Kind.LIST | Kind.SET:
+                found = self._kind()
+                self._skip_items((found,), self._count(), depth)
+            case Kind.MAP:
+                kinds = (self._kind(), self._kind())
+                self._skip_items(kinds, self._count(), depth)
+            case _:
+                self._fixed(kind)
+
+    def _skip_items(self, kinds: tuple[Kind, ...], count: int, depth: int) -> None:
+        for _ in range(count):
+            for kind in kinds:
+                if kind is Kind.STOP:
+                    raise ProtocolError("a container of nothing has items")
+                self._skip(kind, depth + 1)
+
+    def _kind(self) -> Kind:
+        code = self._bytes(1)[0]
+        try:
+            return Kind(code)
+        except ValueError:
+            raise ProtocolError(f"no field has type {code}") from None
+
+    def _count(self) -> int:
+        """Number of items that follow; each takes a byte at least, so more than there are bytes is a lie."""
+        count: int = self._fixed(Kind.I32)
+        if not 0 <= count <= len(self._data) - self._at:
+            raise ProtocolError(f"{count} items cannot be in the {len(self._data) - self._at} bytes that are left")
+        return count
+
+    def _sized(self) -> bytes:
+        return self._bytes(self._count())
+
+    def _text(self) -> str:
+        try:
+            return self._sized().decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("a text is not UTF-8") from None
+
+    def _fixed(self, kind: Kind) -> Any:
+        form = _FIXED[kind]
+        return form.unpack(self._bytes(form.size))[0]
+
+    def _bytes(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._data):
+            raise ProtocolError("the message ends too early")
+        found = self._data[self._at : end]
+        self._at = end
+        return found
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise ProtocolError(f"the message is nested deeper than {MAX_DEPTH}")
+
+
+def header(method: str, kind: MessageType, sequence: int) -> bytes:
+    """Begin of a message; its struct follows."""
+    name = method.encode()
+    word = _VERSION_1 | kind
+    return struct.pack(f">Ii{len(name)}si", word, len(name), name, sequence)
+
+
+def field_header(kind: Kind, number: int) -> bytes:
+    return _FIELD.pack(kind, number)
+
+
+STOP = b"\0"
+
+
+def list_header(kind: Kind, count: int) -> bytes:
+    return struct.pack(">bi", kind, count)
+
+
+def encode(message: Struct) -> bytes:
+    """A struct with its end mark."""
+    return b"".join(_struct_parts(message))
+
+
+def _struct_parts(message: Struct) -> Iterable[bytes]:
+    for number, (name, shape) in _layout(type(message)).items():
+        value = getattr(message, name)
+        if value is not None:
+            yield _FIELD.pack(shape.kind, number)
+            yield from _value_parts(shape, value)
+    yield STOP
+
+
+def _value_parts(shape: Shape, value: Any) -> Iterable[bytes]:
+    match shape.kind:
+        case Kind.BOOL:
+            yield b"\1" if value else b"\0"
+        case Kind.STRING:
+            data = value if shape.binary else value.encode(errors="replace")
+            yield _SIZE.pack(len(data))
+            yield data
+        case Kind.STRUCT:
+            yield from _struct_parts(value)
+        case Kind.LIST | Kind.SET if shape.item is not None:
+            yield list_header(shape.item.kind, len(value))
+            for item in value:
+                yield from _value_parts(shape.item, item)
+        case Kind.MAP if shape.item is not None and shape.key is not None:
+            yield struct.pack(">bbi", shape.key.kind, shape.item.kind, len(value))
+            for key, item in value.items():
+                yield from _value_parts(shape.key, key)
+                yield from _value_parts(shape.item, item)
+        case _:
+            yield _FIXED[shape.kind].pack(value)

@@ -1,0 +1,100 @@
+"""SASL PLAIN as HiveServer2's clients speak it, and the frames that follow.
+
+Any user name is the client's name for itself; the password must be the session's token. Invariants: nothing of a client that
+has not given it is decoded further; every length that a peer names has a bound; a refusal is told in the protocol's own way
+where the peer speaks it at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import struct
+from enum import IntEnum
+
+MAX_NEGOTIATION_BYTES = 16 << 10
+MAX_FRAME_BYTES = 8 << 20  # as the bodies of the control API: a statement and its configuration
+MAX_DISCARDED_BYTES = 256 << 20  # a larger length is no request but another protocol's first bytes
+MECHANISM = b"PLAIN"
+_PIECE_BYTES = 1 << 16
+
+
+class NegotiationStatus(IntEnum):
+    """The first byte of a negotiation message, as libthrift's TSaslTransport has it."""
+
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+class Refusal(Exception):
+    """The client may not come in; the message tells it why."""
+
+
+def negotiation_message(status: NegotiationStatus, payload: bytes = b"") -> bytes:
+    return struct.pack(">bi", status, len(payload)) + payload
+
+
+async def authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> str:
+    """Negotiates; returns the client's user name. Raises Refusal, and EOFError when the client leaves."""
+    status, mechanism = await _negotiation(reader)
+    if status is not NegotiationStatus.START:
+        raise Refusal("the negotiation must start with the name of a mechanism")
+    if mechanism != MECHANISM:
+        raise Refusal("this server knows the SASL mechanism PLAIN only: give a user name, and the token as password")
+    status, response = await _negotiation(reader)
+    if status not in (NegotiationStatus.OK, NegotiationStatus.COMPLETE):
+        raise Refusal("the client has broken off the negotiation")
+    name = check_response(response, token)
+    writer.write(negotiation_message(NegotiationStatus.COMPLETE))
+    return name
+
+
+def check_response(response: bytes, token: str) -> str:
+    """The user name of a PLAIN response whose password is the token. Raises Refusal."""
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        raise Refusal("the response is not that of SASL PLAIN")
+    _, name, password = parts
+    if not hmac.compare_digest(password, token.encode()):
+        raise Refusal("the password is not this session's token")
+    return name.decode(errors="replace")
+
+
+async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus, bytes]:
+    code, size = struct.unpack(">bi", await reader.readexactly(5))
+    try:
+        status = NegotiationStatus(code)
+    except ValueError:
+        raise Refusal(
+            "this server speaks HiveServer2's binary protocol with SASL; use auth PLAIN, LDAP or CUSTOM"
+        ) from None
+    if not 0 <= size <= MAX_NEGOTIATION_BYTES:
+        raise Refusal(f"a negotiation message has at most {MAX_NEGOTIATION_BYTES} bytes")
+    return status, await reader.readexactly(size)
+
+
+async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | None:
+    """The next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
+    within so many seconds.
+
+    Raises EOFError when the client has left, TimeoutError, and Refusal for a length that no client means.
+    """
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    if not 0 <= size <= MAX_DISCARDED_BYTES:
+        raise Refusal(f"a request of {size} bytes cannot be")
+    async with asyncio.timeout(seconds):
+        if size <= MAX_FRAME_BYTES:
+            return await reader.readexactly(size)
+        while size > 0:
+            piece = await reader.read(min(size, _PIECE_BYTES))
+            if not piece:
+                raise EOFError("the client has left within a request")
+            size -= len(piece)
+        return None
+
+
+def frame_head(size: int) -> bytes:
+    return struct.pack(">i", size)

@@ -1,0 +1,153 @@
+"""The session that the clients talk to: a process on this machine for development, a session pod on the cluster otherwise."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay import relay
+
+from gateway.process import TOKEN, GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
+from sparksql.api.names import child_base
+from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
+
+HOST = "localhost"
+STORE_PASSWORD = "changeit"  # protects nothing: the store has a certificate only
+CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+}
+OLD_VERSIONS = {"spark.sql.gateway.rest.versions": "V1,V2"}
+SHARED_VIEW = "CREATE TEMPORARY VIEW shared AS SELECT 7 AS n"
+ENDPOINTS = {"rest": True, "connect": True, "thrift": True}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Doors on this machine's loopback. `old_rest` is another session's, which advertises V1 and V2 only."""
+
+    rest: int
+    thrift: int
+    connect: int
+    tunnel: int  # to `thrift`, without TLS on this side
+    token: str
+    certificate: Path
+    store: Path
+    old_rest: int
+    old_token: str
+    old_store: Path
+
+    def get(self, path: str) -> Any:
+        """Answer of the REST door's server, control API included."""
+        request = urllib.request.Request(
+            f"https://{HOST}:{self.rest}{path}", headers={"Authorization": f"Bearer {self.token}"}
+        )
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        with urllib.request.urlopen(request, context=context, timeout=20) as response:
+            return json.load(response)
+
+    def wait_until_nothing_runs(self, door: str, seconds: float = 30) -> None:
+        """Until no statement of that door's clients is left."""
+        deadline = time.monotonic() + seconds
+        while True:
+            left = [o for o in self.get("/control/v1/clients")["operations"] if o["door"] == door]
+            if not left:
+                return
+            assert time.monotonic() < deadline, f"statements that nobody waits for still run after {seconds} s: {left}"
+            time.sleep(0.2)
+
+
+def trust_store(certificate: Path, store: Path) -> Path:
+    """A PKCS12 store for Java clients."""
+    subprocess.run(
+        ["keytool", "-importcert", "-noprompt", "-alias", "gateway", "-file", certificate, "-keystore", store,
+         "-storetype", "PKCS12", "-storepass", STORE_PASSWORD],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    return store
+
+
+def verifying(certificate: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificate))
+
+
+@contextmanager
+def of_processes(folder: Path, conf: Mapping[str, str] = CONF) -> Iterator[Target]:
+    """Two gateways with Spark in local mode."""
+    ports = {"thrift_port": free_port(), "connect_port": free_port()}
+    old_folder = folder / "old"
+    old_folder.mkdir()
+    init = [{"origin": "session", "sql": SHARED_VIEW}]
+    config = driver_config(folder, spark_conf=dict(conf), endpoints={**ENDPOINTS, **ports}, init=init)
+    old_config = driver_config(old_folder, spark_conf={**CONF, **OLD_VERSIONS}, endpoints={"rest": True}, init=init)
+    with ExitStack() as stack:
+        main, old = start_gateway(folder, config), start_gateway(old_folder, old_config)
+        stack.callback(old.stop)
+        stack.callback(main.stop)
+        for started in (main, old):
+            wait_until_listening(started)
+        certificate, old_certificate = (g.folder / "config" / TLS_CERT_FILE for g in (main, old))
+        tunnel = stack.enter_context(relay("127.0.0.1", ports["thrift_port"], verifying(certificate)))
+        target = Target(
+            rest=main.port,
+            thrift=ports["thrift_port"],
+            connect=ports["connect_port"],
+            tunnel=tunnel.port,
+            token=TOKEN,
+            certificate=certificate,
+            store=trust_store(certificate, folder / "store.p12"),
+            old_rest=old.port,
+            old_token=TOKEN,
+            old_store=trust_store(old_certificate, folder / "old.p12"),
+        )
+        _wait_until_ready(target, main)
+        yield target
+
+
+def _wait_until_ready(target: Target, gateway: GatewayProcess, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while (info := target.get("/control/v1/info"))["state"] != "Ready":
+        assert time.monotonic() < deadline, f"{info}\n{gateway.log_tail()}"
+        time.sleep(0.2)
+
+
+@contextmanager
+def of_pods(space: Any, folder: Path) -> Iterator[Target]:
+    """Two sessions on the cluster; `space` is a namespace of end-to-end tests."""
+    both = {"executors": {"instances": 1}, "init": [SHARED_VIEW], "maxConcurrentStatements": 8}
+    space.session("old", wait=False, conf={**CONF, **OLD_VERSIONS}, endpoints={"rest": True}, **both)
+    # A Connect client's result of 30 MB fits its share of this heap.
+    space.session("main", conf=CONF, endpoints=ENDPOINTS, driver={"memory": "1Gi"}, **both)
+    space.wait_session("old", "Ready")
+    with ExitStack() as stack:
+        addresses, certificates, tokens = {}, {}, {}
+        for name in ("main", "old"):
+            pod = space.cluster.get("Pod", space.name, space.driver_pod(name))
+            meta = space.get_session(name)["metadata"]
+            secret = space.cluster.get("Secret", space.name, child_base(name, meta["uid"]))
+            addresses[name] = pod["status"]["podIP"]
+            certificates[name] = folder / f"{name}.crt"
+            certificates[name].write_bytes(base64.b64decode(secret["data"][TLS_CERT_FILE]))
+            tokens[name] = base64.b64decode(secret["data"][TOKEN_FILE]).decode()
+        address, certificate = addresses["main"], certificates["main"]
+        yield Target(
+            rest=stack.enter_context(relay(address, GATEWAY_PORT)).port,
+            thrift=stack.enter_context(relay(address, THRIFT_PORT)).port,
+            connect=stack.enter_context(relay(address, CONNECT_PORT)).port,
+            tunnel=stack.enter_context(relay(address, THRIFT_PORT, verifying(certificate))).port,
+            token=tokens["main"],
+            certificate=certificate,
+            store=trust_store(certificate, folder / "store.p12"),
+            old_rest=stack.enter_context(relay(addresses["old"], GATEWAY_PORT)).port,
+            old_token=tokens["old"],
+            old_store=trust_store(certificates["old"], folder / "old.p12"),
+        )

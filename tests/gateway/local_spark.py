@@ -1,0 +1,51 @@
+"""A Spark of this process's own, through the gateway's own classes, for tests of what needs no HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+from sparksql.gateway.config import PodIdentity, Settings
+from sparksql.gateway.jvm import DriverJvm
+from sparksql.gateway.spark import SparkDriver
+
+from .process import driver_config
+
+
+@contextlib.contextmanager
+def local_spark(folder: Path, **spark_conf: str) -> Iterator[SparkDriver]:
+    """Starts a JVM with Spark and ends both. One at a time: PySpark keeps its connection in its classes."""
+    config = driver_config(folder, spark_conf={"spark.ui.enabled": "false", **spark_conf})
+    settings = Settings(config, "", "", None, PodIdentity(), None)
+
+    def write_log(line: bytes) -> None:
+        with (folder / "log").open("ab") as log:
+            log.write(line)
+
+    with contextlib.chdir(folder):
+        jvm = DriverJvm.start(config.heap_mib, write_log)
+        try:
+            driver = SparkDriver.connect(jvm.connect(), settings)
+            try:
+                yield driver
+            finally:
+                driver.stop()
+        finally:
+            gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+            if gateway is not None:
+                gateway.shutdown()
+            jvm.stop()
+
+
+def run(driver: SparkDriver, session: Any, *statements: str) -> None:
+    """Executes commands in a session."""
+    for statement in statements:
+        driver.activate(session)
+        try:
+            driver.of_rows(session, session.sessionState().sqlParser().parsePlan(statement))
+        except Exception as exception:  # its text is the JVM's, which is gone when pytest prints it
+            raise AssertionError(f"{statement}: {exception}") from None

@@ -1,0 +1,242 @@
+"""Clients of a driver: they keep its session from being idle, are counted, are waited for, and are told when they are cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from domain_samples import (
+    NOW,
+    UID,
+    draining,
+    gateway,
+    pod,
+    ready,
+    reason_of,
+    regarded,
+    removed,
+    resolved,
+    respoken,
+    seconds,
+    session,
+    session_class,
+    settled,
+    starting,
+)
+
+from sparksql.api.names import gateway_server_name
+from sparksql.api.reasons import Reason
+from sparksql.api.session import ClientCounts, EndpointStatus, SqlSession, StatementCounts
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session_class import Limits
+from sparksql.api.settings import SessionSettings
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.limits import client_limits
+from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.wire.control import GatewayState
+from sparksql.wire.driver import ClientLimits
+
+CLOSE_AFTER_A_MINUTE = {"timeoutSeconds": 60, "action": "Close"}
+RESTART = {"restartNonce": "2"}
+HOST = gateway_server_name("analytics", UID, "team-a")
+
+
+def at(obj: SqlSession, count: float, *, state: GatewayState = GatewayState.READY, **word: Any) -> Decision:
+    """Decision on a session whose driver says `word` of its clients, `count` seconds after NOW."""
+    facts = {name: word.pop(name) for name in ("running", "queued") if name in word}
+    return decide(regarded(obj, now=NOW + seconds(count), pod=pod(obj), gateway=gateway(state, **word), **facts))
+
+
+def ready_with(sessions: int, obj: SqlSession | None = None) -> SqlSession:
+    """A ready session whose status knows of `sessions` of clients."""
+    obj = ready(obj)
+    return settled(obj, at(obj, 10, client_sessions=sessions))
+
+
+# --- endpoints
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "told"),
+    [
+        ({}, {"rest": f"https://{HOST}:8443"}),
+        ({"rest": False, "connect": True}, {"connect": f"sc://{HOST}:15002/;use_ssl=true"}),
+        ({"rest": False, "thrift": True}, {"thrift": f"jdbc:hive2://{HOST}:10000/default;ssl=true"}),
+        ({"rest": False}, {}),
+    ],
+)
+def test_a_ready_session_tells_where_its_endpoints_are(endpoints: dict[str, bool], told: dict[str, str]) -> None:
+    assert ready(session(endpoints=endpoints)).status.endpoints == EndpointStatus(**told)
+
+
+def test_endpoints_are_those_that_the_driver_was_started_with() -> None:
+    obj = starting(session())
+    klass = session_class(defaults={"endpoints": {"thrift": True}})
+    for resolution in (resolved(obj, klass), Refusal(Reason.CLASS_NOT_FOUND, "x")):
+        decision = decide(regarded(obj, pod=pod(obj), gateway=gateway(), resolution=resolution))
+        assert decision.status.phase is Phase.READY
+        assert decision.status.endpoints == EndpointStatus(rest=f"https://{HOST}:8443")
+
+
+@pytest.mark.parametrize("how", ["drains", "lost", "deleted"])
+def test_no_address_is_told_where_nobody_answers(how: str) -> None:
+    obj = ready_with(1)
+    match how:
+        case "drains":
+            decision = at(respoken(obj, **RESTART), 20)
+        case "lost":
+            decision = decide(regarded(obj, now=NOW + seconds(20), gateway=gateway()))
+        case _:
+            decision = at(removed(obj, NOW), 1)
+    assert obj.status.endpoints is not None
+    assert decision.status.endpoints is None
+
+
+# --- counts
+
+
+def test_statements_of_objects_and_of_clients_are_counted_once_each() -> None:
+    obj = ready()  # two objects are among the driver's own seven
+    word = gateway(pending=3, running=4, client_sessions=2, client_pending=2, client_running=3)
+    status = decide(regarded(obj, now=NOW + seconds(10), pod=pod(obj), gateway=word, running=2, queued=5)).status
+    assert (status.statements, status.clients) == (StatementCounts(running=5, queued=7), ClientCounts(sessions=2))
+
+
+def test_clients_are_counted_at_most_every_five_seconds() -> None:
+    obj = ready()
+    early = at(obj, 3, client_sessions=1)
+    assert (early.status.clients, early.requeue_after) == (ClientCounts(), 2.0)
+    assert at(obj, 5, client_sessions=1).status.clients == ClientCounts(sessions=1)
+
+
+def test_what_was_known_of_clients_holds_until_the_driver_speaks() -> None:
+    """An operator that has just started has not heard it yet."""
+    obj = ready_with(2, session(idle=CLOSE_AFTER_A_MINUTE))
+    decision = decide(regarded(obj, now=NOW + seconds(500), pod=pod(obj), gateway=None))
+    assert (decision.status.phase, decision.status.clients) == (Phase.READY, ClientCounts(sessions=2))
+
+
+def test_a_session_without_a_driver_has_no_clients() -> None:
+    obj = draining(respoken(ready_with(2), desiredState="Stopped"), now=NOW + seconds(20))
+    stopped = decide(regarded(obj, now=NOW + seconds(30), gateway=gateway(client_sessions=2, client_running=1)))
+    assert stopped.status.phase is Phase.STOPPED
+    assert (stopped.status.statements, stopped.status.clients) == (StatementCounts(), None)
+
+
+# --- idleness
+
+
+@pytest.mark.parametrize("word", [{"client_sessions": 1}, {"client_sessions": 1, "client_running": 1}])
+def test_a_session_that_a_client_has_open_is_not_idle(word: dict[str, int]) -> None:
+    obj = ready(session(idle=CLOSE_AFTER_A_MINUTE))
+    for minute in range(1, 10):
+        decision = at(obj, 60 * minute, **word)
+        assert decision.status.phase is Phase.READY
+        assert decision.requeue_after is not None and decision.requeue_after <= 60
+        obj = settled(obj, decision)
+    assert obj.status.last_activity_time == NOW + seconds(540)
+
+
+def test_idle_time_counts_from_the_end_of_the_last_client() -> None:
+    obj = ready_with(1, session(idle=CLOSE_AFTER_A_MINUTE))
+    obj = settled(obj, at(obj, 200))  # its counters are set right first
+    assert (obj.status.phase, obj.status.clients) == (Phase.READY, ClientCounts())
+    assert at(obj, 259).status.phase is Phase.READY
+    over = at(obj, 260)
+    assert (over.status.phase, reason_of(over.status)) == (Phase.DRAINING, Reason.IDLE_TIMEOUT)
+
+
+# --- drain
+
+
+def test_a_change_waits_for_clients_statements_up_to_the_deadline() -> None:
+    obj = draining(respoken(ready(), **RESTART))
+    word = {"client_sessions": 1, "client_pending": 1, "client_running": 2}
+    waits = at(obj, 5, **word)
+    assert waits.commands == (Command.DRAIN_DRIVER,)
+    assert waits.status.message == "waits for 3 running statements, 3 of them from clients"
+    late = at(obj, Deadlines().drain, state=GatewayState.DRAINING, **word)
+    assert late.commands == (Command.DELETE_DRIVER,)
+
+
+def test_clients_go_on_while_objects_run() -> None:
+    obj = draining(respoken(ready(), **RESTART))
+    waits = at(obj, 5, running=1, client_sessions=1, client_running=1)
+    assert (waits.status.phase, waits.commands) == (Phase.DRAINING, ())
+    assert waits.status.message == "waits for 2 running statements, 1 of them from clients"
+
+
+def test_a_driver_with_clients_ends_only_after_it_said_that_none_of_them_runs_anything() -> None:
+    """Counts are told with delay: before it drains a client may have begun what is not counted yet."""
+    obj = draining(respoken(ready(), **RESTART))
+    assert at(obj, 1, client_sessions=1).commands == (Command.DRAIN_DRIVER,)
+    assert at(obj, 2, state=GatewayState.DRAINING, client_sessions=1).commands == (Command.DELETE_DRIVER,)
+    assert at(obj, 1).commands == (Command.DELETE_DRIVER,)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (RESTART, Reason.RESTART_REQUESTED),
+        ({"desiredState": "Stopped"}, Reason.STOPPED),
+        ({"conf": {"spark.sql.ansi.enabled": "true"}}, Reason.SPEC_CHANGED),
+    ],
+)
+def test_clients_that_are_cut_off_are_told_once(change: dict[str, Any], reason: Reason) -> None:
+    obj = respoken(ready_with(1), **change)
+    first = at(obj, 20, client_sessions=3)
+    assert [note.reason for note in first.notes] == [reason, Reason.CLIENT_SESSIONS_CLOSED]
+    assert "3 sessions of clients end with the driver" in (first.status.message or "")
+    assert first.status.clients == ClientCounts(sessions=3)
+    obj = settled(obj, first)
+    for state in (GatewayState.READY, GatewayState.DRAINING):
+        assert at(obj, 21, state=state, client_sessions=3).notes == ()
+
+
+def test_clients_of_a_lost_driver_are_told_even_when_it_has_closed_them_itself() -> None:
+    """A pod that somebody deletes ends its clients before it goes, and says so with its last word."""
+    obj = ready_with(1)
+    gone = decide(regarded(obj, now=NOW + seconds(20), gateway=gateway(GatewayState.DRAINING)))
+    assert "1 session of clients ended with it" in (gone.status.message or "")
+    assert Reason.CLIENT_SESSIONS_CLOSED in [note.reason for note in gone.notes]
+    calm = decide(regarded(ready(), now=NOW + seconds(20), gateway=gateway()))
+    assert [note.reason for note in calm.notes] == [Reason.DRIVER_LOST]
+
+
+# --- limits
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits", "expected"),
+    [
+        ({}, {}, ClientLimits(max_queued=2**31 - 1)),
+        (
+            {"statementTimeouts": {"queueSeconds": 5, "executionSeconds": 7}, "maxQueuedStatements": 9},
+            {},
+            ClientLimits(queue_seconds=5, execution_seconds=7, max_queued=9),
+        ),
+        (
+            {},
+            {"executionSeconds": 60},
+            ClientLimits(execution_seconds=60, max_execution_seconds=60, max_queued=2**31 - 1),
+        ),
+        (
+            {"statementTimeouts": {"executionSeconds": 90}, "maxQueuedStatements": 9},
+            {"executionSeconds": 60, "queuedStatementsPerSession": 3},
+            ClientLimits(execution_seconds=60, max_execution_seconds=60, max_queued=3),
+        ),
+        ({"maxQueuedStatements": 0}, {}, ClientLimits(max_queued=1)),
+    ],
+)
+def test_clients_are_held_to_what_objects_are(
+    settings: dict[str, Any], limits: dict[str, Any], expected: ClientLimits
+) -> None:
+    assert client_limits(SessionSettings.parse(settings), Limits.parse(limits)) == expected
+
+
+def test_limits_of_clients_are_those_of_the_merged_layers() -> None:
+    made = resolved(session(), session_class(defaults={"statementTimeouts": {"queueSeconds": 5}}))
+    assert isinstance(made, Resolved)
+    assert client_limits(made.settings, Limits()).queue_seconds == 5

@@ -1,0 +1,135 @@
+"""A real gRPC server of the door with scripted handlers: who gets in, what exists."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from sparksql.gateway.connect.errors import not_permitted
+from sparksql.gateway.connect.server import open_server
+from sparksql.gateway.connect.upstream import SERVICE
+
+TOKEN = "t0ken-of-a-test"
+UNARY = (
+    "AnalyzePlan", "Config", "ArtifactStatus", "Interrupt", "ReleaseExecute", "ReleaseSession", "FetchErrorDetails",
+    "CloneSession",
+)  # fmt: skip
+
+
+class ScriptedDoor:
+    """Answers with the name of what was called."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def __getattr__(self, name: str) -> Any:
+        async def unary(data: bytes, context: Any) -> bytes:
+            if data == b"refuse":
+                raise not_permitted("not this")
+            if data == b"break":
+                raise RuntimeError("secret detail")
+            return name.encode()
+
+        return unary
+
+    async def execute(self, data: bytes, context: Any) -> None:
+        for _ in range(3):
+            await context.write(data)
+
+    reattach = execute
+
+    async def add_artifacts(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
+        async for message in messages:
+            self.read += len(message)
+        return b"added"
+
+
+@pytest.fixture
+async def door() -> ScriptedDoor:
+    return ScriptedDoor()
+
+
+@pytest.fixture
+async def channel(door: ScriptedDoor) -> AsyncIterator[grpc.aio.Channel]:
+    server, port = open_server(door, TOKEN, "127.0.0.1", 0)  # type: ignore[arg-type]
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
+        yield connected
+    await server.stop(0)
+
+
+def authorization(token: str) -> tuple[tuple[str, bytes | str], ...]:
+    return (("authorization", f"Bearer {token}".encode()),)
+
+
+async def call(channel: grpc.aio.Channel, method: str, data: bytes = b"", token: str = TOKEN) -> bytes:
+    return bytes(await channel.unary_unary(f"/{method}")(data, metadata=authorization(token), timeout=10))
+
+
+async def status_of(channel: grpc.aio.Channel, method: str, data: bytes = b"", token: str = TOKEN) -> grpc.StatusCode:
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await call(channel, method, data, token)
+    return failed.value.code()
+
+
+@pytest.mark.parametrize("method", UNARY)
+async def test_each_method_of_the_service_exists(channel: grpc.aio.Channel, method: str) -> None:
+    assert (await call(channel, f"{SERVICE}/{method}")).decode().replace("_", "").lower() in (method.lower(), "analyze")
+
+
+@pytest.mark.parametrize("method", [f"{SERVICE}/GetStatus", f"{SERVICE}/", "grpc.health.v1.Health/Check",
+                                    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "x/Config"])  # fmt: skip
+async def test_nothing_else_exists(channel: grpc.aio.Channel, method: str) -> None:
+    assert await status_of(channel, method) is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("token", ["", "t0ken", TOKEN + "x", TOKEN.upper()])
+@pytest.mark.parametrize("method", [f"{SERVICE}/Config", "x/y"])
+async def test_nobody_gets_in_without_the_token(channel: grpc.aio.Channel, token: str, method: str) -> None:
+    assert await status_of(channel, method, token=token) is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_no_metadata_is_no_token(channel: grpc.aio.Channel) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await channel.unary_unary(f"/{SERVICE}/Config")(b"")
+    assert failed.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_the_body_of_a_stranger_is_not_read(channel: grpc.aio.Channel, door: ScriptedDoor) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            yield bytes(1 << 20)
+
+    upload = channel.stream_unary(f"/{SERVICE}/AddArtifacts")
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await upload(endless(), metadata=authorization("wrong"), timeout=10)
+    # gRPC's client may tell of its broken upload instead of the server's answer.
+    assert failed.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL)
+    assert door.read == 0
+    assert await upload(iter([b"xx", b"x"]), metadata=authorization(TOKEN), timeout=10) == b"added"
+    assert door.read == 3
+
+
+async def test_streams_come_whole(channel: grpc.aio.Channel) -> None:
+    for method in ("ExecutePlan", "ReattachExecute"):
+        answers = channel.unary_stream(f"/{SERVICE}/{method}")(b"x", metadata=authorization(TOKEN), timeout=10)
+        assert [answer async for answer in answers] == [b"x"] * 3
+
+
+async def test_refusals_have_details_and_faults_have_none(channel: grpc.aio.Channel) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call(channel, f"{SERVICE}/Config", b"refuse")
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert refused.value.details() == "not this"
+    assert any(key == "grpc-status-details-bin" for key, _ in refused.value.trailing_metadata())
+    with pytest.raises(grpc.aio.AioRpcError) as broken:
+        await call(channel, f"{SERVICE}/Config", b"break")
+    assert broken.value.code() is grpc.StatusCode.INTERNAL
+    assert "secret" not in (broken.value.details() or "")
+
+
+async def test_a_request_that_is_too_large_is_refused(channel: grpc.aio.Channel) -> None:
+    assert await status_of(channel, f"{SERVICE}/Config", bytes(81 << 20)) is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -1,0 +1,285 @@
+"""Clients that are slow, silent or too many, against a real server on loopback with short times."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from sparksql.gateway import limits
+from sparksql.gateway.limits import BoundedSite, make_runner, mark_busy, read_body
+
+DEADLINE = 10.0
+BIG = b"x" * (32 << 20)
+
+
+class Server:
+    """A started application. `/wait` answers when `release` is set, `/big` at once with 32 MiB."""
+
+    def __init__(self, site: BoundedSite, port: int, release: asyncio.Event) -> None:
+        self.site = site
+        self.port = port
+        self.release = release
+        self.waiting = 0
+
+    async def connect(self) -> Client:
+        return Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 16))
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def answer(self) -> bytes:
+        """The head of the next answer and what has come of its body; empty if the connection has ended."""
+        async with asyncio.timeout(DEADLINE):
+            with suppress(ConnectionResetError):
+                return await self.reader.read(1 << 16)
+        return b""
+
+    async def ended(self) -> bool:
+        """Reads until the server has closed; False if it has not in time."""
+        try:
+            async with asyncio.timeout(DEADLINE):
+                while await self.reader.read(1 << 16):
+                    pass
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False
+        return True
+
+
+GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@asynccontextmanager
+async def serving(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    release = asyncio.Event()
+    server: Server | None = None
+
+    async def wait(request: web.Request) -> web.Response:
+        assert server is not None
+        server.waiting += 1
+        await release.wait()
+        return web.Response(text="waited")
+
+    async def big(request: web.Request) -> web.Response:
+        return web.Response(body=BIG)
+
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(text=f"read {len(await request.read())}")
+
+    app = web.Application(middlewares=[mark_busy, read_body], client_max_size=1_000)
+    app.router.add_get("/wait", wait)
+    app.router.add_get("/big", big)
+    app.router.add_post("/echo", echo)
+    runner = make_runner(app)
+    await runner.setup()
+    site = BoundedSite(runner, "127.0.0.1", 0, tls, most)
+    await site.start()
+    server = Server(site, runner.addresses[0][1], release)
+    try:
+        yield server
+    finally:
+        release.set()
+        await runner.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.2)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def drip(client: Client, data: bytes) -> None:
+    """Sends a byte at a time, for ever, until the connection is gone."""
+    with suppress(ConnectionError):
+        for index in range(10_000):
+            client.send(data[index % len(data) :][:1])
+            await client.writer.drain()
+            await asyncio.sleep(0.02)
+
+
+async def test_a_connection_without_a_head_ends() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        assert await client.ended()
+        await until(lambda: len(server.site.connections) == 0)
+
+
+async def test_a_head_that_drips_is_not_waited_for() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        client.send(b"GET /echo HTTP/1.1\r\nX-Drip: ")
+        dripping = asyncio.create_task(drip(client, b"a"))
+        assert await client.ended()
+        dripping.cancel()
+
+
+async def test_a_second_head_that_drips_is_not_waited_for_either() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
+        assert b"read 2" in await client.answer()
+        await asyncio.sleep(0.5)  # idling for longer than a head may take is no fault
+        dripping = asyncio.create_task(drip(client, b"GET /"))
+        assert await client.ended()
+        dripping.cancel()
+
+
+async def test_a_body_that_drips_is_told_so_and_ends() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n")
+        dripping = asyncio.create_task(drip(client, b"a"))
+        assert (await client.answer()).startswith(b"HTTP/1.1 408 ")
+        assert await client.ended()
+        dripping.cancel()
+
+
+async def test_a_body_that_is_too_large_is_refused() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1001\r\n\r\n" + b"a" * 1001)
+        assert (await client.answer()).startswith(b"HTTP/1.1 413 ")
+
+
+async def test_a_head_that_is_too_large_is_refused() -> None:
+    async with serving(10) as server:
+        for head in (b"X-Long: " + b"a" * 9_000, b"\r\n".join(b"X-%d: a" % number for number in range(200))):
+            client = await server.connect()
+            client.send(b"GET /wait HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n\r\n")
+            assert (await client.answer()).startswith(b"HTTP/1.0 400 ")
+
+
+async def test_a_new_connection_takes_the_place_of_the_one_that_idles_longest() -> None:
+    async with serving(2) as server:
+        first, second = await server.connect(), await server.connect()
+        first.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+        assert b"read 0" in await first.answer()  # so that the second idles longer
+        third = await server.connect()
+        third.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+        assert b"read 0" in await third.answer()
+        assert await second.ended()
+        first.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na")
+        assert b"read 1" in await first.answer()
+        assert len(server.site.connections) == 2
+
+
+async def test_while_all_connections_serve_a_new_one_is_told_at_once() -> None:
+    async with serving(2) as server:
+        clients = [await server.connect(), await server.connect()]
+        for client in clients:
+            client.send(GET % b"/wait")
+        await until(lambda: server.waiting == 2)
+        refused = await server.connect()
+        told = await refused.answer()
+        assert told.startswith(b"HTTP/1.1 503 ") and b'{"errors":[' in told
+        assert await refused.ended()
+        server.release.set()
+        for client in clients:
+            assert b"waited" in await client.answer()
+
+
+async def test_a_client_that_takes_no_answer_is_cut_off() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        client.send(GET % b"/big")
+        await until(lambda: len(server.site.connections) == 1)
+        await until(lambda: len(server.site.connections) == 0)
+
+
+async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it() -> None:
+    async with serving(10) as server:
+        client = await server.connect()
+        client.send(GET % b"/big")
+        received = pauses = 0
+        async with asyncio.timeout(30):
+            while received < len(BIG):
+                received += len(await client.reader.read(1 << 16))
+                if received // (2 << 20) > pauses:  # 2 MiB at a time, for longer in all than an answer may stand still
+                    pauses += 1
+                    await asyncio.sleep(0.05)
+        assert len(server.site.connections) == 1
+
+
+async def test_a_client_that_vanishes_leaves_nothing() -> None:
+    async with serving(10) as server:
+        clients = [await server.connect() for _ in range(5)]
+        for client in clients[:3]:
+            client.send(GET % b"/wait")
+        await until(lambda: server.waiting == 3)
+        for client in clients:
+            client.writer.transport.abort()
+        await until(lambda: len(server.site.connections) == 0)
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Of a server with a self-signed certificate, and of a client that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = tmp_path / "pair.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    pem.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(pem)
+    trusting = ssl.create_default_context(cadata=certificate.public_bytes(serialization.Encoding.PEM).decode())
+    return server, trusting
+
+
+async def test_over_tls_too_a_request_may_take_longer_than_its_head(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    async with serving(1, tls[0]) as server:
+        stream = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
+        client = Client(*stream)
+        client.send(GET % b"/wait")
+        await until(lambda: server.waiting == 1)
+        await asyncio.sleep(2 * limits.HEAD_SECONDS)
+        refused = Client(
+            *await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
+        )
+        assert (await refused.answer()).startswith(b"HTTP/1.1 503 ")
+        server.release.set()
+        assert b"waited" in await client.answer()
+
+
+async def test_over_tls_too_a_head_that_does_not_come_is_not_waited_for(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    async with serving(10, tls[0]) as server:
+        stream = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
+        assert await Client(*stream).ended()
+        await until(lambda: len(server.site.connections) == 0)

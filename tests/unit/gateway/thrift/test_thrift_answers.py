@@ -1,0 +1,205 @@
+"""What clients are told: types, errors, listings, the properties they open sessions with, and who is let in."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparksql.gateway.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.clients.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.thrift import errors, listings
+from sparksql.gateway.thrift.listings import Listing
+from sparksql.gateway.thrift.messages import OperationState, StatusCode, TypeId
+from sparksql.gateway.thrift.properties import Configuration, read_configuration, use_statement
+from sparksql.gateway.thrift.sasl import Refusal, check_response
+from sparksql.gateway.thrift.types import HiveType, hive_type
+from sparksql.wire.control import ErrorReason, OperationError
+
+
+@pytest.mark.parametrize(
+    ("spark", "hive"),
+    [
+        ("int", HiveType(TypeId.INT)),
+        ("string", HiveType(TypeId.STRING)),
+        ("string collate UTF8_LCASE", HiveType(TypeId.STRING)),
+        ("decimal(10,2)", HiveType(TypeId.DECIMAL, precision=10, scale=2)),
+        ("DECIMAL(38, 18)", HiveType(TypeId.DECIMAL, precision=38, scale=18)),
+        ("varchar(20)", HiveType(TypeId.VARCHAR, length=20)),
+        ("char(3)", HiveType(TypeId.CHAR, length=3)),
+        ("timestamp", HiveType(TypeId.TIMESTAMP)),
+        ("timestamp_ntz", HiveType(TypeId.TIMESTAMP)),
+        ("void", HiveType(TypeId.NULL)),
+        ("array<decimal(10,2)>", HiveType(TypeId.ARRAY)),
+        ("map<string,int>", HiveType(TypeId.MAP)),
+        ("struct<a:int>", HiveType(TypeId.STRUCT)),
+        ("interval day to second", HiveType(TypeId.STRING)),
+        ("interval", HiveType(TypeId.STRING)),
+        ("variant", HiveType(TypeId.STRING)),
+        ("time(6)", HiveType(TypeId.STRING)),
+        ("", HiveType(TypeId.STRING)),
+    ],
+)
+def test_types(spark: str, hive: HiveType) -> None:
+    assert hive_type(spark) == hive
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (None, Configuration({})),
+        ({"use:database": "default"}, Configuration({})),
+        ({"use:database": "sales"}, Configuration({}, "sales")),
+        ({"set:hiveconf:spark.sql.ansi.enabled": "true"}, Configuration({"spark.sql.ansi.enabled": "true"})),
+        ({"set:hivevar:day": "2026-01-31"}, Configuration({"day": "2026-01-31"})),
+        ({"set:spark.sql.x": "1", "my.key": "2"}, Configuration({"spark.sql.x": "1", "my.key": "2"})),
+        ({"set:hiveconf:hive.fetch.size": "1", "hive.x": "2", "mapred.y": "3"}, Configuration({})),
+    ],
+)
+def test_configuration(given: dict[str, str] | None, read: Configuration) -> None:
+    assert read_configuration(given) == read
+
+
+@pytest.mark.parametrize(
+    ("database", "statement"),
+    [("sales", "USE `sales`"), ("lake.sales", "USE `lake`.`sales`"), ("a`b; DROP", "USE `a``b; DROP`")],
+)
+def test_choice_of_a_schema(database: str, statement: str) -> None:
+    assert use_statement(database) == statement
+
+
+def ended(status: OperationStatus, error: OperationError | None = None) -> OperationView:
+    return OperationView(handle="o", session="s", status=status, error=error)
+
+
+PARSE_ERROR = OperationError(
+    condition="PARSE_SYNTAX_ERROR", sql_state="42601", message="Syntax error at 'selec'.", line=2, position=5
+)
+
+
+@pytest.mark.parametrize(
+    ("view", "sql_state", "message"),
+    [
+        (ended(OperationStatus.ERROR, PARSE_ERROR), "42601",
+         "[PARSE_SYNTAX_ERROR] Syntax error at 'selec'. SQLSTATE: 42601 (line 2, position 5)"),
+        (ended(OperationStatus.ERROR, OperationError(condition="A", sql_state="1", message="[A.B] x SQLSTATE: 1")), "1",
+         "[A.B] x SQLSTATE: 1"),
+        (ended(OperationStatus.ERROR, OperationError(message="boom")), "HY000", "boom"),
+        (ended(OperationStatus.ERROR, OperationError(message="no", reason=ErrorReason.NOT_ALLOWED)), "42501", "no"),
+        (ended(OperationStatus.ERROR), "HY000", "the statement failed"),
+        (ended(OperationStatus.CANCELED), "HY008", "the statement was cancelled"),
+        (ended(OperationStatus.TIMEOUT), "HYT00", "the statement ran into its time limit"),
+        (ended(OperationStatus.TIMEOUT, OperationError(message="after 5 s", reason=ErrorReason.EXECUTION_TIMEOUT)),
+         "HYT00", "after 5 s"),
+    ],
+)  # fmt: skip
+def test_failures(view: OperationView, sql_state: str, message: str) -> None:
+    status = errors.statement_failure(view)
+    assert (status.code, status.sql_state, status.error_message) == (StatusCode.ERROR, sql_state, message)
+
+
+@pytest.mark.parametrize("problem", list(Problem))
+def test_every_refusal_has_an_sql_state_and_says_why(problem: Problem) -> None:
+    status = errors.client_refusal(ClientError(problem, "because"))
+    assert status.code == StatusCode.ERROR
+    assert len(status.sql_state or "") == 5
+    assert status.error_message is not None and status.error_message.endswith("because")
+
+
+def test_every_status_has_a_state() -> None:
+    states = {status: errors.state_of(status) for status in OperationStatus}
+    assert states[OperationStatus.TIMEOUT] is OperationState.TIMED_OUT
+    assert len(set(states.values())) == len(OperationStatus)
+
+
+COLUMN = ColumnEntry("c", "s", "t", "price", "decimal(10,2)", False, 3, "in euros")
+LISTINGS = {
+    "catalogs": listings.catalogs(["spark_catalog", "lake"]),
+    "schemas": listings.schemas([SchemaEntry("lake", "sales")]),
+    "tables": listings.tables([TableEntry("lake", "sales", "orders", "TABLE", "all orders")]),
+    "columns": listings.columns([COLUMN]),
+    "functions": listings.functions([FunctionEntry("", "", "abs", "a.b.Abs")]),
+    "table types": listings.table_types(),
+    "types": listings.type_info(),
+    "primary keys": listings.primary_keys(),
+    "cross reference": listings.cross_reference(),
+}
+
+
+@pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS.keys())
+def test_listings_are_tables_of_their_columns(listing: Listing) -> None:
+    table = listing.table()
+    assert table.column_names == [column.name for column in listing.columns]
+    assert table.num_rows == len(listing.rows)
+    assert [tuple(row.values()) for row in table.to_pylist()] == list(listing.rows)
+
+
+def test_a_column_tells_its_type_as_jdbc_asks() -> None:
+    (row,) = LISTINGS["columns"].table().to_pylist()
+    assert {key: value for key, value in row.items() if value is not None} == {
+        "TABLE_CAT": "c", "TABLE_SCHEM": "s", "TABLE_NAME": "t", "COLUMN_NAME": "price", "DATA_TYPE": 3,
+        "TYPE_NAME": "DECIMAL(10,2)", "COLUMN_SIZE": 10, "DECIMAL_DIGITS": 2, "NUM_PREC_RADIX": 10, "NULLABLE": 0,
+        "REMARKS": "in euros", "ORDINAL_POSITION": 3, "IS_NULLABLE": "NO", "IS_AUTO_INCREMENT": "NO",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spark", "jdbc", "size", "digits"),
+    [
+        ("int", 4, 10, 0), ("bigint", -5, 19, 0), ("double", 8, 15, 15), ("string", 12, 2**31 - 1, None),
+        ("varchar(7)", 12, 7, None), ("char(2)", 1, 2, None), ("date", 91, 10, None), ("timestamp_ntz", 93, 26, 6),
+        ("boolean", 16, 1, None), ("array<int>", 2003, None, None), ("interval year", 12, 2**31 - 1, None),
+    ],
+)  # fmt: skip
+def test_column_types(spark: str, jdbc: int, size: int | None, digits: int | None) -> None:
+    (row,) = listings.columns([ColumnEntry("", "", "t", "c", spark, True, 1, "")]).table().to_pylist()
+    assert (row["DATA_TYPE"], row["COLUMN_SIZE"], row["DECIMAL_DIGITS"]) == (jdbc, size, digits)
+
+
+def test_type_info_knows_each_type_once() -> None:
+    names = LISTINGS["types"].table()["TYPE_NAME"].to_pylist()
+    assert len(names) == len(set(names))
+    assert {"INT", "STRING", "DECIMAL", "TIMESTAMP_NTZ", "STRUCT"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (None, None),
+        ("", ""),
+        ("%", "%"),
+        (".*", "%"),
+        ("*", "%"),
+        ("ord.*", "ord%"),
+        ("a.b", "a.b"),
+        ("a\\_b", "a\\_b"),
+    ],
+)
+def test_patterns(given: str | None, read: str | None) -> None:
+    assert listings.jdbc_pattern(given) == read
+
+
+TOKEN = "token-ä"
+
+
+@pytest.mark.parametrize("name", ["ada", "", "ä b"])
+def test_any_name_comes_in_with_the_token(name: str) -> None:
+    assert check_response(b"\0" + name.encode() + b"\0" + TOKEN.encode(), TOKEN) == name
+    assert check_response(b"other\0" + name.encode() + b"\0" + TOKEN.encode(), TOKEN) == name
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"",
+        b"\0",
+        b"\0ada\0",
+        b"\0ada\0token",
+        b"\0ada\0\xff\xfe",
+        b"ada",
+        TOKEN.encode(),
+        b"\0ada\0" + TOKEN.encode() + b"\0",
+    ],
+)
+def test_nobody_comes_in_without_it(response: bytes) -> None:
+    with pytest.raises(Refusal) as refusal:
+        check_response(response, TOKEN)
+    assert TOKEN not in str(refusal.value)
