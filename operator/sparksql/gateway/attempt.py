@@ -14,7 +14,14 @@ from typing import Protocol
 
 from sparksql.gateway.classify import Classified
 from sparksql.gateway.results import StoredResult
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, Progress, SubmitRequest
+from sparksql.wire.control import (
+    ErrorReason,
+    OperationError,
+    OperationState,
+    Progress,
+    StreamProgress,
+    SubmitRequest,
+)
 
 
 class Cancelled(Exception):
@@ -86,6 +93,7 @@ class Attempt:
         self.timer: asyncio.TimerHandle | None = None
         self.stopping: asyncio.Task[None] | None = None
         self.statement_index = 1
+        self.stream: StreamProgress | None = None  # set by the thread once its streaming query looks for data
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._cancelled = threading.Event()

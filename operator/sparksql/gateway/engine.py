@@ -153,10 +153,14 @@ class Engine:
         return view
 
     async def close(self, drain_seconds: float) -> None:
-        """Lets what is there run to its end for so long, then ends the rest as Closed."""
+        """Stops streams, lets the rest run to its end for so long, then ends what is left as Closed."""
+        closed = Ending(OperationState.CLOSED, "the session was closed")
+        for view in self._register.live():
+            if view.streaming:
+                self.cancel(view.operation_id, closed)
         await self._until_idle(drain_seconds)
         for view in self._register.live():
-            self.cancel(view.operation_id, Ending(OperationState.CLOSED, "the session was closed"))
+            self.cancel(view.operation_id, closed)
         await self._until_idle(CLOSE_SECONDS)
 
     async def watch(self) -> None:
@@ -204,7 +208,16 @@ class Engine:
             return
         self._log_mask.add(operation_id, classified.masker)
         self._attempts[operation_id] = Attempt(self, operation_id, request, classified, runner)
-        self._register.update(operation_id, statement_type=classified.statement_type, read_only=classified.read_only)
+        streaming = request.streaming is not None
+        self._register.update(
+            operation_id,
+            statement_type=classified.statement_type,
+            read_only=classified.read_only,
+            streaming=streaming,
+        )
+        if streaming:  # it takes no slot and excludes nobody
+            self._perform(self._scheduler.submit_unbound(operation_id))
+            return
         line, serial = (MANIFESTS, False) if origin is None else (origin.line, origin.serial)
         self._perform(self._scheduler.submit(operation_id, exclusive=serial or classified.exclusive, line=line))
 
@@ -250,7 +263,10 @@ class Engine:
             loop.call_soon_threadsafe(self._returned, attempt, outcome, reusable)
             return reusable.result()
 
-        self.workers.submit(work)
+        if attempt.request.streaming is None:
+            self.workers.submit(work)
+        else:  # it may run for months, and would keep a thread from statements that end
+            self.workers.detach(work)
         await attempt.returned.wait()
         if attempt.outcome.result is None:
             await self._stopper.until_quiet(attempt)
@@ -321,6 +337,8 @@ class Engine:
 
     def on_started(self, attempt: Attempt) -> None:
         self._register.start(attempt.operation_id)
+        if attempt.stream is not None:
+            self._register.update(attempt.operation_id, progress=_with_position(Progress(), attempt))
         if attempt.ending is not None:
             return
         seconds = attempt.request.execution_seconds
@@ -373,6 +391,6 @@ class Engine:
 
 
 def _with_position(counts: Progress, attempt: Attempt) -> Progress:
-    """Counts together with the place in the script."""
+    """Counts together with the place in the script and what a streaming query reports."""
     place = {"statement_index": attempt.statement_index, "statement_count": len(attempt.classified.statements)}
-    return counts.model_copy(update=place)
+    return counts.model_copy(update={**place, "stream": attempt.stream})

@@ -30,6 +30,9 @@ from sparksql.gateway.scala import option, simple_name
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.spilled import index_files
 from sparksql.gateway.statements import Effect
+from sparksql.gateway.streaming import sinks, sources
+from sparksql.gateway.streaming.insert import ctas_of_stream
+from sparksql.gateway.streaming.streams import Streams
 from sparksql.gateway.targets import TEMPORARY, write_targets
 from sparksql.wire.control import Column, ErrorReason, Mode, Progress, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
@@ -47,6 +50,7 @@ WRITE_METRICS = (
 )
 # What Spark says of a CREATE TABLE AS SELECT from a STREAM, whose query analysis does not show.
 STREAM_IN_BATCH = "_LEGACY_ERROR_TEMP_3102"
+_ADDS_ROWS = frozenset({"INSERT", "LOAD"})
 _MAY_WRITE_PATHS = frozenset({"TRUNCATE", "LOAD", "ALTER TABLE"})
 
 
@@ -71,6 +75,7 @@ class SparkRunner:
         self._files = files
         self._root = root.rstrip("/")
         self._classifier = Classifier(driver.jvm, driver.base, policy)
+        self._streams = Streams(driver, files)
         self._threads: dict[str, Any] = {}
         self._clean_fingerprint = ""
         self._session_state = False
@@ -97,8 +102,11 @@ class SparkRunner:
             self._driver.deactivate()
 
     def run(self, attempt: Attempt) -> StoredResult:
-        """Runs a manifest's statements, in the base session if they change it. Raises StatementError, or Cancelled."""
-        exclusive = attempt.classified.exclusive
+        """Runs a manifest's statements, in the base session if they change it. Raises StatementError, or Cancelled.
+
+        A streaming script keeps its changes of the session to itself.
+        """
+        exclusive = attempt.classified.exclusive and attempt.request.streaming is None
         try:
             return self.run_in(attempt, lambda: self._driver.base if exclusive else self._driver.clone())
         finally:
@@ -133,7 +141,7 @@ class SparkRunner:
         """
         self._driver.context._jsc.sc().cancelJobGroupAndFutureJobs(group, reason)
         thread = self._threads.get(group)
-        if thread is not None:
+        if thread is not None and not self._streams.runs(group):
             thread.interrupt()
 
     def stop_jobs(self, group: str, reason: str) -> None:
@@ -206,16 +214,27 @@ class SparkRunner:
 
     def _execute_effect(self, scope: _Scope, statement: Statement, plan: Any) -> StoredResult:
         attempt, session = scope.attempt, scope.session
+        streaming = attempt.request.streaming
+        if streaming is not None and statement is attempt.classified.statements[-1]:
+            self._streams.run(attempt, session, plan, streaming)
+            return EMPTY
         if statement.kind.type == "DROP TABLE":
             plan = with_files(self._driver, session, plan)
         targets: frozenset[str] = frozenset()
+        streams = sources.declared(plan) if "STREAM" in statement.fragment.text.upper() else []
+        if streams and statement.kind.type == "CREATE TABLE AS SELECT":
+            raise ctas_of_stream()
         if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
             analysed = self._driver.analyse(session, plan).analyzed()
             if analysed.isStreaming():
                 raise _needs_streaming()
+            if streams:
+                raise sources.read_as_batch(streams)
             targets = write_targets(session, analysed, self._files)
             if targets:
                 attempt.acquire(targets)
+                if statement.kind.type in _ADDS_ROWS:
+                    sinks.check_batch(targets, self._files)
         attempt.started()
         try:
             frame = self._driver.of_rows(session, plan)
@@ -224,6 +243,8 @@ class SparkRunner:
                 self.remove_temporary(target)
         if frame.isStreaming():
             raise _needs_streaming()
+        if streams and statement.kind.query:
+            raise sources.read_as_batch(streams)
         attempt.check()
         if len(frame.columns()) == 0:
             return self._written(frame) if statement.kind.dml else EMPTY

@@ -122,6 +122,7 @@ class Gateway:
             client_sessions=len(self.clients.sessions),
             client_pending=self.register.count_of_clients(OperationState.PENDING),
             client_running=self.register.count_of_clients(OperationState.RUNNING),
+            streams=sum(view.streaming for view in self.register.live()),
             has_session_state=spark is not None and spark.runner.has_session_state,
             last_activity_time=None if spark is None else spark.engine.last_activity,
             init_failure=self._init_failure,

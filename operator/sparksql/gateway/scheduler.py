@@ -42,6 +42,7 @@ class _Admitted:
     line: str
     exclusive: bool
     parked: bool = False
+    unbound: bool = False  # takes no slot
     targets: frozenset[str] = field(default=NO_TARGETS)  # held, or waited for while parked
 
 
@@ -73,7 +74,7 @@ class Scheduler:
 
     @property
     def slots_used(self) -> int:
-        return sum(1 for entry in self._admitted.values() if not entry.parked)
+        return sum(1 for entry in self._admitted.values() if not (entry.parked or entry.unbound))
 
     def holds(self, operation_id: str) -> frozenset[str]:
         """Targets that this statement may write now."""
@@ -83,6 +84,11 @@ class Scheduler:
     def submit(self, operation_id: str, *, exclusive: bool, line: str = MANIFESTS) -> Step:
         self._queue.append(_Waiting(operation_id, line, exclusive))
         return self._step()
+
+    def submit_unbound(self, operation_id: str) -> Step:
+        """Admits a statement at once, beside all others: a stream, which runs until it is stopped."""
+        self._admitted[operation_id] = _Admitted(line=operation_id, exclusive=False, unbound=True)
+        return Step(admitted=(operation_id,))
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
         """An admitted statement asks to write. It is among `resumed` of this step when it may, else it is parked."""

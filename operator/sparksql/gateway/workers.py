@@ -47,6 +47,17 @@ class Workers:
             name = f"worker-{self._started}"
         threading.Thread(target=self._live, args=(work,), name=name, daemon=True).start()
 
+    def detach(self, work: Work) -> None:
+        """Runs `work` in a thread of its own, which does not count and ends with it."""
+
+        def live() -> None:
+            try:
+                work()
+            finally:
+                self._on_exit()
+
+        threading.Thread(target=live, name="detached", daemon=True).start()
+
     def _live(self, work: Work | None) -> None:
         try:
             while work is not None and work():

@@ -92,8 +92,48 @@ class ResultOptions(WireModel):
     retention_seconds: int = 3600
 
 
+class TriggerMode(StrEnum):
+    """When a streaming query begins its batches; AvailableNow ends when the input that is there has been read."""
+
+    AUTO = "Auto"
+    INTERVAL = "Interval"
+    AVAILABLE_NOW = "AvailableNow"
+    REAL_TIME = "RealTime"
+
+
+class OutputMode(StrEnum):
+    APPEND = "Append"
+    UPDATE = "Update"
+    COMPLETE = "Complete"
+
+
+class UpsertOptions(WireModel):
+    """Rows are merged into the target by `keys`; of one key the greatest `order_by` wins, `delete_when` removes it."""
+
+    keys: tuple[str, ...]
+    order_by: str | None = None
+    delete_when: str | None = None
+
+
+class StreamOptions(WireModel):
+    """How a streaming statement runs. `checkpoint` is the Hadoop URI of its folder, which one attempt at a time may use;
+    `interval_millis` None means that the gateway chooses."""
+
+    checkpoint: str
+    trigger: TriggerMode = TriggerMode.AUTO
+    interval_millis: int | None = None
+    max_rows_per_trigger: int = 0
+    max_files_per_trigger: int = 0
+    output_mode: OutputMode = OutputMode.APPEND
+    upsert: UpsertOptions | None = None
+
+
 class SubmitRequest(WireModel):
-    """One attempt of one statement. `execution_seconds` 0 means no limit and counts from the change to Running."""
+    """One attempt of one statement. `execution_seconds` 0 means no limit and counts from the change to Running.
+
+    With `streaming` the text is an INSERT that reads a STREAM, or a script that ends in one. It runs until it is cancelled;
+    it then ends between two batches if it can, and another attempt with the same checkpoint goes on where this one ended.
+    """
 
     boot_id: str
     namespace: str
@@ -104,6 +144,7 @@ class SubmitRequest(WireModel):
     conf: dict[str, str] = Field(default_factory=dict)
     execution_seconds: float = 0
     result: ResultOptions = ResultOptions()
+    streaming: StreamOptions | None = None
 
 
 class CancelRequest(WireModel):
@@ -114,8 +155,30 @@ class CancelRequest(WireModel):
     reason: str = ""
 
 
+class StreamProgress(WireModel):
+    """What a streaming query last reported of itself. Rates are rows per second as decimal numbers.
+
+    `query_id` belongs to the checkpoint, `run_id` to this start. `committed_batch_id` is the last batch that is done and
+    durable, `batch_id` the one that is worked on or comes next. `lag` counts what the sources say that waits: offsets of
+    Kafka, else files. `watermark` is ISO 8601.
+    """
+
+    query_id: str
+    run_id: str
+    batch_id: int | None = None
+    committed_batch_id: int | None = None
+    input_rows_per_second: str | None = None
+    processed_rows_per_second: str | None = None
+    watermark: str | None = None
+    last_progress_time: datetime | None = None
+    lag: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+
+
 class Progress(WireModel):
-    """Approximate counts of the attempt so far; `statement_index` is 1-based within a script."""
+    """Approximate counts of the attempt so far; `statement_index` is 1-based within a script. `stream` is there as soon as
+    a streaming query has started."""
 
     tasks_done: int = 0
     tasks_total: int = 0
@@ -123,6 +186,7 @@ class Progress(WireModel):
     stages_total: int = 0
     statement_index: int = 1
     statement_count: int = 1
+    stream: StreamProgress | None = None
 
 
 class Column(WireModel):
@@ -245,6 +309,7 @@ class GatewayInfo(WireModel):
     client_sessions: int = 0
     client_pending: int = 0  # of `pending`, those that came from clients
     client_running: int = 0
+    streams: int = 0  # of `pending` and `running`, streaming statements, which end by being cancelled only
     has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
     last_activity_time: datetime | None = None
     init_failure: InitFailure | None = None

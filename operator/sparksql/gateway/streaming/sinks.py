@@ -1,0 +1,101 @@
+"""Where a stream writes, and what must be refused before it does.
+
+A file table (parquet, orc, csv, json, text, avro) is written by Spark's file sink, which keeps a log of its batches in
+`_spark_metadata` of the table. From the first batch on, readers see only the files in that log; and a batch whose number the
+log has is taken for written. So a query with a fresh checkpoint would lose its first batches in a used table, without an
+error, and would hide rows that others have put into the table (measured with Spark 4.1.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sparksql.gateway.errors import StatementError, refusal
+from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.scala import elements, option, simple_name
+from sparksql.wire.control import ErrorReason
+
+SINK_LOG = "_spark_metadata"
+_FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+_TRANSACTIONAL = "use a table of a transactional format (Iceberg, Delta)"
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A stream's target. `path` and `partitions` are those of a file table, `path` is None for any other."""
+
+    path: str | None = None
+    partitions: tuple[str, ...] = ()
+
+
+def sink_of(table: Any, name: str) -> Sink:
+    """The sink of an analysed table. Raises StatementError for one that no stream can write."""
+    leaf = table
+    while simple_name(leaf) == "SubqueryAlias":
+        leaf = leaf.child()
+    match simple_name(leaf):
+        case "LogicalRelation":
+            return _file_sink(leaf)
+        case "HiveTableRelation":
+            message = f"table {name} is a Hive serde table, which no stream can write: make it USING parquet or iceberg"
+            raise refusal(ErrorReason.INVALID_SPEC, message)
+        case "View":
+            raise refusal(ErrorReason.INVALID_SPEC, f"{name} is a view: a stream writes into tables")
+        case _:
+            return Sink()
+
+
+def _file_sink(relation: Any) -> Sink:
+    table = option(relation.catalogTable())
+    provider = "" if table is None else str(option(table.provider()) or "").lower()
+    if table is None or provider not in _FILE_FORMATS:
+        return Sink()
+    columns = tuple(str(name) for name in elements(table.partitionColumnNames()))
+    return Sink(str(table.location().toString()), columns)
+
+
+def check(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
+    """Raises StatementError when the query would lose rows in a file table, or hide some that are there."""
+    if sink.path is None:
+        return
+    has_log = files.exists(f"{sink.path}/{SINK_LOG}")
+    has_commits = bool(files.children(f"{checkpoint}/commits"))
+    if has_log and not has_commits:
+        raise _hazard(
+            "its checkpoint is new, but another stream has written this table of files: batches whose numbers are taken "
+            "would silently not be written"
+        )
+    if has_commits and not has_log:
+        raise _hazard(
+            "its checkpoint has batches that this table of files does not: the table is another one, or was made anew, "
+            "and could not be read afterwards"
+        )
+    if not has_log and _holds_data(sink.path, files):
+        raise _hazard(
+            "this table of files has rows that no stream has written: they could not be read any more, because from the "
+            "first batch on only the stream's own files are"
+        )
+
+
+def check_batch(targets: Iterable[str], files: HadoopFiles) -> None:
+    """Raises StatementError when a batch would write rows into a stream's table of files that nobody could read."""
+    for target in targets:
+        if files.exists(f"{target}/{SINK_LOG}"):
+            message = (
+                "a stream writes this table of files, and whoever reads it sees the stream's files only: rows of a batch "
+                f"would be lost. For both, {_TRANSACTIONAL}"
+            )
+            raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _holds_data(path: str, files: HadoopFiles) -> bool:
+    names = (uri.rstrip("/").rpartition("/")[2] for uri in files.children(path))
+    return any(not name.startswith(("_", ".")) for name in names)
+
+
+def _hazard(reason: str) -> StatementError:
+    return refusal(
+        ErrorReason.INVALID_SPEC, f"the stream may not write into its target: {reason}. For that, {_TRANSACTIONAL}"
+    )

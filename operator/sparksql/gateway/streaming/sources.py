@@ -1,0 +1,92 @@
+"""What a query streams. Spark reads `STREAM parquet.`path`` and the like as a batch, without an error: that is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sparksql.gateway.errors import StatementError, refusal
+from sparksql.gateway.scala import elements, simple_name
+from sparksql.wire.control import ErrorReason
+
+_STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})
+
+
+def nodes(plan: Any) -> Iterator[Any]:
+    """All nodes of a plan, those of its WITH and of its subqueries included."""
+    pending = [plan]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(elements(node.children()))
+        pending.extend(elements(node.subqueries()))
+        pending.extend(_with_queries(node))
+
+
+def _with_queries(node: Any) -> list[Any]:
+    match simple_name(node):
+        case "UnresolvedWith":
+            return [relation._2() for relation in elements(node.cteRelations())]
+        case "WithCTE":
+            return elements(node.cteDefs())
+        case _:
+            return []
+
+
+def is_stream(node: Any) -> bool:
+    """Whether a node of a parsed plan is `STREAM name`."""
+    return simple_name(node) == "UnresolvedRelation" and bool(node.isStreaming())
+
+
+def declared(plan: Any) -> list[str]:
+    """Names behind STREAM in a parsed plan."""
+    return [".".join(map(str, elements(n.multipartIdentifier()))) for n in nodes(plan) if is_stream(n)]
+
+
+def check(parsed: Any, analysed: Any) -> None:
+    """Raises StatementError when a query reads no STREAM, or when Spark would read one of them as a batch."""
+    names = declared(parsed)
+    streams = sum(simple_name(node) in _STREAMING_LEAVES for node in nodes(analysed))
+    if streams < len(names):
+        raise read_as_batch(names)
+    if streams == 0:
+        message = "the query reads no STREAM: write FROM STREAM <table>, or leave spec.streaming out"
+        raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def read_as_batch(names: list[str]) -> StatementError:
+    """The refusal of a STREAM that Spark would read once, as it is now."""
+    message = (
+        f"Spark would read a STREAM of this query as a batch (of {', '.join(names)}): it streams tables and views, not paths. "
+        "Make a table of the path, CREATE TABLE t (columns) USING parquet LOCATION '...', and read FROM STREAM t"
+    )
+    return refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def with_options(jvm: Any, plan: Any, options: Mapping[str, str]) -> Any:
+    """A parsed plan whose STREAMs have further options; what the text gives wins."""
+    if is_stream(plan):
+        given = plan.options().asCaseSensitiveMap()
+        known = {str(key).lower() for key in given}
+        merged = jvm.java.util.HashMap(given)
+        for key, value in options.items():
+            if key.lower() not in known:
+                merged.put(key, value)
+        return plan.copy(
+            plan.multipartIdentifier(), jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(merged), True
+        )
+    plan = _with_options_in_ctes(jvm, plan, options)
+    children = elements(plan.children())
+    if not children:
+        return plan
+    return plan.withNewChildren(jvm.PythonUtils.toSeq([with_options(jvm, child, options) for child in children]))
+
+
+def _with_options_in_ctes(jvm: Any, plan: Any, options: Mapping[str, str]) -> Any:
+    if simple_name(plan) != "UnresolvedWith":
+        return plan
+    relations = [
+        jvm.scala.Tuple3(relation._1(), with_options(jvm, relation._2(), options), relation._3())
+        for relation in elements(plan.cteRelations())
+    ]
+    return plan.copy(plan.child(), jvm.PythonUtils.toSeq(relations), plan.allowRecursion())

@@ -1,0 +1,76 @@
+"""When a streaming query begins its batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sparksql.gateway.errors import refusal
+from sparksql.gateway.scala import elements, scala_object, simple_name
+from sparksql.gateway.streaming.sources import nodes
+from sparksql.wire.control import ErrorReason, StreamOptions, TriggerMode
+
+# Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little
+# and more than a minute keeps readers waiting for windows that are long over.
+MIN_INTERVAL_MILLIS = 1_000
+MAX_INTERVAL_MILLIS = 60_000
+_WINDOW_FUNCTIONS = frozenset({"window", "session_window"})
+
+
+def inferred_interval(window_millis: Iterable[int]) -> int:
+    """Milliseconds between batches for windows of these sizes and slides: their greatest common divisor, bounded."""
+    divisor = math.gcd(*window_millis)
+    return min(max(divisor, MIN_INTERVAL_MILLIS), MAX_INTERVAL_MILLIS)
+
+
+def trigger(jvm: Any, options: StreamOptions, parsed: Any) -> Any:
+    """Spark's Trigger for these options and this parsed query."""
+    triggers = jvm.org.apache.spark.sql.streaming.Trigger
+    match options.trigger:
+        case TriggerMode.AVAILABLE_NOW:
+            return triggers.AvailableNow()
+        case TriggerMode.INTERVAL:
+            return triggers.ProcessingTime(int(options.interval_millis or 0))
+        case TriggerMode.AUTO:
+            given = options.interval_millis
+            return triggers.ProcessingTime(
+                inferred_interval(window_millis(jvm, parsed)) if given is None else int(given)
+            )
+        case TriggerMode.REAL_TIME:
+            raise refusal(ErrorReason.NOT_IMPLEMENTED, "spec.streaming.trigger.mode RealTime is not implemented yet")
+
+
+def window_millis(jvm: Any, parsed: Any) -> Iterator[int]:
+    """Sizes and slides of the time windows in a parsed query, as far as they are literals."""
+    for node in nodes(parsed):
+        pending = elements(node.expressions())
+        while pending:
+            expression = pending.pop()
+            children = elements(expression.children())
+            pending.extend(children)
+            if simple_name(expression) == "UnresolvedFunction" and _function(expression) in _WINDOW_FUNCTIONS:
+                yield from (found for found in (_millis(jvm, argument) for argument in children[1:3]) if found)
+
+
+def _function(expression: Any) -> str:
+    return str(elements(expression.nameParts())[-1]).lower()
+
+
+def _millis(jvm: Any, argument: Any) -> int | None:
+    """Milliseconds of `'10 minutes'` or `INTERVAL 10 MINUTES`."""
+    if simple_name(argument) != "Literal" or argument.value() is None:
+        return None
+    value = argument.value()
+    if isinstance(value, int):  # a day-time interval, in microseconds
+        return value // 1000
+    try:
+        intervals = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils")
+        parsed = intervals.stringToInterval(
+            jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
+        )
+        return (
+            (int(parsed.days()) * 86_400_000_000 + int(parsed.microseconds())) // 1000 if not parsed.months() else None
+        )
+    except Exception:
+        return None  # no interval: analysis has told, or will tell, why
