@@ -75,7 +75,7 @@ class SparkRunner:
         self._files = files
         self._root = root.rstrip("/")
         self._classifier = Classifier(driver.jvm, driver.base, policy)
-        self._streams = Streams(driver, files)
+        self._streams = Streams(driver, files, policy)
         self._threads: dict[str, Any] = {}
         self._clean_fingerprint = ""
         self._session_state = False

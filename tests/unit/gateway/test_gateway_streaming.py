@@ -14,8 +14,9 @@ from sparksql.gateway.scheduler import Scheduler
 from sparksql.gateway.streaming.progress import lag, stream_progress
 from sparksql.gateway.streaming.streams import read_limits
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, MIN_INTERVAL_MILLIS, inferred_interval
+from sparksql.gateway.streaming.upsert import UpsertTarget, merge_statement
 from sparksql.gateway.workers import Workers
-from sparksql.wire.control import StreamOptions
+from sparksql.wire.control import StreamOptions, UpsertOptions
 
 REPORT: dict[str, Any] = {
     "batchId": 7,
@@ -133,3 +134,25 @@ def test_detached_work_has_a_thread_beyond_the_maximum() -> None:
     go.set()
     assert all(ended.acquire(timeout=30) for _ in range(3))
     assert workers.threads == 0
+
+
+def test_merge_of_keys_with_an_order_and_deletes() -> None:
+    target = UpsertTarget("`c`.`t`", ("Id", "a`b"), is_delta=False)
+    options = UpsertOptions(keys=("id",), order_by="ts + 1", delete_when="op = 'd'")
+    newer = "coalesce(s.__sparksql_order >= (ts + 1), (ts + 1) IS NULL)"
+    assert merge_statement(options, target) == (
+        "MERGE INTO `c`.`t` t USING __sparksql_batch s ON t.`Id` <=> s.`__sparksql_Id` "
+        f"WHEN MATCHED AND {newer} AND s.__sparksql_delete THEN DELETE "
+        f"WHEN MATCHED AND {newer} THEN UPDATE SET t.`Id` = s.`__sparksql_Id`, t.`a``b` = s.`__sparksql_a``b` "
+        "WHEN NOT MATCHED AND NOT s.__sparksql_delete "
+        "THEN INSERT (`Id`, `a``b`) VALUES (s.`__sparksql_Id`, s.`__sparksql_a``b`)"
+    )
+
+
+def test_merge_of_keys_alone() -> None:
+    target = UpsertTarget("t", ("k", "v"), is_delta=True)
+    assert merge_statement(UpsertOptions(keys=("k", "v")), target) == (
+        "MERGE INTO t t USING __sparksql_batch s ON t.`k` <=> s.`__sparksql_k` AND t.`v` <=> s.`__sparksql_v` "
+        "WHEN MATCHED THEN UPDATE SET t.`k` = s.`__sparksql_k`, t.`v` = s.`__sparksql_v` "
+        "WHEN NOT MATCHED AND NOT s.__sparksql_delete THEN INSERT (`k`, `v`) VALUES (s.`__sparksql_k`, s.`__sparksql_v`)"
+    )

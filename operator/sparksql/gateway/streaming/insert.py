@@ -32,6 +32,16 @@ class ParsedInsert:
         return tuple(str(part) for part in elements(self.insert.table().multipartIdentifier()))
 
     @property
+    def name(self) -> str:
+        """The target's name as SQL text."""
+        return ".".join(f"`{part.replace('`', '``')}`" for part in self.target)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text says nothing of how columns meet the target's."""
+        return bool(self.insert.userSpecifiedCols().isEmpty() and self.insert.partitionSpec().isEmpty())
+
+    @property
     def options(self) -> Mapping[str, str]:
         """Options that the text gives the target: `INSERT INTO t WITH (...)`."""
         given = self.insert.table().options().asCaseSensitiveMap()
@@ -40,10 +50,8 @@ class ParsedInsert:
 
 @dataclass(frozen=True)
 class StreamInsert:
-    """What a query is started from: the target's quoted name, its sink, and a streaming Dataset with its columns."""
+    """What a query is started from: where it writes, and a streaming Dataset with the target's columns."""
 
-    target: str
-    options: Mapping[str, str]
     sink: Sink
     frame: Any
 
@@ -77,8 +85,7 @@ def parsed_insert(jvm: Any, plan: Any) -> ParsedInsert:
 
 def resolve(driver: SparkDriver, session: Any, parsed: ParsedInsert, frame: Any) -> StreamInsert:
     """The INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
-    name = ".".join(f"`{part.replace('`', '``')}`" for part in parsed.target)
-    table = session.table(name).logicalPlan()
+    table = session.table(parsed.name).logicalPlan()
     sink = sink_of(table, ".".join(parsed.target))
     resolver = scala_object(driver.jvm.org.apache.spark.sql.catalyst.analysis, "TableOutputResolver")
     aligned = resolver.resolveOutputColumns(
@@ -89,7 +96,7 @@ def resolve(driver: SparkDriver, session: Any, parsed: ParsedInsert, frame: Any)
         session.sessionState().conf(),
         True,
     )
-    return StreamInsert(name, parsed.options, sink, driver.of_rows(session, aligned))
+    return StreamInsert(sink, driver.of_rows(session, aligned))
 
 
 def _named(jvm: Any, insert: Any, frame: Any, table: Any) -> Any:
