@@ -196,6 +196,8 @@ class SparkRunner:
         plan = binder.parse(statement.fragment.text, binder.literals(parameters))
         Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
         masker = attempt.classified.masker
+        if attempt.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
+            plan = self._streams.prepared(session, plan)
         match attempt.request.mode:
             case Mode.VALIDATE:
                 attempt.started()

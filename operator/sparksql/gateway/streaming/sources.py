@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sparksql.gateway.errors import StatementError, refusal
@@ -65,28 +65,35 @@ def read_as_batch(names: list[str]) -> StatementError:
 
 def with_options(jvm: Any, plan: Any, options: Mapping[str, str]) -> Any:
     """A parsed plan whose STREAMs have further options; what the text gives wins."""
-    if is_stream(plan):
-        given = plan.options().asCaseSensitiveMap()
+
+    def replaced(node: Any) -> Any | None:
+        if not is_stream(node):
+            return None
+        given = node.options().asCaseSensitiveMap()
         known = {str(key).lower() for key in given}
         merged = jvm.java.util.HashMap(given)
         for key, value in options.items():
             if key.lower() not in known:
                 merged.put(key, value)
-        return plan.copy(
-            plan.multipartIdentifier(), jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(merged), True
+        return node.copy(
+            node.multipartIdentifier(), jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(merged), True
         )
-    plan = _with_options_in_ctes(jvm, plan, options)
+
+    return rewritten(jvm, plan, replaced)
+
+
+def rewritten(jvm: Any, plan: Any, replaced: Callable[[Any], Any | None]) -> Any:
+    """A parsed plan with each node replaced for which `replaced` gives another one; not looked at inside subqueries."""
+    other = replaced(plan)
+    if other is not None:
+        return other
+    if simple_name(plan) == "UnresolvedWith":
+        relations = [
+            jvm.scala.Tuple3(relation._1(), rewritten(jvm, relation._2(), replaced), relation._3())
+            for relation in elements(plan.cteRelations())
+        ]
+        plan = plan.copy(plan.child(), jvm.PythonUtils.toSeq(relations), plan.allowRecursion())
     children = elements(plan.children())
     if not children:
         return plan
-    return plan.withNewChildren(jvm.PythonUtils.toSeq([with_options(jvm, child, options) for child in children]))
-
-
-def _with_options_in_ctes(jvm: Any, plan: Any, options: Mapping[str, str]) -> Any:
-    if simple_name(plan) != "UnresolvedWith":
-        return plan
-    relations = [
-        jvm.scala.Tuple3(relation._1(), with_options(jvm, relation._2(), options), relation._3())
-        for relation in elements(plan.cteRelations())
-    ]
-    return plan.copy(plan.child(), jvm.PythonUtils.toSeq(relations), plan.allowRecursion())
+    return plan.withNewChildren(jvm.PythonUtils.toSeq([rewritten(jvm, child, replaced) for child in children]))

@@ -17,7 +17,7 @@ from sparksql.gateway.classify import Classifier
 from sparksql.gateway.errors import StatementError, refusal
 from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming import sinks, sources
+from sparksql.gateway.streaming import sinks, sources, tables
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
 from sparksql.gateway.streaming.progress import read_stream
 from sparksql.gateway.streaming.trigger import trigger
@@ -68,9 +68,14 @@ class Streams:
                 attempt.stream = read_stream(query)
             self._active.discard(attempt.group)
 
+    def prepared(self, session: Any, plan: Any) -> Any:
+        """A parsed statement that Spark can analyse, see `tables`."""
+        return tables.prepared(self._driver.jvm, session, plan)
+
     def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> _Started:
         parsed = parsed_insert(self._driver.jvm, plan)
-        frame = self._driver.of_rows(session, self._limited(parsed.query, options))
+        query = self.prepared(session, self._limited(parsed.query, options))
+        frame = self._driver.of_rows(session, query)
         sources.check(parsed.query, frame.logicalPlan())
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
