@@ -132,6 +132,8 @@ def apply() -> None:
     run(kubectl("apply", "--server-side", "--filename", "-"), stdin=json.dumps(namespace).encode())
     # What a statement did cannot be undone by changing it; a new run needs a new object (or a new runNonce).
     run(kubectl("delete", "sqlstatements", "--all", "--timeout=120s"))
+    for each in failed_sessions():  # of an earlier run: it would stay as it is
+        run(kubectl("delete", "sqlsession", each["metadata"]["name"], "--timeout=120s"))
     for manifest in sorted(HERE.glob("[0-9]*.yaml")):
         show(kubectl("apply", "--server-side", "--filename", str(manifest)))
 
@@ -139,6 +141,18 @@ def apply() -> None:
 def statements() -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads(run(kubectl("get", "sqlstatements", "--output", "json")))["items"]
     return items
+
+
+def failed_sessions() -> list[dict[str, Any]]:
+    sessions: list[dict[str, Any]] = json.loads(run(kubectl("get", "sqlsessions", "--output", "json")))["items"]
+    return [each for each in sessions if each.get("status", {}).get("phase") == "Failed"]
+
+
+def check_sessions() -> None:
+    """Raises DemoError for a session that cannot start: its statements would wait for ever."""
+    for each in failed_sessions():
+        ready = next(c for c in each["status"]["conditions"] if c["type"] == "Ready")
+        raise DemoError(f"session {each['metadata']['name']}: {ready['reason']}: {ready['message']}")
 
 
 def is_finished(statement: dict[str, Any]) -> bool:
@@ -159,6 +173,7 @@ def follow() -> list[dict[str, Any]]:
                 seen[name] = phase
         if current and all(map(is_finished, current)):
             return current
+        check_sessions()
         if time.monotonic() - started > STATEMENTS_SECONDS:
             show(kubectl("describe", "sqlsessions,sqlstatements"))
             raise DemoError(f"statements did not end within {STATEMENTS_SECONDS:.0f} s")

@@ -266,6 +266,13 @@ def test_the_object_store_makes_its_buckets() -> None:
     assert environment["BUCKETS"] == "warehouse tpch"
 
 
+@pytest.mark.parametrize("changed", ["objectStore.accessKey=other", "objectStore.secretKey=other"])
+def test_other_keys_restart_all_that_use_them(changed: str) -> None:
+    before, after = pod_templates(render(*OBJECT_STORE)), pod_templates(render(*OBJECT_STORE, changed))
+    for name in (f"{NAME}-objectstore", f"{NAME}-metastore"):
+        assert before[name]["metadata"]["annotations"] != after[name]["metadata"]["annotations"], name
+
+
 def test_object_store_needs_its_keys() -> None:
     result = helm("template", "sso", str(CHART), "--set", "objectStore.enabled=true")
     assert result.returncode != 0
