@@ -13,7 +13,7 @@ from apiserver import binary
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "spark-sql-operator"
 OBJECT_STORE = ("objectStore.enabled=true", "objectStore.accessKey=demo", "objectStore.secretKey=demo-secret")
-HELM_SECONDS = 120
+HELM_SECONDS = 300
 
 
 @dataclass(frozen=True)

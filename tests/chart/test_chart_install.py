@@ -39,7 +39,7 @@ class Driver:
     ) -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": content_type}
         context = ssl.create_default_context(cafile=str(self.server.ca_file))  # without the administrator's certificate
-        connection = HTTPSConnection(self.server.url.removeprefix("https://"), context=context, timeout=30)
+        connection = HTTPSConnection(self.server.url.removeprefix("https://"), context=context, timeout=60)
         try:
             connection.request(
                 method,

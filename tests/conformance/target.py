@@ -52,10 +52,10 @@ class Target:
             f"https://{HOST}:{self.rest}{path}", headers={"Authorization": f"Bearer {self.token}"}
         )
         context = ssl.create_default_context(cafile=str(self.certificate))
-        with urllib.request.urlopen(request, context=context, timeout=20) as response:
+        with urllib.request.urlopen(request, context=context, timeout=60) as response:
             return json.load(response)
 
-    def wait_until_nothing_runs(self, door: str, seconds: float = 30) -> None:
+    def wait_until_nothing_runs(self, door: str, seconds: float = 120) -> None:
         """Until no statement of that door's clients is left."""
         deadline = time.monotonic() + seconds
         while True:
@@ -71,7 +71,7 @@ def trust_store(certificate: Path, store: Path) -> Path:
     subprocess.run(
         ["keytool", "-importcert", "-noprompt", "-alias", "gateway", "-file", certificate, "-keystore", store,
          "-storetype", "PKCS12", "-storepass", STORE_PASSWORD],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=180,
     )  # fmt: skip
     return store
 
@@ -113,7 +113,7 @@ def of_processes(folder: Path, conf: Mapping[str, str] = CONF) -> Iterator[Targe
         yield target
 
 
-def _wait_until_ready(target: Target, gateway: GatewayProcess, seconds: float = 120) -> None:
+def _wait_until_ready(target: Target, gateway: GatewayProcess, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while (info := target.get("/control/v1/info"))["state"] != "Ready":
         assert time.monotonic() < deadline, f"{info}\n{gateway.log_tail()}"

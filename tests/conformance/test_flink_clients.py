@@ -55,7 +55,7 @@ def test_jdbc_with_a_wrong_token_says_so(target: Target, tmp_path: Path) -> None
     command: list[str | Path] = [
         "java", "-cp", f"{jars}/*", source, f"jdbc:flink://localhost:{target.rest}", tmp_path / "none", "x", *properties
     ]  # fmt: skip
-    output, errors, code, _ = execute(command, tmp_path, env=flink_environment("wrong"), seconds=60)
+    output, errors, code, _ = execute(command, tmp_path, env=flink_environment("wrong"), seconds=300)
     assert code == 1, output
     assert "oken" in errors, errors
 
@@ -98,5 +98,5 @@ def test_sql_client_speaks_flinks_own_statements(target: Target, tmp_path: Path)
 
 
 def test_sql_client_with_a_wrong_token_says_so(target: Target, tmp_path: Path) -> None:
-    shown = SQL_CLIENT.script(dataclasses.replace(target, token="wrong"), tmp_path, "SELECT 1;\n", seconds=60)
+    shown = SQL_CLIENT.script(dataclasses.replace(target, token="wrong"), tmp_path, "SELECT 1;\n", seconds=300)
     assert "oken" in shown, shown

@@ -101,7 +101,7 @@ def test_a_beeline_that_ends_leaves_nothing_running(target: Target, tmp_path: Pa
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment(SPARK_HOME="")
         )
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 240
             while not any(o["door"] == "thrift" for o in target.get("/control/v1/clients")["operations"]):
                 assert process.poll() is None and time.monotonic() < deadline, log.read_text()
                 time.sleep(0.2)

@@ -23,7 +23,7 @@ from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT
 DOORS = {"rest": GATEWAY_PORT, "connect": CONNECT_PORT, "thrift": THRIFT_PORT}
 # What a client hears of a statement that somebody else has canceled.
 CANCELED = {"rest": "CANCELED", "connect": "OPERATION_CANCELED", "thrift": "CANCELED"}
-SECONDS = 60.0  # that a statement or a call takes at most
+SECONDS = 120.0  # that a statement or a call takes at most
 HIVE_PROTOCOL = 9  # V10
 
 

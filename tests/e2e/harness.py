@@ -64,7 +64,7 @@ class Cluster:
             headers["Authorization"] = f"Bearer {self._token}"
         for attempt in (1, 2):
             if self._connection is None:
-                self._connection = http.client.HTTPSConnection(self._host, self._port, context=self._ssl, timeout=30)
+                self._connection = http.client.HTTPSConnection(self._host, self._port, context=self._ssl, timeout=60)
             try:
                 self._connection.request(method, path, data, headers)
                 response = self._connection.getresponse()
@@ -136,7 +136,7 @@ class Cluster:
         name: str,
         ready: Callable[[Object | None], bool],
         what: str,
-        seconds: float = 60,
+        seconds: float = 120,
     ) -> Object:
         """The object once `ready` holds (None is a missing object). Fails with the last state and the events."""
         deadline = time.monotonic() + seconds
@@ -150,20 +150,20 @@ class Cluster:
                 )
             time.sleep(0.1)
 
-    def wait_phase(self, kind: str, namespace: str, name: str, *phases: str, seconds: float = 120) -> Object:
+    def wait_phase(self, kind: str, namespace: str, name: str, *phases: str, seconds: float = 300) -> Object:
         return self.wait(kind, namespace, name, lambda o: phase(o) in phases, f"in {' or '.join(phases)}", seconds)
 
-    def wait_finished(self, namespace: str, name: str, seconds: float = 120) -> Object:
+    def wait_finished(self, namespace: str, name: str, seconds: float = 300) -> Object:
         """The statement once it has ended, whatever the outcome."""
         return self.wait(
             "SqlStatement", namespace, name, lambda o: condition(o, "Finished") == "True", "Finished", seconds
         )
 
-    def wait_gone(self, kind: str, namespace: str, name: str, seconds: float = 60) -> None:
+    def wait_gone(self, kind: str, namespace: str, name: str, seconds: float = 120) -> None:
         self.wait(kind, namespace, name, lambda o: o is None, "gone", seconds)
 
     def wait_until(
-        self, holds: Callable[[], bool], what: str, seconds: float = 60, seen: Callable[[], Any] = str
+        self, holds: Callable[[], bool], what: str, seconds: float = 120, seen: Callable[[], Any] = str
     ) -> None:
         """Waits for anything at all; `seen` gives what to print when it does not come."""
         deadline = time.monotonic() + seconds
@@ -255,7 +255,7 @@ class Space:
         self.database = name.replace("-", "_")
 
     def session(
-        self, name: str = "main", wait: bool = True, seconds: float = 180, init: Iterable[str] = (), **spec: Any
+        self, name: str = "main", wait: bool = True, seconds: float = 420, init: Iterable[str] = (), **spec: Any
     ) -> Object:
         first = (f"CREATE DATABASE IF NOT EXISTS {self.database}", f"USE {self.database}")
         spec = {"init": [{"sql": sql} for sql in (*first, *init)], **spec}
@@ -268,7 +268,7 @@ class Space:
         made = self.cluster.create(body)
         return self.wait_session(name, "Ready", seconds=seconds) if wait else made
 
-    def wait_session(self, name: str, *phases: str, seconds: float = 180) -> Object:
+    def wait_session(self, name: str, *phases: str, seconds: float = 420) -> Object:
         return self.cluster.wait_phase("SqlSession", self.name, name, *phases, seconds=seconds)
 
     def statement(self, sql: str | None, name: str | None = None, session: str | Object = "main", **spec: Any) -> str:
@@ -285,7 +285,7 @@ class Space:
         self.cluster.create(manifest)
         return name
 
-    def run(self, sql: str | None, seconds: float = 120, **kwargs: Any) -> Object:
+    def run(self, sql: str | None, seconds: float = 300, **kwargs: Any) -> Object:
         """The ended statement, whatever the outcome."""
         return self.cluster.wait_finished(self.name, self.statement(sql, **kwargs), seconds)
 
@@ -312,10 +312,10 @@ class Space:
     def cancel(self, statement: str) -> None:
         self.change("SqlStatement", statement, desiredState="Canceled")
 
-    def wait_phase(self, statement: str, *phases: str, seconds: float = 120) -> Object:
+    def wait_phase(self, statement: str, *phases: str, seconds: float = 300) -> Object:
         return self.cluster.wait_phase("SqlStatement", self.name, statement, *phases, seconds=seconds)
 
-    def wait_reason(self, kind: str, name: str, *reasons: str, seconds: float = 60) -> Object:
+    def wait_reason(self, kind: str, name: str, *reasons: str, seconds: float = 120) -> Object:
         what = f"for reason {' or '.join(reasons)}"
         return self.cluster.wait(kind, self.name, name, lambda o: reason(o) in reasons, what, seconds)
 

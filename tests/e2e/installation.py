@@ -33,8 +33,8 @@ VALUES = {
     "operator": {
         "resyncSeconds": 30,
         "logLevel": "info",
-        # Short where a test waits for the deadline itself.
-        "deadlines": {"schedulingSeconds": 20, "imagePullSeconds": 20, "driverStartSeconds": 120, "drainSeconds": 60},
+        # Short where a test waits for the deadline itself; no test has to be faster than the others.
+        "deadlines": {"schedulingSeconds": 20, "imagePullSeconds": 20, "driverStartSeconds": 600, "drainSeconds": 600},
     },
     "defaultClass": {
         "defaults": {"executors": {"instances": 1, "cpu": "100m", "memory": "512Mi"}, "driver": {"memory": "768Mi"}}
@@ -80,13 +80,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Iterator[
     chart = str(ROOT / "charts" / "spark-sql-operator")
     _run(
         "helm", "upgrade", "--install", RELEASE, chart, "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
-        "--values", str(values), "--wait", "--timeout", "5m",
+        "--values", str(values), "--wait", "--timeout", "10m",
     )  # fmt: skip
     made = Cluster(kubeconfig)
     # Same tags, maybe other images than the last run's: the pods must be of this run.
     made.kubectl("rollout", "restart", "deployment", "-n", OPERATOR_NAMESPACE)
     for deployment in made.kubectl("get", "deployment", "-n", OPERATOR_NAMESPACE, "-o", "name").split():
-        made.kubectl("rollout", "status", deployment, "-n", OPERATOR_NAMESPACE, "--timeout=180s")
+        made.kubectl("rollout", "status", deployment, "-n", OPERATOR_NAMESPACE, "--timeout=600s")
     yield made
     _sweep(made)
 

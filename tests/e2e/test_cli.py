@@ -63,7 +63,7 @@ def test_no_wait_then_wait_then_results(main: Space) -> None:
     cli = main.cluster.cli
     name = cli(main.name, "run", "-s", "main", "-e", "SELECT 7 AS n", "--no-wait", "--name", "seven").stdout.strip()
     assert name == "seven"
-    waited = cli(main.name, "wait", name, "--timeout", "60")
+    waited = cli(main.name, "wait", name, "--timeout", "240")
     assert (waited.returncode, waited.stdout.split()) == (0, ["seven", "Finished"]), waited.stderr
     assert cli(main.name, "results", name, "-o", "csv").stdout.splitlines() == ["n", "7"]
     logs = cli(main.name, "logs", name)

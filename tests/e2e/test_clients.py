@@ -29,7 +29,7 @@ EVERY_DOOR = dict.fromkeys(DOORS, True)
 UNTOLD_PORT = 9999  # of whatever else may listen in a driver
 PORTS = (*DOORS.values(), DRIVER_RPC_PORT, BLOCK_MANAGER_PORT, UNTOLD_PORT)
 ANALYST = {"role": "analyst"}
-COUNT_SECONDS = 15.0  # counts are written every 5 s at most
+COUNT_SECONDS = 90.0  # counts are written every 5 s at most; on a loaded machine it takes a while until they are seen
 IDLE_SECONDS = 3  # of the SqlSession, and of a client's session in it
 CLIENT_IDLE = {
     "spark.sql.gateway.session.idle-timeout": f"{IDLE_SECONDS}s",
@@ -62,7 +62,7 @@ import json, socket, ssl, sys
 context = ssl.create_default_context(cadata=sys.argv[1])
 for target in sys.argv[2:]:
     host, port = target.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=5) as raw:
+    with socket.create_connection((host, int(port)), timeout=30) as raw:
         context.wrap_socket(raw, server_hostname=host).close()
 print(json.dumps(sys.argv[2:]))
 """
@@ -113,7 +113,7 @@ class Hand:
         def is_said() -> bool:
             return all(text in log.read_text() for text in texts)
 
-        self._space.cluster.wait_until(is_said, f"saying {texts}", 30, log.read_text)
+        self._space.cluster.wait_until(is_said, f"saying {texts}", 120, log.read_text)
         return log.read_text()
 
     def listen(self, session: str, *ports: int) -> None:
@@ -137,7 +137,7 @@ class Hand:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=90)
 
 
 @pytest.fixture
@@ -290,7 +290,7 @@ def told(printed: str) -> dict[str, str]:
 
 
 def shell(command: str) -> str:
-    return subprocess.run(command, shell=True, check=True, capture_output=True, text=True, timeout=30).stdout
+    return subprocess.run(command, shell=True, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 def test_what_connect_prints_lets_clients_in(served: Space, pods: Mapping[str, Pod], hand: Hand) -> None:
@@ -328,7 +328,7 @@ def test_connect_forwards_until_it_is_interrupted(
     client = hand.enter("thrift", Way(THRIFT_PORT, *served.credentials("open")))
     assert client.value("SELECT 'in'") == "in"
     interrupt(plugin.pid, signal.SIGINT)
-    assert plugin.wait(10) == Exit.CANCELED, hand.said(plugin)
+    assert plugin.wait(60) == Exit.CANCELED, hand.said(plugin)
     assert not Path("/proc", children[0]).exists()
     assert "rror" not in hand.said(plugin)
     with pytest.raises(ConnectionRefusedError):
@@ -362,6 +362,12 @@ def test_use_through_one_door_keeps_a_session_awake(served: Space, hand: Hand) -
     keep_using(served, thrift)
     connect = hand.client("brief", "connect")
     assert isinstance(connect, Connect)
+
+    def are_known() -> bool:
+        return connect.value("SELECT 1") == 1 and counts(served, "brief")[0] == 2
+
+    # The first use of that door takes longer than the session may be without use.
+    served.cluster.wait_until(are_known, "known to the operator", COUNT_SECONDS)
     thrift.leave()
     last = keep_using(served, connect)
     connect.vanish()
@@ -369,8 +375,8 @@ def test_use_through_one_door_keeps_a_session_awake(served: Space, hand: Hand) -
     def is_idle(obj: Object | None) -> bool:
         return phase(obj) != "Ready"
 
-    served.cluster.wait("SqlSession", served.name, "brief", is_idle, "idle", UNUSED_SECONDS)
+    served.cluster.wait("SqlSession", served.name, "brief", is_idle, "idle", UNUSED_SECONDS + COUNT_SECONDS)
     assert time.monotonic() - last >= 2 * IDLE_SECONDS  # the client's session may be unused for so long, then this one
-    closed = served.wait_session("brief", "Closed", seconds=60)
+    closed = served.wait_session("brief", "Closed")
     assert reason(closed) == "IdleTimeout"
     assert not closed["status"].keys() & {"endpoints", "clients"}, closed["status"]

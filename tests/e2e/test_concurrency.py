@@ -81,10 +81,10 @@ def test_no_more_run_at_once_than_the_session_allows(flood: Flood) -> None:
 
 def test_two_sessions_commit_to_one_iceberg_table(tables: Space) -> None:
     tables.session("second")
-    names = {
-        session: [tables.statement(f"INSERT INTO shared VALUES ({i + start})", session=session) for i in range(12)]
-        for session, start in (("main", 0), ("second", 100))
-    }
+    names: dict[str, list[str]] = {"main": [], "second": []}
+    for i in range(12):  # by turns, so that neither session is done before the other one has begun
+        for session, start in (("main", 0), ("second", 100)):
+            names[session].append(tables.statement(f"INSERT INTO shared VALUES ({i + start})", session=session))
     ended = {
         session: [tables.cluster.wait_finished(tables.name, name, SECONDS) for name in made]
         for session, made in names.items()

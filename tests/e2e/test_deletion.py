@@ -12,7 +12,8 @@ NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 STATEMENT_SECONDS = 15.0
 SESSION_SECONDS = 30.0
 NAMESPACE_SECONDS = 90.0
-MARGIN = 5.0  # the deadline is the operator's; some time passes until all of it is seen here
+# The deadline is the operator's, which keeps it by its own clock; on a loaded machine that is seen here a while later.
+MARGIN = 20.0
 NOWHERE = {"driver": {"spec": {"nodeSelector": {"e2e.sparksql.dev/no-such-node": "true"}}}}
 
 
@@ -81,7 +82,7 @@ def test_a_session_that_works(space: Space, gate: Gate, cluster: Cluster) -> Non
         ended = space.get(name)  # ended before its session was gone
         assert (phase(ended), reason(ended)) == ("Closed", "SessionClosed"), ended["status"]
         assert condition(ended, "Stalled") == "True"
-    cluster.wait_until(lambda: not pods_of(space, "working"), "without pods", 45, lambda: pods_of(space, "working"))
+    cluster.wait_until(lambda: not pods_of(space, "working"), "without pods", 120, lambda: pods_of(space, "working"))
 
 
 def test_a_session_that_drains(space: Space, gate: Gate, cluster: Cluster) -> None:
@@ -96,19 +97,19 @@ def test_a_session_that_drains(space: Space, gate: Gate, cluster: Cluster) -> No
 
 def test_a_session_without_a_driver(space: Space, classes: Classes, cluster: Cluster) -> None:
     homeless = classes.make(podTemplate=NOWHERE)
-    space.session("pending", wait=False, className="no-such-class")
-    space.session("starting", wait=False, className=homeless)
-    space.session("stopped", wait=False, desiredState="Stopped")
     space.session("failed", wait=False, className=homeless)
+    space.session("pending", wait=False, className="no-such-class")
+    space.session("stopped", wait=False, desiredState="Stopped")
     space.wait_session("pending", "Pending")
-    space.wait_session("starting", "Starting")
     space.wait_session("stopped", "Stopped")
+    space.session("starting", wait=False, className=homeless)  # last, as it will not stay so
+    space.wait_session("starting", "Starting")
     waiting = space.statement("SELECT 1", session="stopped")
     space.wait_reason("SqlStatement", waiting, "SessionNotReady")
     for name in ("pending", "starting", "stopped"):
         delete(cluster, "SqlSession", space.name, name, SESSION_SECONDS)
     assert phase(cluster.wait_finished(space.name, waiting, MARGIN)) == "Closed"
-    space.wait_session("failed", "Failed", seconds=60)
+    space.wait_session("failed", "Failed")
     delete(cluster, "SqlSession", space.name, "failed", SESSION_SECONDS)
 
 
@@ -126,7 +127,7 @@ def test_a_dedicated_session_goes_with_a_deleted_statement(
     cluster.wait_until(lambda: bool(owned(space, name)), "owning a session")
     own = owned(space, name)[0]
     if moment == "Running":
-        space.wait_phase(name, "Running", seconds=180)
+        space.wait_phase(name, "Running")
     delete(cluster, "SqlStatement", space.name, name, STATEMENT_SECONDS)
     cluster.wait_gone("SqlSession", space.name, own, SESSION_SECONDS + MARGIN)
 

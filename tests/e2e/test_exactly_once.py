@@ -15,7 +15,7 @@ from gate import Gate
 from harness import OPERATOR_NAMESPACE, Cluster, Object, Space, condition, phase, reason
 
 INSERTS = 4  # statements under way whenever the operator goes
-SECONDS = 180.0
+SECONDS = 420.0
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def wait_any(space: Space, names: list[str], *phases: str) -> None:
     def seen() -> list[str | None]:
         return [phase(space.get(name)) for name in names]
 
-    space.cluster.wait_until(lambda: any(p in phases for p in seen()), f"in {phases}", 60, seen)
+    space.cluster.wait_until(lambda: any(p in phases for p in seen()), f"in {phases}", SECONDS, seen)
 
 
 def written(space: Space, gate: Gate, keys: list[str]) -> Counter[str]:
@@ -66,7 +66,9 @@ def restart_container(cluster: Cluster) -> None:
     name, before = pod["metadata"]["name"], restarts(pod)
     stop = "import os, signal; os.kill(1, signal.SIGTERM)"
     cluster.kubectl("exec", "-n", OPERATOR_NAMESPACE, name, "--", "python3", "-c", stop)
-    cluster.wait("Pod", OPERATOR_NAMESPACE, name, lambda p: p is not None and restarts(p) > before, "restarted", 300)
+    cluster.wait(
+        "Pod", OPERATOR_NAMESPACE, name, lambda p: p is not None and restarts(p) > before, "restarted", SECONDS
+    )
 
 
 def restarts(pod: Object) -> int:
@@ -188,7 +190,7 @@ def test_a_lost_driver_ends_writes_and_repeats_reads(ledger: Space, gate: Gate, 
     ledger.wait_phase(asked, "Pending")
     first = ledger.get(read)["status"]["operationId"]
     ledger.kill_driver()
-    lost = cluster.wait_finished(ledger.name, write, 60)
+    lost = cluster.wait_finished(ledger.name, write, SECONDS)
     assert (phase(lost), reason(lost)) == ("Error", "SessionLost"), lost["status"]
     assert "outcome unknown" in (condition(lost, "Ready", "message") or "")
     assert condition(lost, "Stalled") == "True"

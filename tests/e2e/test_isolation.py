@@ -25,7 +25,7 @@ import ssl, sys, urllib.error, urllib.request
 context = ssl._create_unverified_context()
 request = urllib.request.Request(sys.argv[1], headers={"Authorization": sys.argv[2]})
 try:
-    print(urllib.request.urlopen(request, context=context, timeout=5).status)
+    print(urllib.request.urlopen(request, context=context, timeout=30).status)
 except urllib.error.HTTPError as error:
     print(error.code)
 """

@@ -75,7 +75,7 @@ def test_an_unschedulable_driver(space: Space, classes: Classes) -> None:
     space.session("homeless", wait=False, className=classes.make(podTemplate={"driver": NOWHERE}))
     waiting = space.wait_reason("SqlSession", "homeless", "Unschedulable")
     assert (phase(waiting), condition(waiting, "Stalled")) == ("Starting", "False")
-    failed = space.wait_session("homeless", "Failed", seconds=60)
+    failed = space.wait_session("homeless", "Failed")
     assert (reason(failed), condition(failed, "Stalled")) == ("Unschedulable", "True")
     space.cluster.wait_gone("Pod", space.name, failed["status"]["driver"]["podName"])
     space.change("SqlSession", "homeless", restartNonce="again")
@@ -87,7 +87,7 @@ def test_an_image_that_cannot_be_pulled(space: Space, classes: Classes) -> None:
     space.session("imageless", wait=False, className=name, image="registry.invalid/none:1")
     waiting = space.wait_reason("SqlSession", "imageless", "ImagePullFailed")
     assert phase(waiting) in ("Starting", "Failed")
-    failed = space.wait_session("imageless", "Failed", seconds=90)
+    failed = space.wait_session("imageless", "Failed")
     assert reason(failed) == "ImagePullFailed"
     assert "registry.invalid/none:1" in failed["status"]["message"]
 
@@ -118,13 +118,13 @@ def test_a_quota_is_waited_for(without_pods: Space) -> None:
 
 def test_a_driver_that_always_ends_is_given_up(space: Space, classes: Classes) -> None:
     space.session("hopeless", wait=False, className=classes.make(podTemplate={"driver": BROKEN}))
-    failed = space.wait_session("hopeless", "Failed", seconds=300)
+    failed = space.wait_session("hopeless", "Failed", seconds=900)
     assert (reason(failed), condition(failed, "Stalled")) == ("DriverLost", "True")
     assert failed["status"]["driver"]["incarnation"] == 4, failed["status"]
     waiting = space.statement("SELECT 1", session="hopeless")
     space.wait_reason("SqlStatement", waiting, "SessionNotReady")
     space.cancel(waiting)
-    assert phase(space.cluster.wait_finished(space.name, waiting, seconds=20)) == "Canceled"
+    assert phase(space.cluster.wait_finished(space.name, waiting)) == "Canceled"
 
 
 def test_a_failing_init_statement_names_itself_and_is_not_repeated(space: Space) -> None:
@@ -136,7 +136,7 @@ def test_a_failing_init_statement_names_itself_and_is_not_repeated(space: Space)
     assert failed["status"]["driver"]["incarnation"] == 1
     space.change("SqlSession", "bad-init", init=[{"sql": "SELECT 1"}])
     again = space.cluster.wait(
-        "SqlSession", space.name, "bad-init", lambda o: phase(o) == "Failed" and _incarnation(o) == 2, "Failed again", 180
+        "SqlSession", space.name, "bad-init", lambda o: phase(o) == "Failed" and _incarnation(o) == 2, "Failed again", 420
     )  # fmt: skip
     assert reason(again) == "InitFailed", again["status"]
     assert "SELECT 1" in again["status"]["message"]  # a query is no preparation

@@ -86,7 +86,7 @@ def test_a_running_statement_is_cancelled_with_its_jobs(main: Space) -> None:
         "SqlStatement", main.name, name, lambda o: bool((o or {})["status"].get("progress", {}).get("tasksTotal")), "seen at work"
     )  # fmt: skip
     main.cancel(name)
-    ended = main.cluster.wait_finished(main.name, name, seconds=20)
+    ended = main.cluster.wait_finished(main.name, name)
     assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser")
     assert condition(ended, "Stalled") == "False" and condition(ended, "Succeeded") == "False"
     # The one executor is free again: an endless task left behind would hold this up for ever.
@@ -181,22 +181,23 @@ def test_a_retry_runs_again_after_an_error(main: Space) -> None:
 
 def test_an_ended_statement_lives_for_its_time(main: Space) -> None:
     name = main.statement("SELECT 1", ttlSecondsAfterFinished=2)
-    main.cluster.wait_finished(main.name, name)
-    main.cluster.wait_gone("SqlStatement", main.name, name, seconds=15)
+    seen = [phase(obj) for obj in main.cluster.follow("SqlStatement", main.name, name, seconds=120)]
+    assert seen[-1:] == ["Finished"], seen  # and then it was deleted
+    assert main.cluster.get("SqlStatement", main.name, name) is None
 
 
 def test_a_dedicated_session_goes_with_its_statement(main: Space) -> None:
     name = main.statement(
         "SELECT sum(id) AS total FROM range(10)", session={"conf": {"spark.sql.ansi.enabled": "true"}}
     )
-    main.wait_phase(name, "Running", "Finished", seconds=180)
+    main.wait_phase(name, "Running", "Finished")
     own = main.get(name)["status"]["session"]["name"]
     owner = main.cluster.get("SqlSession", main.name, own)
     assert owner is None or owner["metadata"]["ownerReferences"][0]["name"] == name
     ended = main.cluster.wait_finished(main.name, name)
     assert phase(ended) == "Finished", ended["status"]
     assert ended["status"]["result"]["preview"] == [["45"]]
-    main.cluster.wait_gone("SqlSession", main.name, own, seconds=40)
+    main.cluster.wait_gone("SqlSession", main.name, own)
     assert phase(main.get(name)) == "Finished"
 
 

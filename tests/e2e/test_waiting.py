@@ -60,21 +60,20 @@ def test_conditions_while_it_waits_and_runs(narrow: Space, busy: list[str]) -> N
     def is_counted(obj: Object | None) -> bool:
         return (obj or {})["status"].get("statements") == {"running": 2, "queued": 1}
 
-    narrow.cluster.wait("SqlSession", narrow.name, "main", is_counted, "counting two running and one queued", 15)
+    narrow.cluster.wait("SqlSession", narrow.name, "main", is_counted, "counting two running and one queued")
 
 
-def test_priority_then_age_decide_whose_turn_it_is(narrow: Space, busy: list[str], gate: Gate) -> None:
+def test_priority_then_age_decide_whose_turn_it_is(narrow: Space, busy: list[str]) -> None:
     late = [narrow.statement(NEEDS_A_TASK, name=f"plain-{i}") for i in range(2)]
     urgent = narrow.statement(NEEDS_A_TASK, name="urgent", priority=10)
     for name in (*late, urgent):
         narrow.wait_reason("SqlStatement", name, "QueuedBehindStatements")
     narrow.cancel(busy[0])
-    narrow.wait_phase(urgent, "Running", seconds=30)
+    narrow.wait_phase(urgent, "Running")
     assert [phase(narrow.get(name)) for name in late] == ["Initialized", "Initialized"]
-    gate.open()
-    ended = [narrow.cluster.wait_finished(narrow.name, name) for name in late]
-    started = [obj["status"]["startTime"] for obj in ended]
-    assert started == sorted(started)
+    narrow.cancel(busy[1])  # one slot, so that one of them is chosen
+    narrow.wait_phase(late[0], "Running")
+    assert phase(narrow.get(late[1])) == "Initialized"
 
 
 def test_the_queue_has_an_end(narrow: Space, busy: list[str]) -> None:
@@ -95,34 +94,35 @@ def test_cancel_while_it_waits_and_while_it_runs(narrow: Space, busy: list[str])
     narrow.wait_reason("SqlStatement", waiting, "QueuedBehindStatements")
     for name in (waiting, busy[0]):
         narrow.cancel(name)
-        ended = narrow.cluster.wait_finished(narrow.name, name, seconds=15)
+        ended = narrow.cluster.wait_finished(narrow.name, name)
         assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser"), ended["status"]
 
 
 def test_cancel_at_once(narrow: Space, busy: list[str]) -> None:
     name = narrow.statement("SELECT 1", desiredState="Canceled")
-    ended = narrow.cluster.wait_finished(narrow.name, name, seconds=15)
+    ended = narrow.cluster.wait_finished(narrow.name, name)
     assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser")
     assert "operationId" not in ended["status"]
 
 
 def test_queue_timeout(narrow: Space, busy: list[str]) -> None:
-    ended = narrow.run(NEEDS_A_TASK, timeouts={"queueSeconds": 2}, seconds=20)
+    ended = narrow.run(NEEDS_A_TASK, timeouts={"queueSeconds": 2})
     assert (phase(ended), reason(ended)) == ("TimedOut", "QueueTimeout"), ended["status"]
     assert condition(ended, "Stalled") == "True"
     assert "startTime" not in ended["status"]
 
 
 def test_execution_timeout(narrow: Space) -> None:
-    ended = narrow.run(NEEDS_A_TASK, timeouts={"executionSeconds": 2}, seconds=30)
+    ended = narrow.run(NEEDS_A_TASK, timeouts={"executionSeconds": 2})
     assert (phase(ended), reason(ended)) == ("TimedOut", "ExecutionTimeout"), ended["status"]
-    assert 1_500 <= ended["status"]["durationMillis"] <= 10_000, ended["status"]
+    # The driver ends it: the operator would ask for it 30 s after the limit.
+    assert 1_500 <= ended["status"]["durationMillis"] <= 30_000, ended["status"]
 
 
 def test_a_session_that_does_not_exist_is_waited_for(space: Space) -> None:
     name = space.statement("SELECT 1", session="nobody", timeouts={"queueSeconds": 3})
     space.wait_reason("SqlStatement", name, "SessionNotReady")
-    ended = space.cluster.wait_finished(space.name, name, seconds=20)
+    ended = space.cluster.wait_finished(space.name, name)
     assert (phase(ended), reason(ended)) == ("TimedOut", "QueueTimeout")
 
 

@@ -25,7 +25,7 @@ RELATIVE_TOLERANCE = 1e-6
 def generate(folder: Path) -> None:
     """One Parquet file for each table."""
     generator = Path(sys.executable).with_name("tpchgen-cli")
-    subprocess.run([generator, "parquet", "-s", SCALE_FACTOR, "--output-dir", folder], check=True, timeout=120)
+    subprocess.run([generator, "parquet", "-s", SCALE_FACTOR, "--output-dir", folder], check=True, timeout=600)
 
 
 def tables(folder: Path) -> list[str]:

@@ -44,7 +44,7 @@ class GatewayClient:
         async with self.http.get(f"{API}/info") as response:
             return GatewayInfo.model_validate_json(await response.text())
 
-    async def until_started(self, seconds: float = 90) -> GatewayInfo:
+    async def until_started(self, seconds: float = 240) -> GatewayInfo:
         """Until Spark is ready or init has failed."""
         deadline = asyncio.get_running_loop().time() + seconds
         info = await self.info()
@@ -86,7 +86,7 @@ class GatewayClient:
             return OperationView.model_validate_json(text)
 
     async def until(
-        self, operation_id: str, condition: Callable[[OperationView], bool], seconds: float = 60
+        self, operation_id: str, condition: Callable[[OperationView], bool], seconds: float = 120
     ) -> OperationView:
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
@@ -96,10 +96,10 @@ class GatewayClient:
             assert asyncio.get_running_loop().time() < deadline, f"last seen {view}\n{self.gateway.log_tail(2000)}"
             await asyncio.sleep(0.02)
 
-    async def until_state(self, operation_id: str, state: OperationState, seconds: float = 60) -> OperationView:
+    async def until_state(self, operation_id: str, state: OperationState, seconds: float = 120) -> OperationView:
         return await self.until(operation_id, lambda view: view.state is state or view.state.is_terminal, seconds)
 
-    async def end(self, view: OperationView, seconds: float = 60) -> OperationView:
+    async def end(self, view: OperationView, seconds: float = 120) -> OperationView:
         return await self.until(view.operation_id, lambda seen: seen.state.is_terminal, seconds)
 
     async def run(self, sql: str, **fields: Any) -> OperationView:

@@ -36,7 +36,7 @@ class RestSession:
         assert code == 200, body
         return str(body["status"])
 
-    async def until(self, operation: str, *statuses: str, seconds: float = 60) -> str:
+    async def until(self, operation: str, *statuses: str, seconds: float = 120) -> str:
         """The first of these statuses that is seen. Fails at the deadline, and at an end that is none of them."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:

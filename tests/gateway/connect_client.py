@@ -91,7 +91,7 @@ class ConnectSession:
     def own(self) -> dict[str, Any]:
         return {"session_id": self.session_id, "user_context": wire.UserContext(user_id=self.user, user_name=self.user)}
 
-    async def call(self, method: str, request: Any, answer: Any, timeout: float | None = 60) -> Any:
+    async def call(self, method: str, request: Any, answer: Any, timeout: float | None = 120) -> Any:
         unary = self.channel.unary_unary(f"{SERVICE}/{method}", type(request).SerializeToString, answer.FromString)
         try:
             return await unary(request, metadata=self._metadata, timeout=timeout)
@@ -192,7 +192,7 @@ class ConnectSession:
         )
         try:
             requests = iter([kinds(batch=kinds.Batch(artifacts=single), **self.own)])
-            return await upload(requests, metadata=self._metadata, timeout=60)
+            return await upload(requests, metadata=self._metadata, timeout=120)
         except grpc.aio.AioRpcError as error:
             raise Failed(error) from None
 
@@ -217,7 +217,7 @@ async def connect_channel(gateway: GatewayProcess, port: int | None = None) -> A
     target = f"localhost:{port or connect_port(gateway)}"
     async with grpc.aio.secure_channel(target, credentials, options=_OPTIONS) as channel:
         try:
-            await asyncio.wait_for(channel.channel_ready(), 90)
+            await asyncio.wait_for(channel.channel_ready(), 240)
         except TimeoutError:
             raise AssertionError(f"the Connect door does not open:\n{gateway.log_tail()}") from None
         yield channel
@@ -238,7 +238,7 @@ async def running_jobs(gateway: GatewayProcess) -> list[Any]:
             return found
 
 
-async def until(what: str, condition: Callable[[], Awaitable[Any]], seconds: float = 30) -> Any:
+async def until(what: str, condition: Callable[[], Awaitable[Any]], seconds: float = 90) -> Any:
     """What the condition gives once that is true."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (seen := await condition()):

@@ -109,7 +109,7 @@ class GatewayProcess:
         if self.process.poll() is None:
             self.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -179,7 +179,7 @@ def running(folder: Path, **changes: object) -> Iterator[GatewayProcess]:
         gateway.stop()
 
 
-def wait_until_listening(gateway: GatewayProcess, seconds: float = 60) -> None:
+def wait_until_listening(gateway: GatewayProcess, seconds: float = 180) -> None:
     """Until the port accepts connections. Fails when the process ends or takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -63,7 +63,7 @@ class RestSession:
         assert answer.status == 200, answer
         return str(answer.body["status"])
 
-    async def until(self, operation: str, *statuses: str, seconds: float = 60) -> str:
+    async def until(self, operation: str, *statuses: str, seconds: float = 120) -> str:
         deadline = asyncio.get_running_loop().time() + seconds
         while (status := await self.status(operation)) not in statuses:
             late = asyncio.get_running_loop().time() > deadline
@@ -74,7 +74,7 @@ class RestSession:
     async def page(self, operation: str, token: int, row_format: str = "JSON") -> Answer:
         """The page once it is ready."""
         path = f"{self.path}/operations/{operation}/result/{token}?rowFormat={row_format}"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while True:
                 answer = await self.client.call("GET", path)
                 if not (isinstance(answer.body, dict) and answer.body.get("resultType") == "NOT_READY"):

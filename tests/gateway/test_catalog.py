@@ -174,9 +174,10 @@ def test_many_tables_are_listed_soon(driver: SparkDriver, catalog: Catalog) -> N
     took["columns"] = _seconds(lambda: len(catalog.columns(None, "crowd", "%", None)) == 3 * count)
     took["one table"] = _seconds(lambda: len(catalog.columns(None, "crowd", "t007", None)) == 3)
     print(f"{count} tables: {took}")
+    # Several times what is usual, so that a loaded machine keeps them too.
     assert took["tables"] < 10, took
     assert took["columns"] < 10, took
-    assert took["one table"] < 2, took
+    assert took["one table"] < 5, took
     run(driver, driver.base, "DROP SCHEMA crowd CASCADE")
 
 

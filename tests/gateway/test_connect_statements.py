@@ -37,7 +37,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
         tmp_path_factory.mktemp("connect"),
         endpoints={"connect": True, "connect_port": free_port()},
         max_concurrent_statements=SLOTS,
-        clients={"max_execution_seconds": 25, "max_queued": 3},
+        clients={"max_queued": 3},
         spark_conf={"spark.sql.gateway.operation.max-num": "20"},
     ) as started:
         yield started
@@ -147,10 +147,19 @@ async def test_the_queue_has_an_end(session: ConnectSession, control: GatewayCli
     assert await all_fail(tasks) == {"OPERATION_CANCELED"}
 
 
-async def test_a_statement_that_takes_too_long_is_stopped_and_says_why(session: ConnectSession) -> None:
-    ended = await failure(await endless(session))
+async def test_a_statement_that_takes_too_long_is_stopped_and_says_why(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """In a gateway of its own: the limit is for every statement, and those of other tests may take long."""
+    with running(
+        tmp_path_factory.mktemp("limited"),
+        endpoints={"connect": True, "connect_port": free_port()},
+        clients={"max_execution_seconds": 2},
+    ) as gateway:
+        async with connect_channel(gateway) as channel:
+            ended = await failure(await endless(ConnectSession(channel)))
     assert ended.condition == "OPERATION_CANCELED"
-    assert "25 s" in ended.message
+    assert "2 s" in ended.message
 
 
 async def test_closing_the_session_stops_its_statements(
@@ -171,14 +180,15 @@ async def test_no_job_outlives_an_interrupt(session: ConnectSession, door: Gatew
     for attempt in range(10):
         task = asyncio.create_task(session.execute(root=sql_relation(shuffled)))
         await asyncio.sleep(0.1 + 0.07 * attempt)  # at another moment of planning and running each time
-        await session.interrupt()
+        while not await session.interrupt() and not task.done():
+            await asyncio.sleep(0.01)  # it has not come to the gateway yet
         with contextlib.suppress(Failed):
             await task
 
     async def quiet() -> bool:
         return not await running_jobs(door)
 
-    await until("no job runs", quiet, 10)
+    await until("no job runs", quiet)
 
 
 async def test_a_client_that_breaks_off_and_comes_back_loses_nothing(session: ConnectSession) -> None:
@@ -229,14 +239,14 @@ async def test_a_client_that_cannot_come_back_frees_its_slot_at_once(
     call.cancel()
     with contextlib.suppress(asyncio.CancelledError, grpc.aio.AioRpcError):
         await reading
-    await until("the slot is free", lambda: nothing(control), 5)
+    await until("the slot is free", lambda: nothing(control))
 
 
 async def test_a_deadline_of_the_client_s_is_kept(session: ConnectSession, control: GatewayClient) -> None:
     request = session.request(root=sql_relation(ENDLESS), reattachable=False)
     late = await failure(session.read(session.begin(request, timeout=2), Stream(request.operation_id)))
     assert late.code is grpc.StatusCode.DEADLINE_EXCEEDED
-    await until("the slot is free", lambda: nothing(control), 5)
+    await until("the slot is free", lambda: nothing(control))
 
 
 async def test_a_result_that_nobody_reads_holds_no_slot(session: ConnectSession, control: GatewayClient) -> None:
@@ -245,7 +255,7 @@ async def test_a_result_that_nobody_reads_holds_no_slot(session: ConnectSession,
     call = session.begin(request)
     responses = aiter(call)
     stream.responses.append(await anext(responses))
-    await until("Spark has executed it", lambda: nothing(control), 10)
+    await until("Spark has executed it", lambda: nothing(control))
     await session.read(responses, stream)
     assert stream.complete
     assert len(stream.rows) == 2_000_000
@@ -298,11 +308,11 @@ async def test_idle_sessions_expire_busy_ones_stay_and_the_gateway_ends_in_time(
             async def only_the_busy_one() -> bool:
                 return await users() == {"busy"}
 
-            await until("the idle session has expired", only_the_busy_one, 30)
+            await until("the idle session has expired", only_the_busy_one)
             closed = await failure(idle.rows("SELECT 1"))
             assert (closed.condition, closed.sql_state) == ("INVALID_HANDLE.SESSION_CLOSED", "HY000")
             assert not task.done()
             gateway.terminate()
-            assert await asyncio.to_thread(gateway.wait, 30) == 0
+            assert await asyncio.to_thread(gateway.wait, 90) == 0
             with pytest.raises((Failed, AssertionError)):
                 await task

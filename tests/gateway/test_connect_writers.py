@@ -43,17 +43,19 @@ async def test_two_writers_of_one_table(gateway: GatewayProcess, how: str) -> No
         session = ConnectSession(channel)
         await session.sql(f"CREATE TABLE {table} (a BIGINT) USING parquet")
         writing = asyncio.create_task(session.execute(command=command(how, table)))
-        await until("the client writes", lambda: _running(control))
+        (client,) = await until("the client writes", lambda: _running(control))
         other = await control.put(f"INSERT INTO {table} VALUES (-1)")
         again = asyncio.create_task(session.sql(f"INSERT INTO {table} VALUES (-2)"))
         assert (await control.end(other)).state is OperationState.FINISHED
-        assert writing.done(), "the manifest waits for the client"
+        assert client not in await _running(control), "the manifest waits for the client"
         await writing
         await again
         assert await session.rows(f"SELECT count(*), count_if(a < 0) FROM {table}") == [(ROWS + 2, 2)]
     assert not (gateway.folder / "warehouse" / table / "_temporary").exists()
 
 
-async def _running(control: GatewayClient) -> bool:
+async def _running(control: GatewayClient) -> list[str]:
+    """Ids of the statements of clients that run."""
     async with control.http.get("/control/v1/clients") as response:
-        return any(operation["state"] == "Running" for operation in (await response.json())["operations"])
+        operations = (await response.json())["operations"]
+    return [operation["operationId"] for operation in operations if operation["state"] == "Running"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from sparksql.wire.control import Event, OperationState
+from sparksql.wire.control import HEARTBEAT_SECONDS, Event, OperationState
 
 from .client import GatewayClient
 
@@ -32,7 +32,7 @@ async def test_changes_come_at_once_and_in_order(client: GatewayClient) -> None:
     last = 0
     async with client.events(after=10**9) as events:
         assert (await anext(events)).kind == "hello"
-    async with asyncio.timeout(30), client.events() as events:
+    async with asyncio.timeout(120), client.events() as events:
         await client.put("SELECT count(*) FROM range(100)", operation_id)
         async for event in events:
             if event.operation is None:
@@ -58,7 +58,7 @@ async def test_a_reader_that_reconnects_again_and_again_loses_nothing(client: Ga
             await client.put("SELECT 1", operation_id)
 
     submission = asyncio.create_task(submit())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not set(ids) <= set(ended):
             async with client.events(after=seen) as events:
                 count = 0
@@ -77,7 +77,8 @@ async def test_a_reader_that_reconnects_again_and_again_loses_nothing(client: Ga
 
 
 async def test_a_heartbeat_comes_while_nothing_happens(client: GatewayClient) -> None:
-    async with asyncio.timeout(12), client.events() as events:
+    # After a silence as long as this an operator takes the stream for dead.
+    async with asyncio.timeout(3 * HEARTBEAT_SECONDS), client.events() as events:
         async for event in events:
             if event.kind == "heartbeat":
                 break

@@ -100,15 +100,15 @@ async def test_init_then_drain_then_the_end(own_gateway: Start) -> None:
         async with client.http.get("/readyz") as response:
             assert response.status == 503
         seen: dict[str, OperationState] = {}
-        gateway.terminate()
         try:
             async with client.events() as events:
+                gateway.terminate()
                 async for event in events:
                     if event.operation is not None:
                         seen[event.operation.operation_id] = event.operation.state
         except aiohttp.ClientError:
             pass  # the process has ended
-        assert await asyncio.to_thread(gateway.wait, 40) == 0, gateway.log_tail()
+        assert await asyncio.to_thread(gateway.wait, 120) == 0, gateway.log_tail()
     assert seen[endless.operation_id] is OperationState.CLOSED, seen
     assert seen[short.operation_id] in (OperationState.FINISHED, OperationState.CLOSED), seen
 
@@ -127,7 +127,7 @@ async def test_a_failed_init_is_told_and_the_process_ends_with_its_jvm(own_gatew
         assert (status, ErrorBody.model_validate_json(body).error) == (503, "InitFailed")
         [jvm] = children(gateway.process.pid)
         os.kill(jvm, signal.SIGKILL)
-    assert await asyncio.to_thread(gateway.wait, 20) == 1
+    assert await asyncio.to_thread(gateway.wait, 90) == 1
     assert "the JVM ended with exit code" in gateway.log_tail()
 
 
@@ -136,6 +136,6 @@ def test_a_folder_without_a_token_is_refused(tmp_path: Path) -> None:
     environment = {**os.environ, "SPARKSQL_CONFIG_DIR": str(tmp_path)}
     environment.pop(CONFIG_HASH_ENV, None)
     command = [sys.executable, "-m", "sparksql.gateway.main"]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 1
     assert TOKEN_FILE in ended.stderr

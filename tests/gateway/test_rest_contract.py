@@ -55,6 +55,10 @@ DIFFERENCES: dict[str, tuple[Fact, str]] = {
 }  # fmt: skip
 
 
+# The released server refuses every timeout alike; where they are honoured no machine is too slow for this one.
+TIMEOUT, PATIENT = r'("executionTimeout": )[1-9]\d*\b', r"\g<1>600000"
+
+
 @pytest.fixture
 async def rest(gateway: GatewayProcess, client: GatewayClient) -> AsyncIterator[RestClient]:
     async with connect_rest(gateway) as connected:
@@ -71,7 +75,7 @@ async def test_every_answer_is_that_of_the_released_server(rest: RestClient, sce
         if "until" in fact and "keep" not in fact:
             await _wait(rest, path, fact["until"])
         headers = {"Content-Type": fact["contentType"]} if "contentType" in fact else None
-        raw = fact["body"].encode() if "body" in fact else None
+        raw = re.sub(TIMEOUT, PATIENT, fact["body"]).encode() if "body" in fact else None
         answer = await rest.call(fact["method"], path, raw=raw, headers=headers)
         problem = _difference(answer, expected)
         if problem is not None:

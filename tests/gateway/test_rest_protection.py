@@ -19,7 +19,7 @@ from .client import GatewayClient
 from .process import TOKEN, GatewayProcess
 from .rest_client import RestClient, RestSession, connect_rest
 
-DEADLINE = 20.0
+DEADLINE = 90.0
 AUTH = b"Authorization: Bearer " + TOKEN.encode() + b"\r\n"
 ZERO = "00000000-0000-0000-0000-000000000000"
 

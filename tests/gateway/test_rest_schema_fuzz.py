@@ -35,8 +35,8 @@ from .process import TOKEN, GatewayProcess, running
 EXAMPLES = 10
 CHAINS_PER_EXAMPLE = 3
 EXAMPLES_VARIABLE = "REST_FUZZ_EXAMPLES"
-REQUEST_SECONDS = 20.0
-SETTLE_SECONDS = 30.0
+REQUEST_SECONDS = 60.0
+SETTLE_SECONDS = 90.0
 MOST_SESSIONS = 100  # of those that the fuzz has opened; the oldest are closed first
 USES_OF_A_SESSION = 200
 HANDLE = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -238,7 +238,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """A gateway of its own, whose threads end soon and whose sessions are those of this module alone."""
     with running(tmp_path_factory.mktemp("fuzz"), spark_conf=SETTINGS) as gateway:
         opened = Door(gateway)
-        opened.until(lambda: opened.ok("GET", "/control/v1/info")["state"], lambda state: state == "Ready", 90)
+        opened.until(lambda: opened.ok("GET", "/control/v1/info")["state"], lambda state: state == "Ready", 240)
         yield opened
 
 

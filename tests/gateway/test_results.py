@@ -63,7 +63,7 @@ async def test_the_memory_of_the_gateway_does_not_grow_with_the_result(
     await read_all(ROWS // 6)
     before = gateway.rss_mib()  # what a page takes, whatever lies behind it
     await read_all(ROWS)
-    deadline = time.monotonic() + 15  # allocators give back what was freed a little later
+    deadline = time.monotonic() + 60  # allocators give back what was freed a little later
     while (grown := gateway.rss_mib() - before) >= 40:
         assert time.monotonic() < deadline, f"the gateway grew by {grown:.0f} MiB over a result of about 100 MiB"
         await asyncio.sleep(0.5)
@@ -133,7 +133,7 @@ async def test_an_expired_result_is_gone_with_its_files(client: GatewayClient, g
     view = await client.ok("SELECT id FROM range(20000)", result=options)
     assert view.result is not None
     assert view.result.expiration_time is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while (status := (await client.page_raw(view.operation_id))[0]) != 410:
             assert status == 200
             await asyncio.sleep(0.1)

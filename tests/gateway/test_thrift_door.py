@@ -50,7 +50,7 @@ class Session:
     def status(self, operation: m.OperationHandle) -> Fields:
         return self.client.call("GetOperationStatus", m.GetOperationStatusRequest(operation))
 
-    def until(self, operation: m.OperationHandle, condition: Callable[[int], bool], seconds: float = 60) -> Fields:
+    def until(self, operation: m.OperationHandle, condition: Callable[[int], bool], seconds: float = 120) -> Fields:
         deadline = time.monotonic() + seconds
         while not condition((seen := self.status(operation))[2]):
             assert time.monotonic() < deadline, seen
@@ -105,7 +105,7 @@ def thrift_port(gateway: GatewayProcess) -> int:
     return config.endpoints.thrift_port
 
 
-def until_open(door: Door, seconds: float = 90) -> None:
+def until_open(door: Door, seconds: float = 240) -> None:
     """Until Spark is there; before, the door says so."""
     deadline = time.monotonic() + seconds
     while socket.socket().connect_ex(("127.0.0.1", door.port)) != 0:
@@ -250,10 +250,13 @@ async def test_what_a_vanished_client_ran_is_stopped(door: Door) -> None:
         (mine,) = [one for one in (await clients())["sessions"] if one["name"] == "vanishing"]
         assert mine["door"] == "thrift"
         client.socket.close()
-        deadline = time.monotonic() + 20
-        while left := [one for one in (await clients())["operations"] if one["session"] == mine["handle"]]:
-            assert time.monotonic() < deadline, left
-        assert mine["handle"] not in [one["handle"] for one in (await clients())["sessions"]]
+
+        async def is_gone() -> bool:
+            left = await clients()
+            handles = {one["session"] for one in left["operations"]} | {one["handle"] for one in left["sessions"]}
+            return mine["handle"] not in handles
+
+        await until("nothing is left of it", is_gone)
 
 
 def test_sessions_begin_as_their_configuration_says(door: Door) -> None:
@@ -325,7 +328,7 @@ def test_nobody_comes_in_without_the_token(door: Door) -> None:
 
 def test_there_is_no_way_without_tls(door: Door) -> None:
     with pytest.raises((EOFError, ConnectionError)):
-        ThriftClient(door.port, None, seconds=20)
+        ThriftClient(door.port, None, seconds=90)
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
@@ -333,7 +336,7 @@ def test_old_tls_is_refused(door: Door) -> None:
     tls = door.gateway.client_tls()
     tls.minimum_version = tls.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
-        ThriftClient(door.port, tls, seconds=20)
+        ThriftClient(door.port, tls, seconds=90)
 
 
 async def test_an_open_connection_keeps_its_session_until_the_gateway_ends(
@@ -361,4 +364,4 @@ async def test_an_open_connection_keeps_its_session_until_the_gateway_ends(
         session.start(ENDLESS)
         gateway.terminate()
         assert client.is_closed()
-        assert gateway.wait(30) == 0
+        assert gateway.wait(90) == 0

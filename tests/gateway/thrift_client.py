@@ -35,7 +35,7 @@ class ThriftClient:
     """One authenticated connection."""
 
     def __init__(
-        self, port: int, tls: ssl.SSLContext | None, token: str = TOKEN, user: str = "ada", seconds: float = 60
+        self, port: int, tls: ssl.SSLContext | None, token: str = TOKEN, user: str = "ada", seconds: float = 120
     ) -> None:
         raw = socket.create_connection(("127.0.0.1", port), seconds)
         self.socket = tls.wrap_socket(raw, server_hostname="localhost") if tls else raw

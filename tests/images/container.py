@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TIMEOUT_SECONDS = 180
+TIMEOUT_SECONDS = 600
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 

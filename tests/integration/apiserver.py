@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 START_ATTEMPTS = 3  # a free port may be taken by someone else before it is bound
 MERGE_PATCH = "application/merge-patch+json"
@@ -79,7 +79,7 @@ class ApiServer:
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if user is not None:
             headers["Impersonate-User"] = user
-        connection = http.client.HTTPSConnection(host, context=self.ssl_context(), timeout=30)
+        connection = http.client.HTTPSConnection(host, context=self.ssl_context(), timeout=60)
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()

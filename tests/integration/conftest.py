@@ -12,7 +12,7 @@ from apiserver import ApiServer, running_apiserver
 
 CRDS = Path(__file__).parents[2] / "crds"
 CRD_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-ESTABLISH_SECONDS = 30.0
+ESTABLISH_SECONDS = 120.0
 
 
 @pytest.fixture(scope="session")

@@ -123,7 +123,7 @@ async def test_a_watch_goes_on_from_a_listing(client: KubeClient, namespace: str
     await client.patch_merge(CONFIG_MAPS, namespace, "a", {"data": {"k": "1"}})
     await client.delete(CONFIG_MAPS, namespace, "a")
     watch = client.watch(CONFIG_MAPS, namespace, resource_version=listing.resource_version)
-    async with asyncio.timeout(10), aclosing(watch):
+    async with asyncio.timeout(60), aclosing(watch):
         seen = [await anext(watch) for _ in range(3)]
     assert [(kind, obj["metadata"]["name"]) for kind, obj in seen] == [
         ("ADDED", "a"),
@@ -234,7 +234,10 @@ async def test_the_last_finalizer_ends_the_object_in_the_store_too(
     assert await remove_finalizer(client, store, STATEMENT, ending) is None
 
 
-async def test_events_are_accepted_and_counted(client: KubeClient, crds: ApiServer, namespace: str) -> None:
+async def test_events_are_accepted_and_counted(
+    client: KubeClient, crds: ApiServer, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparksql.kube.events.STOP_SECONDS", 60.0)  # what is looked at is that they arrive
     made = await create_statement(client, namespace)
     recorder = EventRecorder(client, "spark-sql-operator")
     await recorder.start()

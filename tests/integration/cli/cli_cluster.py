@@ -16,7 +16,7 @@ from apiserver import MERGE_PATCH, ApiServer
 
 API = "/apis/sparksql.dev/v1alpha1"
 PLUGIN = (sys.executable, "-m", "sparksql.cli.main")
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 POD_UID = "pod-uid-1"
 ROWS = 12_000  # three pages
 

@@ -91,7 +91,7 @@ async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_tw
         await ready.session_ready()
         for batch in range(0, len(names), 20):
             await asyncio.gather(*(ready.create_statement(n, "INSERT INTO t") for n in names[batch : batch + 20]))
-        await ready.all_finished(names, seconds=60)
+        await ready.all_finished(names, seconds=240)
     assert sorted(ready.ledger.order()) == names
 
 

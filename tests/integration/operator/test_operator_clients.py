@@ -23,7 +23,7 @@ def counts(obj: dict[str, Any]) -> tuple[int, int, int]:
 
 
 async def counted(world: World, sessions: int, running: int, queued: int) -> dict[str, Any]:
-    return await world.wait(SESSIONS, "s", "counts", lambda o: counts(o) == (sessions, running, queued), seconds=20)
+    return await world.wait(SESSIONS, "s", "counts", lambda o: counts(o) == (sessions, running, queued))
 
 
 async def test_what_is_on_gets_ports_rules_and_addresses(world: World) -> None:
@@ -84,15 +84,18 @@ async def test_statements_of_both_kinds_are_counted_and_none_twice(world: World)
 
 async def test_session_that_a_client_has_open_is_not_closed_as_idle(world: World) -> None:
     await world.create_class()
-    await world.create_session(idle={"timeoutSeconds": 2, "action": "Close"})
+    await world.create_session()
     async with world.operator():
         gateway = await world.session_ready()
         gateway.set_clients(1)
         await counted(world, 1, 0, 0)
+        # Only now: before, the session may be idle for as long as it takes to open a client's.
+        await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 2, "action": "Close"}})
+        await world.wait(SESSIONS, "s", "timeout seen", lambda o: o["status"]["observedGeneration"] == 2)
         await asyncio.sleep(3)  # longer than the timeout: nothing must happen
         assert (await world.get(SESSIONS, "s"))["status"]["phase"] == "Ready"
         gateway.set_clients()
-        closed = await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout", seconds=20)
+        closed = await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
     assert "endpoints" not in closed["status"]
 
 
@@ -102,6 +105,7 @@ async def test_change_waits_for_what_clients_run_and_tells_that_their_sessions_e
     async with world.operator():
         gateway = await world.session_ready()
         gateway.set_clients(2, running=1)
+        await world.until("the operator is told of them", lambda: gateway.is_heard)
         await world.patch(SESSIONS, "s", {"conf": {"spark.sql.ansi.enabled": "true"}})
         await world.until("the driver takes nothing new", lambda: gateway.is_draining)
         drains = await world.in_phase(SESSIONS, "s", "Draining", "SpecChanged")

@@ -61,6 +61,7 @@ async def test_canceled_statement_stays_running_until_the_driver_has_stopped_it(
 
 async def test_queue_timeout_before_and_after_the_hand_over(ready: World) -> None:
     async with ready.operator():
+        await ready.session_ready()  # or the time would be over before there is a driver to hand it to
         await ready.create_statement("nowhere", session="nobody", timeouts={"queueSeconds": 1})
         await ready.create_statement("inside", "INSERT QUEUE", timeouts={"queueSeconds": 1})
         await ready.ended("nowhere", "TimedOut", "QueueTimeout")
@@ -112,8 +113,9 @@ async def test_deleted_session_closes_every_statement_that_names_it(ready: World
 async def test_session_closed_for_idleness_closes_statements_that_come_later(world: World) -> None:
     await world.create_class()
     await world.create_session(idle={"timeoutSeconds": 1, "action": "Close"})
+    # There from the beginning, so that the session is never without it; longer than the timeout: busy is not idle.
+    await world.create_statement("first", "SELECT SLEEP 1.5")
     async with world.operator():
-        await world.create_statement("first", "SELECT SLEEP 1.5")  # longer than the timeout: busy is not idle
         await world.finished("first")
         await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
         assert await world.driver_pods() == []
@@ -218,9 +220,9 @@ async def test_ttl_removes_an_ended_statement(ready: World) -> None:
     async with ready.operator():
         await ready.create_statement("short", ttlSecondsAfterFinished=1)
         await ready.create_statement("failed", "SELECT FAIL", ttlSecondsAfterFinished=0)
-        await ready.finished("short")
         await ready.gone(STATEMENTS, "failed")
         await ready.gone(STATEMENTS, "short")
+    assert [ready.witness.phases(name)[-1] for name in ("failed", "short")] == ["Error", "Finished"]
 
 
 async def test_ttl_is_kept_over_a_restart(ready: World) -> None:

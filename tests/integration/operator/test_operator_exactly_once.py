@@ -250,7 +250,7 @@ async def test_two_operators_at_once_submit_nothing_twice(world: World) -> None:
         await world.create_session()
         for name in names:
             await world.create_statement(name, "INSERT INTO t")
-        await world.all_finished(names, seconds=40)
+        await world.all_finished(names, seconds=180)
         await world.create_statement("held", "INSERT HOLD")
         await world.in_phase(STATEMENTS, "held", "Running")
         await world.patch(STATEMENTS, "held", {"desiredState": "Canceled"})

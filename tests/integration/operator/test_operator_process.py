@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from sparksql.engine.queue import WorkQueue
 from sparksql.kube.resources import LEASES, STATEMENTS
 
 KILLS = 2
-END_SECONDS = 3.0
 LEASE = "operator"
 
 
@@ -91,10 +89,10 @@ async def test_process_killed_again_and_again_runs_every_effect_once(world: Worl
     for _ in range(KILLS):
         process = start()
         ran = len(world.ledger.executions)
-        await world.until("some more run", lambda n=ran: len(world.ledger.executions) > n + 3, seconds=30)
+        await world.until("some more run", lambda n=ran: len(world.ledger.executions) > n + 3)
         process.kill()
     start()
-    await world.all_finished(names, seconds=60)
+    await world.all_finished(names, seconds=180)
     assert sorted(world.ledger.order()) == names
 
 
@@ -103,19 +101,20 @@ async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(world
     await world.create_session()
     lease = {"name": LEASE, "namespace": world.namespace}
     first = start(lease=lease)
-    await world.until("the first one leads", first.is_ready, seconds=30)
+    await world.until("the first one leads", first.is_ready)
     second = start(lease=lease)
-    await world.until("the second one stands by", lambda: _answers(second, "/healthz"), seconds=30)
+    await world.until("the second one stands by", lambda: _answers(second, "/healthz"))
     await world.create_statement("one", "INSERT HOLD")
     await world.in_phase(STATEMENTS, "one", "Running")
 
+    leader = (await world.get(LEASES, LEASE))["spec"]["holderIdentity"]
     first.send(signal.SIGTERM)
-    asked = time.monotonic()
     await world.until("the first one ends", lambda: first.exit_code is not None)
-    assert (first.exit_code, time.monotonic() - asked < END_SECONDS) == (0, True), time.monotonic() - asked
+    # Given back, not left to run out: that is what lets the next one lead at once, however slow the machine.
     holder = (await world.get(LEASES, LEASE))["spec"]["holderIdentity"]
+    assert (first.exit_code, holder != leader) == (0, True), holder
     world.ledger.release("one")
-    await world.finished("one", seconds=END_SECONDS + 7)  # far less than the lease lasts
+    await world.finished("one")
     assert len(world.ledger.ran("one")) == 1, holder
 
 
@@ -123,14 +122,19 @@ async def test_probes_and_metrics_tell_how_it_is(world: World, start: Any) -> No
     await world.create_class()
     await world.create_session()
     process = start()
-    await world.until("it is ready", process.is_ready, seconds=30)
+    await world.until("it is ready", process.is_ready)
     secret = "SELECT 'a literal that nobody must see'"
     await world.create_statement("one", secret)
     await world.finished("one")
     assert await process.get("/healthz") == (200, "ok")
-    status, metrics = await process.get("/metrics")
     ended = f'sparksql_statements_ended_total{{namespace="{world.namespace}",phase="Finished",reason="Finished"}} 1.0'
-    assert (status, ended in metrics) == (200, True), metrics
+
+    async def counted() -> bool:
+        return ended in (await process.get("/metrics"))[1]
+
+    await world.until("the end is counted", counted)  # a moment after it has been written, and behind its log line
+    status, metrics = await process.get("/metrics")
+    assert status == 200
     for series in ("sparksql_reconcile_total", "sparksql_queue_depth", "sparksql_session_start_seconds_count 1.0"):
         assert series in metrics
     log = process.log.read_text()

@@ -83,6 +83,7 @@ class Witness:
                 async for change, obj in self._client.watch(resource, self._namespace, resource_version=version):
                     self._note(resource, change, obj)
                     version = obj["metadata"]["resourceVersion"]
+                    await asyncio.sleep(0)  # of several that have come at once, who waits for one must see each
 
     def _note(self, resource: Resource, change: str, obj: Object) -> None:
         meta = obj["metadata"]

@@ -40,7 +40,7 @@ from sparksql.kube.resources import (
 from sparksql.operator import Operator
 
 Object = dict[str, Any]
-WAIT_SECONDS = 15.0
+WAIT_SECONDS = 90.0  # catches what hangs; nothing takes so long, on a loaded machine either
 POLL_SECONDS = 0.03
 IMAGE = "registry.example/session:1"
 KINDS = {resource: kind for kind, resource in BY_KIND.items()}
@@ -199,10 +199,19 @@ class World:
         return found
 
     async def gone(self, resource: Resource, name: str, seconds: float = WAIT_SECONDS) -> None:
-        """Waits for a statement or session that exists to be deleted."""
+        """Waits for a statement or session that exists to be deleted, and for the witness to know it."""
+
+        async def is_missing() -> bool:
+            try:
+                await self.get(resource, name)
+            except NotFound:
+                return True
+            return False
+
+        # Asked as well: of an object that was made a moment ago the witness may not have heard yet.
         await self._on_news(f"{name} is gone", lambda: self.witness.latest(resource, name) is None, seconds)
-        with pytest.raises(NotFound):
-            await self.get(resource, name)
+        await self.until(f"{name} is gone", is_missing, seconds)
+        await self._on_news(f"{name} is gone", lambda: self.witness.latest(resource, name) is None, seconds)
 
     async def _on_news(self, what: str, probe: Callable[[], Any], seconds: float) -> Any:
         try:

@@ -128,7 +128,7 @@ def test_a_reader_that_has_seen_enough_is_no_error_worth_words(kubectl: None) ->
     plugin.stdout.close()
     assert plugin.stderr.read() == b""
     plugin.stderr.close()
-    assert plugin.wait(30) == Exit.ERROR
+    assert plugin.wait(60) == Exit.ERROR
 
 
 COLUMNS = (Column(name="a", type="string"), Column(name="a", type="int"))

@@ -27,7 +27,7 @@ def members(component: str) -> list[int]:
 
 
 def eventually(condition: Callable[[], bool], seen: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, seen()
         time.sleep(0.02)

@@ -28,7 +28,7 @@ class Seen:
         self.results.put_nowait(result)
 
     async def wait(self, count: int) -> list[Result]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return [await self.results.get() for _ in range(count)]
 
 
@@ -64,7 +64,7 @@ async def run_once(outcome: float | Exception | None) -> tuple[list[str], Result
     loop = asyncio.create_task(ReconcileLoop(queue, {"SqlStatement": reconcile}, workers=2, observer=seen).run())
     results = await seen.wait(1)
     queue.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await loop
     return queue.calls, results[0]
 
@@ -133,7 +133,7 @@ async def test_closing_the_queue_lets_a_running_reconcile_end() -> None:
     work = blocking(started, release, ended)
     loop = asyncio.create_task(ReconcileLoop(queue, {"SqlStatement": work}, workers=3, observer=Seen()).run())
     queue.add(KEY)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await started.wait()
         queue.close()
         release.set()
@@ -146,7 +146,7 @@ async def test_cancelling_the_loop_cancels_a_running_reconcile() -> None:
     work = blocking(started, asyncio.Event(), ended)
     loop = asyncio.create_task(ReconcileLoop(queue, {"SqlStatement": work}, workers=3, observer=seen).run())
     queue.add(KEY)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await started.wait()
         loop.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from sparksql.gateway.workers import Workers
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

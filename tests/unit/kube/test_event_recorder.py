@@ -7,10 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from sparksql.kube.client import Object
 from sparksql.kube.errors import Forbidden, NotFound
 from sparksql.kube.events import EventRecorder
 from sparksql.kube.resources import EVENTS, Resource
+
+
+@pytest.fixture(autouse=True)
+def _time_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at is what was written, not how much of it a slow machine writes before a stop gives up."""
+    monkeypatch.setattr("sparksql.kube.events.STOP_SECONDS", 60.0)
 
 
 class Api:

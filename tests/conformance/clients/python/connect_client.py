@@ -92,8 +92,8 @@ def cancel(spark: SparkSession, endless: str) -> None:
         canceled.extend(spark.interruptTag("mine"))
         return bool(canceled)
 
-    until(interrupted, 20, "interrupted")
-    thread.join(30)
+    until(interrupted, 120, "interrupted")
+    thread.join(120)
     condition = failures[0].getCondition() if failures and isinstance(failures[0], PySparkException) else None
     answer("cancel", alive=thread.is_alive(), condition=condition, errors=[str(error)[:300] for error in failures])
     answer("cancel:after", value=spark.sql("SELECT 'alive' AS after").collect()[0][0])

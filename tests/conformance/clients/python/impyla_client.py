@@ -12,7 +12,7 @@ from lines import answer, guarded, plain, show_rows, task, until
 def connect(job: dict[str, Any], token: str | None = None) -> Any:
     return dbapi.connect(
         host=job["host"], port=job["thrift_port"], use_ssl=True, ca_cert=job["ca"], auth_mechanism="PLAIN",
-        user="ann", password=job["token"] if token is None else token, timeout=60,
+        user="ann", password=job["token"] if token is None else token, timeout=120,
     )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def run(cursor: Any, name: str, sql: str, fetch: bool = True) -> None:
 def cancel(connection: Any, endless: str) -> None:
     cursor = connection.cursor()
     cursor.execute_async(endless)
-    until(lambda: cursor.status() == "RUNNING_STATE", 20, "running")
+    until(lambda: cursor.status() == "RUNNING_STATE", 120, "running")
     cursor.cancel_operation()  # closes the operation as well
     run(cursor, "cancel", "SELECT 'alive' AS after")
     cursor.close()

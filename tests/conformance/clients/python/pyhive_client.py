@@ -31,9 +31,9 @@ def run(connection: hive.Connection, name: str, sql: str, fetch: bool = True) ->
 def cancel(connection: hive.Connection, endless: str) -> None:
     cursor = connection.cursor()
     cursor.execute(endless, async_=True)
-    until(lambda: cursor.poll().operationState == TOperationState.RUNNING_STATE, 20, "running")
+    until(lambda: cursor.poll().operationState == TOperationState.RUNNING_STATE, 120, "running")
     cursor.cancel()
-    until(lambda: cursor.poll().operationState == TOperationState.CANCELED_STATE, 20, "canceled")
+    until(lambda: cursor.poll().operationState == TOperationState.CANCELED_STATE, 120, "canceled")
     cursor.close()
     run(connection, "cancel", "SELECT 'alive' AS after")
 
@@ -41,7 +41,7 @@ def cancel(connection: hive.Connection, endless: str) -> None:
 def poll(connection: hive.Connection) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT id FROM range(5) ORDER BY id", async_=True)
-        until(lambda: cursor.poll().operationState == TOperationState.FINISHED_STATE, 20, "finished")
+        until(lambda: cursor.poll().operationState == TOperationState.FINISHED_STATE, 120, "finished")
         first = cursor.fetchmany(2)
         answer("poll", value=plain([first, cursor.fetchone(), cursor.fetchall(), cursor.fetchone()]))
 

@@ -66,7 +66,7 @@ def authorization(token: str) -> tuple[tuple[str, bytes | str], ...]:
 
 
 async def call(channel: grpc.aio.Channel, method: str, data: bytes = b"", token: str = TOKEN) -> bytes:
-    return bytes(await channel.unary_unary(f"/{method}")(data, metadata=authorization(token), timeout=10))
+    return bytes(await channel.unary_unary(f"/{method}")(data, metadata=authorization(token), timeout=60))
 
 
 async def status_of(channel: grpc.aio.Channel, method: str, data: bytes = b"", token: str = TOKEN) -> grpc.StatusCode:
@@ -105,17 +105,17 @@ async def test_the_body_of_a_stranger_is_not_read(channel: grpc.aio.Channel, doo
 
     upload = channel.stream_unary(f"/{SERVICE}/AddArtifacts")
     with pytest.raises(grpc.aio.AioRpcError) as failed:
-        await upload(endless(), metadata=authorization("wrong"), timeout=10)
+        await upload(endless(), metadata=authorization("wrong"), timeout=60)
     # gRPC's client may tell of its broken upload instead of the server's answer.
     assert failed.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL)
     assert door.read == 0
-    assert await upload(iter([b"xx", b"x"]), metadata=authorization(TOKEN), timeout=10) == b"added"
+    assert await upload(iter([b"xx", b"x"]), metadata=authorization(TOKEN), timeout=60) == b"added"
     assert door.read == 3
 
 
 async def test_streams_come_whole(channel: grpc.aio.Channel) -> None:
     for method in ("ExecutePlan", "ReattachExecute"):
-        answers = channel.unary_stream(f"/{SERVICE}/{method}")(b"x", metadata=authorization(TOKEN), timeout=10)
+        answers = channel.unary_stream(f"/{SERVICE}/{method}")(b"x", metadata=authorization(TOKEN), timeout=60)
         assert [answer async for answer in answers] == [b"x"] * 3
 
 

@@ -74,7 +74,7 @@ class ScriptedSpark:
         self.holders[key] = session
 
     def close_session(self, key: SessionKey) -> None:
-        self.gate.wait(5)
+        self.gate.wait(60)
         self.holders.pop(key, None)
 
 
@@ -88,7 +88,7 @@ class Stage:
         return await self.sessions.handle(key, key.user_id, properties)
 
     async def settled(self, key: SessionKey) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while key in self.spark.holders:
                 await asyncio.sleep(0.005)
 
