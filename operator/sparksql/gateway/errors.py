@@ -23,6 +23,7 @@ REFLECTION_FUNCTIONS = frozenset({"reflect", "java_method", "try_reflect"})
 _MAX_CAUSES = 32
 _TAILS = (
     "\n== SQL",
+    "\n=== Streaming Query ===",
     "\nDriver stacktrace:",
     "\n\tat ",
     ";\n'",

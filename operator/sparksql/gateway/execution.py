@@ -226,6 +226,8 @@ class SparkRunner:
         streams = sources.declared(plan) if "STREAM" in statement.fragment.text.upper() else []
         if streams and statement.kind.type == "CREATE TABLE AS SELECT":
             raise ctas_of_stream()
+        if streams:
+            plan = self._streams.prepared(session, plan)
         if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
             analysed = self._driver.analyse(session, plan).analyzed()
             if analysed.isStreaming():

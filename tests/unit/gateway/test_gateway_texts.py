@@ -133,6 +133,10 @@ def test_without_a_condition_the_deepest_message_is_told() -> None:
     [
         ("\n[A] Bad. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nSELEC\n^^^", "[A] Bad. SQLSTATE: 42601"),
         ("[A] Bad. SQLSTATE: 42703; line 2 pos 2;\n'Project ['x]\n+- Relation", "[A] Bad. SQLSTATE: 42703"),
+        (
+            "[F] Failed. SQLSTATE: XXKST\n=== Streaming Query ===\nLogical Plan:\n'secret'",
+            "[F] Failed. SQLSTATE: XXKST",
+        ),
         ("Lost task\nDriver stacktrace:\n\tat x.Y", "Lost task"),
         ("java.lang.X: y\n\tat a.B(C.java:1)", "java.lang.X: y"),
     ],

@@ -10,7 +10,6 @@ WATERMARK is not resolved at all in a session with Hive support, whose analyzer 
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from sparksql.gateway.scala import elements, option, scala_object, simple_name
@@ -18,13 +17,12 @@ from sparksql.gateway.streaming.sources import is_stream, nodes, rewritten
 
 PROVIDERS = frozenset({"kafka", "rate", "rate-micro-batch"})
 _SESSION_CATALOG = "spark_catalog"
-_VIEW = "__sparksql_source_"
 _WATERMARK = "UnresolvedEventTimeWatermark"
 _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with more
 
 
 def prepared(jvm: Any, session: Any, plan: Any) -> Any:
-    """A parsed statement that Spark can analyse. Reads of such tables go through temporary views of the session."""
+    """A parsed statement that Spark can analyse; parts of it are analysed already."""
     return _watermarked(jvm, session, _bound(jvm, session, plan))
 
 
@@ -58,8 +56,6 @@ def _by_name(jvm: Any, node: Any) -> Any | None:
 
 
 def _bound(jvm: Any, session: Any, plan: Any) -> Any:
-    numbers = itertools.count(1)
-
     def replaced(node: Any) -> Any | None:
         table = _catalog_table(jvm, session, node) if is_stream(node) else None
         provider = None if table is None else option(table.provider())
@@ -72,16 +68,13 @@ def _bound(jvm: Any, session: Any, plan: Any) -> Any:
         given = node.options().asCaseSensitiveMap()
         for key in given:
             reader = reader.option(key, given[key])
-        view = f"{_VIEW}{next(numbers)}"
-        reader.load().createOrReplaceTempView(view)
         identifier = table.identifier()
         qualifier = [_SESSION_CATALOG, option(identifier.database())]
         catalyst = jvm.org.apache.spark.sql.catalyst
         alias = catalyst.AliasIdentifier(
             identifier.table(), jvm.PythonUtils.toSeq([part for part in qualifier if part])
         )
-        relation = session.sessionState().sqlParser().parsePlan(f"TABLE {view}")
-        return catalyst.plans.logical.SubqueryAlias(alias, relation)
+        return catalyst.plans.logical.SubqueryAlias(alias, reader.load().logicalPlan())
 
     return rewritten(jvm, plan, replaced)
 

@@ -46,12 +46,21 @@ def upsert_target(name: str, table: Any) -> UpsertTarget:
         leaf = leaf.child()
     columns = tuple(str(column.name()) for column in elements(table.output()))
     if simple_name(leaf) == "DataSourceV2Relation" and "iceberg" in str(leaf.table().getClass().getName()):
-        return UpsertTarget(name, columns, is_delta=False)
+        return UpsertTarget(_full_name(leaf) or name, columns, is_delta=False)
     if "delta" in _provider(leaf):
         return UpsertTarget(name, columns, is_delta=True)
     raise refusal(
         ErrorReason.INVALID_SPEC, f"spec.streaming.upsert: table {name} knows no MERGE; make it USING iceberg or delta"
     )
+
+
+def _full_name(relation: Any) -> str | None:
+    """Catalog, namespace and name as SQL text: what follows a shorter name, as in `t.snapshots`, would be taken for the name."""
+    catalog, identifier = option(relation.catalog()), option(relation.identifier())
+    if catalog is None or identifier is None:
+        return None
+    parts = [str(catalog.name()), *map(str, identifier.namespace()), str(identifier.name())]
+    return ".".join(map(_quoted, parts))
 
 
 def _provider(leaf: Any) -> str:

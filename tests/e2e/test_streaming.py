@@ -1,0 +1,174 @@
+"""Streaming statements on the cluster: checkpoints in the object store, drivers and executors as pods, and what kills them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness import Cluster, Object, Space, condition, phase, reason
+
+SECONDS = 420.0
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+QUICK = {"trigger": {"mode": "Interval", "intervalMillis": 500}, "restart": {"backoffSeconds": 1}}
+
+
+@pytest.fixture(scope="module")
+def ticks(main: Space) -> Space:
+    """A session `main` with a source that counts up from 0, 20 rows a second."""
+    made = main.run("CREATE TABLE ticks USING rate OPTIONS (rowsPerSecond '20', numPartitions '1')")
+    assert phase(made) == "Finished", made["status"]
+    return main
+
+
+def stream(statement: Object) -> dict[str, Any]:
+    found: dict[str, Any] = statement["status"].get("streaming") or {}
+    return found
+
+
+def wait_batch(space: Space, name: str, more: int = 2) -> Object:
+    """The statement once it runs and has committed so many batches more than it has now."""
+    wanted = stream(space.get(name)).get("committedBatchId", -1) + more
+
+    def reached(statement: Object | None) -> bool:
+        return statement is not None and (
+            phase(statement) in ("Error", "Finished", "Closed")
+            or (phase(statement) == "Running" and stream(statement).get("committedBatchId", -1) >= wanted)
+        )
+
+    seen = space.cluster.wait("SqlStatement", space.name, name, reached, f"at batch {wanted}", SECONDS)
+    assert phase(seen) == "Running", seen["status"]
+    return seen
+
+
+def stop(space: Space, name: str) -> Object:
+    space.change("SqlStatement", name, desiredState="Stopped")
+    return space.wait_phase(name, "Stopped", seconds=SECONDS)
+
+
+def resume(space: Space, name: str) -> None:
+    space.change("SqlStatement", name, desiredState="Running")
+
+
+def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: Cluster) -> None:
+    assert phase(ticks.run("CREATE TABLE counted (value BIGINT, at TIMESTAMP) USING iceberg")) == "Finished"
+    insert = "INSERT INTO counted (at, value) SELECT timestamp, value FROM STREAM ticks"
+    name = ticks.statement(insert, streaming=QUICK)
+    first = wait_batch(ticks, name)
+    assert condition(first, "Ready") == "True", first["status"]
+    assert condition(first, "Finished") == "False"
+    assert condition(first, "Healthy") == "True"
+    assert (first["status"]["statementType"], stream(first)["restarts"]) == ("INSERT", 0)
+    assert {"queryId", "runId", "checkpointLocation", "lastProgressTime", "processedRowsPerSecond"} <= set(
+        stream(first)
+    )
+
+    stopped = stop(ticks, name)
+    assert reason(stopped) == "StoppedByUser"
+    assert "completionTime" not in stopped["status"]
+    resume(ticks, name)
+    wait_batch(ticks, name)
+    ticks.kill_driver()
+    cluster.kill_operator()
+    cluster.wait_operator()
+    lost = wait_batch(ticks, name)
+    assert stream(lost)["restarts"] == 1
+    ticks.change("SqlSession", "main", restartNonce="again")
+    ticks.cluster.wait(
+        "SqlSession", ticks.name, "main", lambda s: s is not None and phase(s) != "Ready", "restarting", SECONDS
+    )
+    last = wait_batch(ticks, name)
+    for field in ("queryId", "checkpointLocation"):
+        assert stream(last)[field] == stream(first)[field]
+    assert stream(last)["runId"] != stream(first)["runId"]
+    ticks.cancel(name)
+    ended = ticks.cluster.wait_finished(ticks.name, name)
+    assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser")
+    [[rows, distinct, least, most]] = ticks.rows(
+        "SELECT count(*), count(DISTINCT value), min(value), max(value) FROM counted"
+    )
+    assert (rows, least) == (distinct, "0")
+    assert rows is not None and most is not None
+    assert int(rows) == int(most) + 1
+
+
+def test_changes_are_merged_by_key(ticks: Space) -> None:
+    assert (
+        phase(ticks.run("CREATE TABLE changes (id INT, name STRING, at INT, op STRING) USING parquet")) == "Finished"
+    )
+    assert phase(ticks.run("CREATE TABLE people (id INT, name STRING, at INT) USING iceberg")) == "Finished"
+
+    def change(rows: str) -> None:
+        assert phase(ticks.run(f"INSERT INTO changes VALUES {rows}")) == "Finished"
+
+    change("(1, 'a', 1, 'u'), (1, 'b', 2, 'u'), (2, 'x', 1, 'u'), (3, 'never', 1, 'd')")
+    upsert = {"keys": ["id"], "orderBy": "at", "deleteWhen": "op = 'd'"}
+    streaming = {"trigger": {"mode": "AvailableNow"}, "outputMode": "Update", "upsert": upsert}
+    name = ticks.statement("INSERT INTO people SELECT * FROM STREAM changes", streaming=streaming)
+    ended = ticks.cluster.wait_finished(ticks.name, name, SECONDS)
+    assert phase(ended) == "Finished", ended["status"]
+    query = "SELECT * FROM people ORDER BY id"
+    assert ticks.rows(query) == [["1", "b", "2"], ["2", "x", "1"]]
+    change("(1, 'late', 1, 'u'), (2, 'x', 2, 'd'), (4, 'new', 1, 'u')")
+    other = ticks.statement("INSERT INTO people SELECT * FROM STREAM changes", streaming=streaming, name="again")
+    assert phase(ticks.cluster.wait_finished(ticks.name, other, SECONDS)) == "Finished"
+    assert ticks.rows(query) == [["1", "b", "2"], ["4", "new", "1"]]
+
+
+@pytest.mark.parametrize("provider", ["", ROCKS_DB], ids=["hdfs", "rocksdb"])
+def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: str) -> None:
+    table = "windows_rocks" if provider else "windows_hdfs"
+    assert phase(ticks.run(f"CREATE TABLE {table} (key BIGINT, n BIGINT, until TIMESTAMP) USING iceberg")) == "Finished"
+    insert = (
+        f"INSERT INTO {table} SELECT value % 3, count(*), window.end FROM STREAM ticks "
+        "WATERMARK timestamp DELAY OF INTERVAL 1 SECOND GROUP BY value % 3, window(timestamp, '2 seconds')"
+    )
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    if provider:
+        conf["spark.sql.streaming.stateStore.providerClass"] = provider
+    name = ticks.statement(insert, conf=conf, streaming={"restart": {"backoffSeconds": 1}})
+    wait_batch(ticks, name)
+    ticks.kill_driver()
+    seen = wait_batch(ticks, name, more=3)
+    assert stream(seen)["stateRows"] > 0
+    assert stream(seen)["watermark"]
+    ticks.cancel(name)
+    assert phase(ticks.cluster.wait_finished(ticks.name, name)) == "Canceled"
+    # Every window but those at the edges has all the rows that its two seconds had: 40, in three keys.
+    rows = ticks.rows(f"SELECT until, sum(n), count(*) FROM {table} GROUP BY until ORDER BY until")
+    assert len(rows) > 1
+    assert {tuple(row[1:]) for row in rows[1:]} == {("40", "3")}
+
+
+def test_what_depends_on_a_stream_begins_with_its_first_batch(ticks: Space) -> None:
+    assert phase(ticks.run("CREATE TABLE copied (value BIGINT) USING parquet")) == "Finished"
+    name = ticks.statement("INSERT INTO copied SELECT value FROM STREAM ticks", name="feeder", streaming=QUICK)
+    ended = ticks.run("SELECT count(*) >= 0 FROM copied", dependsOn=[{"name": name}])
+    assert phase(ended) == "Finished", ended["status"]
+    assert stream(ticks.get(name))["committedBatchId"] >= 0
+    ticks.cluster.delete("SqlStatement", ticks.name, name)
+    ticks.cluster.wait_gone("SqlStatement", ticks.name, name, seconds=60)
+    ticks.cluster.wait(
+        "SqlSession", ticks.name, "main",
+        lambda s: (s or {})["status"].get("statements", {}).get("running", 0) == 0, "without a stream", 60,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sql", "streaming", "says"),
+    [
+        ("INSERT INTO never SELECT id AS value FROM range(3)", {}, "reads no STREAM"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", None, "spec.streaming"),
+        ("INSERT INTO never SELECT id AS value FROM STREAM parquet.`s3a://warehouse/nowhere`", {}, ""),
+        ("INSERT OVERWRITE never SELECT value FROM STREAM ticks", {}, "outputMode Complete"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", {"trigger": {"mode": "RealTime"}}, "RealTime"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", {"upsert": {"keys": ["value"]}}, "MERGE"),
+    ],
+)
+def test_what_cannot_run_says_why_and_writes_nothing(
+    ticks: Space, sql: str, streaming: dict[str, Any] | None, says: str
+) -> None:
+    assert phase(ticks.run("CREATE TABLE IF NOT EXISTS never (value BIGINT) USING parquet")) == "Finished"
+    ended = ticks.run(sql, **({} if streaming is None else {"streaming": streaming}))
+    assert phase(ended) == "Error", ended["status"]
+    assert says in condition(ended, "Ready", "message")  # type: ignore[operator]
+    assert ticks.rows("SELECT * FROM never") == []
