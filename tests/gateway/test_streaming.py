@@ -301,6 +301,17 @@ async def test_a_query_that_fails_says_why_and_goes_on_where_it_was(streams: Str
     assert len(await streams.rows("SELECT * FROM $.dst")) == 2
 
 
+async def test_a_query_that_cannot_begin_was_never_running(streams: Streams) -> None:
+    """Its sources are made ready in the query's own thread, after the start."""
+    await streams.ok("CREATE TABLE $.dst (value BIGINT) USING parquet")
+    await streams.ok("CREATE TABLE $.ticks USING rate OPTIONS (rowsPerSecond '1')")
+    (streams.folder / "c").write_text("a file where the folder of the checkpoint belongs")
+    failed = await streams.run("INSERT INTO $.dst SELECT value FROM STREAM $.ticks")
+    assert (failed.state, failed.start_time) == (OperationState.ERROR, None), failed
+    assert failed.progress is not None and failed.progress.stream is None
+    assert await streams.rows("SELECT * FROM $.dst") == []
+
+
 async def test_a_limit_of_files_makes_several_batches(streams: Streams) -> None:
     await streams.ok(
         "CREATE TABLE $.dst (id INT) USING parquet",
@@ -310,7 +321,7 @@ async def test_a_limit_of_files_makes_several_batches(streams: Streams) -> None:
         "WITH s AS (SELECT id FROM STREAM $.src) INSERT INTO $.dst SELECT * FROM s", max_files_per_trigger=1
     )
     assert view.progress is not None and view.progress.stream is not None
-    [(files,)] = await streams.rows("SELECT count(DISTINCT input_file_name()) FROM $.src")
+    [(files,)] = await streams.rows("SELECT count(DISTINCT f) FROM (SELECT input_file_name() AS f FROM $.src)")
     assert view.progress.stream.committed_batch_id == files - 1 > 2
     assert len(await streams.rows("SELECT * FROM $.dst")) == 5
 

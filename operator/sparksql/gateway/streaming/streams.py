@@ -32,6 +32,8 @@ BATCH_END_SECONDS = 8.0
 _BATCH_END_POLL_SECONDS = 0.02
 # What the status of a query says until its sources are there and it looks for data.
 _INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
+# What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
+_INITIALISING_STATE = "Current State: INITIALIZING"
 
 
 class Streams:
@@ -60,6 +62,9 @@ class Streams:
         except (Cancelled, StatementError):
             raise
         except Exception as failed:
+            if _INITIALISING_STATE not in str(failed):  # it may have failed before it was looked at
+                attempt.stream = read_stream(query)
+                attempt.started()
             own = started.batches.error if started.batches is not None else None
             raise own or failed from None
         finally:
