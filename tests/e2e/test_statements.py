@@ -202,7 +202,7 @@ def test_a_dedicated_session_goes_with_its_statement(main: Space) -> None:
 
 
 def test_what_is_not_implemented_says_so(main: Space) -> None:
-    streaming = main.run("INSERT INTO runs SELECT 1", streaming={"trigger": {"mode": "AvailableNow"}})
+    streaming = main.run("INSERT INTO runs SELECT 1", streaming={"upgradeMode": "Savepoint"})
     assert (phase(streaming), reason(streaming)) == ("Error", "NotImplemented"), streaming["status"]
     body = {
         "apiVersion": "sparksql.dev/v1alpha1",

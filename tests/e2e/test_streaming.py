@@ -92,9 +92,7 @@ def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: 
 
 
 def test_changes_are_merged_by_key(ticks: Space) -> None:
-    assert (
-        phase(ticks.run("CREATE TABLE changes (id INT, name STRING, at INT, op STRING) USING parquet")) == "Finished"
-    )
+    assert phase(ticks.run("CREATE TABLE changes (id INT, name STRING, at INT, op STRING) USING parquet")) == "Finished"
     assert phase(ticks.run("CREATE TABLE people (id INT, name STRING, at INT) USING iceberg")) == "Finished"
 
     def change(rows: str) -> None:

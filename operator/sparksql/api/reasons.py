@@ -79,6 +79,7 @@ class Reason(StrEnum):
     RESTARTING = "Restarting"
     LAGGING = "Lagging"
     HEALTHY = "Healthy"
+    NO_PROGRESS = "NoProgress"
     CHECKPOINT_FRESH = "CheckpointFresh"
     CHECKPOINT_STALE = "CheckpointStale"
 

@@ -167,7 +167,17 @@ class StreamingStatus(ApiModel):
     processed_rows_per_second: Rate | None = Field(None, description="Rate at which rows are processed.")
     watermark: Annotated[str, Field(max_length=64)] | None = Field(None, description="Event-time watermark.")
     last_progress_time: Timestamp | None = Field(None, description="When the query last made progress.")
-    checkpoint_location: Location | None = Field(None, description="Where offsets and state are kept.")
+    lag: Counter | None = Field(None, description="What waits in the sources: offsets of Kafka, else files.")
+    state_rows: Counter | None = Field(None, description="Rows in the query's state.")
+    state_bytes: Counter | None = Field(None, description="Memory that the query's state takes.")
+    checkpoint_location: Location | None = Field(
+        None, description="Where offsets and state are kept; fixed when a run is first handed over."
+    )
+    settings_hash: Annotated[str, Field(max_length=128)] | None = Field(
+        None,
+        description="Fingerprint of the trigger, output mode, upsert and conf that the current attempt began with.",
+    )
+    upgrades: Count = Field(0, description="Changes of the text within this run that began without state.")
     restored_from: Location | None = Field(None, description="Savepoint that the current state began with.")
     restarts: Count = Field(0, description="Automatic restarts in a row.")
     last_savepoint: LastSavepoint | None = Field(None, description="Newest completed savepoint.")

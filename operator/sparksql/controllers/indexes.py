@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparksql.api.names import LABEL_SESSION, dedicated_session_name
-from sparksql.api.statement import StatementPhase
+from sparksql.api.statement import StatementMode, StatementPhase
 from sparksql.domain.statement.phases import ENDED
 from sparksql.engine.key import Key
 from sparksql.engine.store import Index
@@ -31,6 +31,18 @@ def phase_of(obj: Object) -> str | None:
 def has_ended(obj: Object) -> bool:
     phase = phase_of(obj)
     return phase is not None and phase in {p.value for p in ENDED}
+
+
+def is_stream(statement: Object) -> bool:
+    """As `domain.statement.streaming.is_stream`, of a raw object."""
+    spec = statement["spec"]
+    return spec.get("streaming") is not None and spec.get("mode", StatementMode.EXECUTE) == StatementMode.EXECUTE
+
+
+def has_committed(statement: Object | None) -> bool:
+    """Whether a streaming statement has committed a batch in its current run."""
+    streaming = (statement or {}).get("status", {}).get("streaming", {})
+    return streaming.get("committedBatchId") is not None
 
 
 def session_name_of(statement: Object) -> str:

@@ -9,7 +9,16 @@ from typing import Any
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementDesiredState, StatementPhase
 from sparksql.controllers.gateways import Gateways
-from sparksql.controllers.indexes import BY_DEPENDENCY, LIVE_BY_SESSION, STATEMENT, has_ended, phase_of, scoped
+from sparksql.controllers.indexes import (
+    BY_DEPENDENCY,
+    LIVE_BY_SESSION,
+    STATEMENT,
+    has_committed,
+    has_ended,
+    is_stream,
+    phase_of,
+    scoped,
+)
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Contender, Place, next_in_line, order
 from sparksql.engine.key import Key
@@ -25,8 +34,11 @@ class Lineup:
         self._clock = clock
 
     def line(self, namespace: str, session: str) -> Iterator[Contender]:
-        """All statements of a session that have not ended, in order; where each stands is found out as it is reached."""
-        live = self._store.by_index(LIVE_BY_SESSION, scoped(namespace, session))
+        """All statements of a session that have not ended, in order; where each stands is found out as it is reached.
+
+        Streaming statements take no slot and block nobody: they are in no line.
+        """
+        live = [s for s in self._store.by_index(LIVE_BY_SESSION, scoped(namespace, session)) if not is_stream(s)]
         live.sort(key=_order)
         return (self._contender(namespace, obj) for obj in live)
 
@@ -35,11 +47,12 @@ class Lineup:
         return Key(STATEMENT, namespace, name) if name is not None else None
 
     def dependency_outcome(self, namespace: str, obj: Object) -> dependencies.Outcome:
-        """What the statement's `dependsOn` allows now."""
+        """What the statement's `dependsOn` allows now. A streaming dependency is met by its first committed batch."""
         wanted = _dependencies(obj)
         if not wanted:
             return dependencies.Met()
-        met = obj.get("status", {}).get("metDependencies", ())
+        delivering = (name for name in wanted if has_committed(self._store.get(STATEMENT, namespace, name)))
+        met = [*obj.get("status", {}).get("metDependencies", ()), *delivering]
         return dependencies.evaluate(
             obj["metadata"]["name"],
             wanted,
@@ -81,7 +94,7 @@ class Lineup:
             or spec.get("desiredState", "Running") != StatementDesiredState.RUNNING
         ):
             return False
-        if spec.get("streaming") is not None or _ready_reason(status) == Reason.WAITING_FOR_SOURCE:
+        if _ready_reason(status) == Reason.WAITING_FOR_SOURCE:
             return False
         due = status.get("nextAttemptTime")
         if due is not None and datetime.fromisoformat(due) > self._clock():

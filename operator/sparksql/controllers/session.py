@@ -20,6 +20,7 @@ from sparksql.controllers.indexes import (
     NAMESPACE,
     SESSION,
     SESSIONS_BY_NAMESPACE,
+    is_stream,
     phase_of,
     scoped,
 )
@@ -129,7 +130,7 @@ class SessionController:
         pod = await self._pod(session)
         gateway = self._last_word(key, session, pod)
         await self._follow(key, session, pod)
-        running, queued = self._counts(key, deleting=session.metadata.is_deleting)
+        running, queued, streams = self._counts(key, deleting=session.metadata.is_deleting)
         deadlines = self._rt.config.deadlines
         return Snapshot(
             now=self._rt.clock(),
@@ -139,6 +140,7 @@ class SessionController:
             gateway=gateway,
             running=running,
             queued=queued,
+            streams=streams,
             over_session_limit=self._is_over_limit(session, resolution),
             namespace_terminating=self._is_terminating(key.namespace),
             obstacle=obstacle,
@@ -174,14 +176,15 @@ class SessionController:
         if address is not None:
             self._rt.gateways.link(key, address)
 
-    def _counts(self, key: Key, *, deleting: bool) -> tuple[int, int]:
-        """Statements handed over, and those that wait. A statement waits for another one of its own when that is deleted."""
+    def _counts(self, key: Key, *, deleting: bool) -> tuple[int, int, int]:
+        """Statements handed over, those that wait or are Stopped, and of the first those that stream.
+
+        A statement waits for another session of its own when that is deleted.
+        """
         live = self._rt.store.by_index(LIVE_BY_SESSION, scoped(key.namespace, key.name))
-        phases = [
-            phase for s in live if (phase := phase_of(s)) in HANDED_OVER or not (deleting and s["spec"].get("session"))
-        ]
-        running = sum(phase in HANDED_OVER for phase in phases)
-        return running, len(phases) - running
+        running = [s for s in live if phase_of(s) in HANDED_OVER]
+        queued = [s for s in live if phase_of(s) not in HANDED_OVER and not (deleting and s["spec"].get("session"))]
+        return len(running), len(queued), sum(is_stream(s) for s in running)
 
     def _is_over_limit(self, session: SqlSession, resolution: Resolved | Refusal) -> bool:
         """Whether as many older sessions of the class as it allows are there already; closed ones do not count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase, SqlSession
-from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.controllers.classes import find_class
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
 from sparksql.controllers.indexes import NAMESPACE, SESSION, session_name_of
@@ -29,11 +29,13 @@ from sparksql.domain.statement.snapshot import (
     Silence,
     Snapshot,
 )
+from sparksql.domain.statement.streaming import is_stream
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
 from sparksql.wire.control import GatewayState, OperationState, OperationView
 
 _NO_TURN = Turn(granted=False)
+_ALWAYS = Turn(granted=True)
 
 
 class StatementFacts:
@@ -112,6 +114,8 @@ class StatementFacts:
         name, namespace = statement.metadata.name, statement.metadata.namespace
         if session is None:
             return _NO_TURN, False
+        if is_stream(statement.spec):
+            return _ALWAYS, False
         line = [*self._lineup.line(namespace, session.metadata.name)]
         klass = find_class(self._rt.store, session.spec.class_name)
         if isinstance(klass, Refusal):
@@ -132,7 +136,7 @@ class StatementFacts:
         place: Turn,
         operation: OperationView | Silence | None,
     ) -> Inputs | MissingReference | Refusal | None:
-        """Only for a statement that goes now, or whose hand-over did not arrive."""
+        """Only for a statement that goes now, or whose hand-over did not arrive, or that is to go on."""
         going = (
             isinstance(outcome, dependencies.Met)
             and place.granted
@@ -140,7 +144,11 @@ class StatementFacts:
             and session.driver is not None
         )
         refused = isinstance(operation, OperationView) and operation.state is OperationState.CANCELED
-        if going or operation is Silence.UNKNOWN or refused:
+        resumed = (
+            statement.status.phase is StatementPhase.STOPPED
+            and statement.spec.desired_state is StatementDesiredState.RUNNING
+        )
+        if going or operation is Silence.UNKNOWN or refused or resumed:
             return await read_inputs(self._rt.client, statement)
         return None
 

@@ -21,6 +21,7 @@ from sparksql.controllers.indexes import (
     SESSIONS_BY_NAMESPACE,
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
+    has_committed,
     has_ended,
     key_of,
     phase_of,
@@ -103,12 +104,11 @@ class WakingStore(Store):
         namespace, session = obj["metadata"]["namespace"], session_name_of(obj)
         if _spec_changed(before, after):
             yield key_of(STATEMENT, obj)
-        if not _moved(before, after):
-            return
-        if after is None or has_ended(after):
+        moved = _moved(before, after)
+        if (moved and (after is None or has_ended(after))) or has_committed(before) < has_committed(after):
             waiting = self.by_index(BY_DEPENDENCY, scoped(namespace, obj["metadata"]["name"]))
             yield from (key_of(STATEMENT, s) for s in waiting)
-        following = self.next_in_line(namespace, session)
+        following = self.next_in_line(namespace, session) if moved else None
         if following is not None:
             yield following
 

@@ -11,6 +11,8 @@
 | ... WIDE | has a result whose view is larger than 128 KiB |
 | ... STUBBORN | does not end when it is canceled |
 
+Streaming statements have words of their own, see `fake_streams`.
+
 Everything that ever ran is in the ledger, which outlives the gateway: what ran twice is seen there.
 """
 
@@ -27,6 +29,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aiohttp import web
+from fake_streams import Checkpoints, query, starts
 
 from sparksql.wire.control import (
     CancelRequest,
@@ -67,6 +70,7 @@ class Ledger:
     executions: list[Execution] = field(default_factory=list)
     released: set[str] = field(default_factory=set)
     peak: Counter[str] = field(default_factory=Counter)  # most statements that ran at once, by pod
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def ran(self, statement: str) -> list[Execution]:
@@ -118,6 +122,7 @@ class FakeGateway:
         self._news = asyncio.Event()
         self._runner: web.AppRunner | None = None
         self._transports: set[asyncio.Transport] = set()
+        self._said: GatewayInfo | None = None  # the last news of itself in a stream
         self._dead = False
 
     # --- life
@@ -144,6 +149,7 @@ class FakeGateway:
     async def drain(self, seconds: float) -> None:
         """SIGTERM: nothing new is taken, what runs has `seconds`, the rest ends in Closed."""
         self._move(GatewayState.DRAINING)
+        await self._close_streams()
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=seconds)
         for operation_id, view in list(self._views.items()):
@@ -170,6 +176,11 @@ class FakeGateway:
     def set_clients(self, sessions: int = 0, pending: int = 0, running: int = 0) -> None:
         self.clients = (sessions, pending, running)
         self._tell()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether whoever reads the events has been told how the gateway is now."""
+        return self._said == self._own_info()
 
     @property
     def is_draining(self) -> bool:
@@ -199,6 +210,7 @@ class FakeGateway:
 
     async def _drain(self, _: web.Request) -> web.Response:
         self._move(GatewayState.DRAINING)
+        await self._close_streams()
         return _json(self._own_info())
 
     async def _submit(self, request: web.Request) -> web.Response:
@@ -210,7 +222,9 @@ class FakeGateway:
                 raise _Refused(503, str(self._state))
             self._requests[operation_id] = asked
             kind = asked.sql.split()[0].upper()
-            self._put(self._new(operation_id, OperationState.PENDING, statement_type=kind, read_only=kind in READS))
+            streaming = asked.streaming is not None
+            known = {"statement_type": kind, "read_only": kind in READS, "streaming": streaming}
+            self._put(self._new(operation_id, OperationState.PENDING, **known))
             self._tasks[operation_id] = asyncio.create_task(self._run(operation_id, asked))
         if self.drop_answers:
             self.drop_answers -= 1
@@ -251,6 +265,7 @@ class FakeGateway:
             if (info := self._own_info()) != state:
                 state = info
                 await self._say(response, Event(kind="info", boot_id=self.boot_id, info=info))
+                self._said = info
             for view in self._after(seen):
                 seen = view.seq
                 await self._say(response, Event(kind="operation", boot_id=self.boot_id, seq=seen, operation=view))
@@ -283,6 +298,7 @@ class FakeGateway:
             client_sessions=sessions,
             client_pending=pending,
             client_running=running,
+            streams=len(self._streams()),
             boot_id=self.boot_id,
             incarnation=self.config.incarnation,
             state=self._state,
@@ -299,6 +315,12 @@ class FakeGateway:
         words = request.sql.upper().split()
         if "QUEUE" in words:
             await self.ledger.until_released(request.name)
+        if request.streaming is not None:
+            if starts(request):
+                self.ledger.executions.append(Execution(request.name, request.sql, operation_id, self.pod, request))
+            async for change in query(self.ledger.checkpoints, self.ledger.until_released, operation_id, request):
+                self._change(operation_id, **change)
+            return
         async with self._slots:
             self._running += 1
             self.ledger.peak[self.pod] = max(self.ledger.peak[self.pod], self._running)
@@ -308,6 +330,16 @@ class FakeGateway:
                 await self._work(operation_id, request, words)
             finally:
                 self._running -= 1
+
+    def _streams(self) -> list[str]:
+        """Streaming operations that have not ended."""
+        return [
+            i for i, r in self._requests.items() if r.streaming is not None and not self._views[i].state.is_terminal
+        ]
+
+    async def _close_streams(self) -> None:
+        for operation_id in self._streams():
+            await self._end_early(operation_id, OperationState.CLOSED)
 
     async def _work(self, operation_id: str, request: SubmitRequest, words: list[str]) -> None:
         limit = request.execution_seconds or None

@@ -194,12 +194,6 @@ async def test_queue_has_a_bound(world: World) -> None:
         await world.all_finished(["running", "a", "b"])
 
 
-async def test_missing_reference_in_streaming_statement_is_not_waited_for(ready: World) -> None:
-    async with ready.operator():
-        await ready.create_statement("stream", "INSERT INTO t SELECT * FROM STREAM s", streaming={})
-        await ready.ended("stream", "Error", "NotImplemented")
-
-
 async def test_class_that_goes_away_does_not_end_running_statements(ready: World) -> None:
     async with ready.operator():
         await ready.create_statement("one", "INSERT HOLD")

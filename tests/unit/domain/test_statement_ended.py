@@ -220,6 +220,9 @@ def test_condition_times_move_only_with_their_status() -> None:
 LEGAL = {  # the contract: Initialized -> Pending -> Running -> Finished; each of the first three -> a bad end
     ("Initialized", "Pending"), ("Pending", "Running"), ("Running", "Finished"), ("Pending", "Finished"),
     *((a, b) for a in ("Initialized", "Pending", "Running") for b in ("Canceled", "Closed", "Error", "TimedOut")),
+    # streaming: each of the first three rests in Stopped, which a bad end may follow
+    *((a, "Stopped") for a in ("Initialized", "Pending", "Running")),
+    *(("Stopped", b) for b in ("Canceled", "Closed", "Error", "TimedOut")),
 }  # fmt: skip
 
 
@@ -235,7 +238,7 @@ def test_transitions_within_an_attempt_are_those_of_the_contract() -> None:
 def test_ways_back_are_a_new_attempt_and_a_new_run() -> None:
     for before in StatementPhase:
         attempt = is_legal(before, StatementPhase.INITIALIZED, same_run=True, same_attempt=False)
-        assert attempt is (before in ("Pending", "Running"))
+        assert attempt is (before in ("Pending", "Running", "Stopped"))
         run = is_legal(before, StatementPhase.INITIALIZED, same_run=False, same_attempt=False)
         assert run is (str(before) in ENDED)
 

@@ -51,7 +51,21 @@ def timeouts(**seconds: int) -> dict[str, Any]:
 
 
 def test_without_any_wish_there_is_no_limit() -> None:
-    assert allowed() == Settings(conf={}, queue_seconds=0, execution_seconds=0, preview_rows=20)
+    wanted = Settings(conf={}, queue_seconds=0, execution_seconds=0, preview_rows=20, class_name="standard")
+    assert allowed() == wanted
+
+
+def test_streaming_statement_has_only_the_execution_limit_that_it_asks_for() -> None:
+    layers: dict[str, Any] = {"klass": {"limits": {"executionSeconds": 5}}, "template": timeouts(executionSeconds=3)}
+    assert allowed(**layers).execution_seconds == 3
+    assert allowed(**layers, streaming={}).execution_seconds == 0
+    assert allowed(**layers, streaming={}, timeouts={"executionSeconds": 60}).execution_seconds == 60
+    assert allowed(**layers, streaming={}, mode="Preview").execution_seconds == 3
+
+
+def test_place_of_checkpoints_is_the_classs() -> None:
+    assert allowed().checkpoint_root is None
+    assert allowed(klass={"storage": {"checkpointRoot": "s3a://b/c"}}).checkpoint_root == "s3a://b/c"
 
 
 def test_timeouts_of_each_layer_lie_over_those_below() -> None:

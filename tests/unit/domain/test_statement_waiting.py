@@ -118,7 +118,6 @@ def test_queue_timeout_comes_from_the_sessions_layers_too() -> None:
 
 ENDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "canceled": ({"desiredState": "Canceled"}, {}, ("Canceled", "CanceledByUser")),
-    "streaming": ({"streaming": {}}, {}, ("Error", "NotImplemented")),
     "conf not allowed": ({}, {"settings": Refusal(Reason.NOT_ALLOWED, "spec.conf: key")}, ("Error", "NotAllowed")),
     "limit": ({}, {"settings": Refusal(Reason.LIMIT_EXCEEDED, "too long")}, ("Error", "LimitExceeded")),
     "session closed": ({}, {"session": facts("Closed")}, ("Closed", "SessionClosed")),

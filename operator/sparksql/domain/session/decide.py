@@ -25,7 +25,14 @@ from sparksql.domain.session.steps import (
     stay,
     wait,
 )
-from sparksql.domain.session.usage import client_counts, client_statements, is_used, may_grow, statement_counts
+from sparksql.domain.session.usage import (
+    bounded_statements,
+    client_counts,
+    client_statements,
+    is_used,
+    may_grow,
+    statement_counts,
+)
 from sparksql.domain.session.wishes import (
     driver_spec_hash,
     idle_conditions,
@@ -110,7 +117,7 @@ def _draining(s: Snapshot) -> Decision:
     pod = s.pod
     if pod is not None:
         left = s.deadlines.drain - phase_age(s)
-        is_in_use = s.running or client_statements(s) or may_grow(s)
+        is_in_use = bounded_statements(s) or client_statements(s) or may_grow(s)
         if is_in_use and left > 0 and not pod.deleting and pod.ended is None:
             return _waiting_for_statements(s, Reason(reason), left)
         return wait(
@@ -131,11 +138,11 @@ def _draining(s: Snapshot) -> Decision:
 
 def _waiting_for_statements(s: Snapshot, reason: Reason, left: float) -> Decision:
     """Clients go on while objects run; then the driver takes nothing new, so that they come to an end as well."""
-    of_clients = client_statements(s)
-    message = f"waits for {s.running + of_clients} running statements"
+    of_objects, of_clients = bounded_statements(s), client_statements(s)
+    message = f"waits for {of_objects + of_clients} running statements"
     if of_clients:
         message += f", {of_clients} of them from clients"
-    commands = () if s.running else (Command.DRAIN_DRIVER,)
+    commands = () if of_objects else (Command.DRAIN_DRIVER,)
     return wait(s, Phase.DRAINING, reason, message, *commands, wake=min(POLL_SECONDS, left + 0.05))
 
 

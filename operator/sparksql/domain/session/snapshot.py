@@ -43,7 +43,8 @@ class Snapshot:
     """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
     `gateway` is the last word of that driver, also when it is gone by now.
 
-    `running` and `queued` count SqlStatement objects; clients' statements are in the driver's own counts.
+    `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped; clients'
+    statements are in the driver's own counts.
     `obstacle` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
@@ -54,6 +55,7 @@ class Snapshot:
     gateway: GatewayInfo | None = None
     running: int = 0
     queued: int = 0
+    streams: int = 0
     over_session_limit: bool = False
     namespace_terminating: bool = False
     obstacle: Refusal | None = None

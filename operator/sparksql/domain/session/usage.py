@@ -28,6 +28,11 @@ def client_counts(s: Snapshot) -> ClientCounts:
     return ClientCounts(sessions=s.gateway.client_sessions)
 
 
+def bounded_statements(s: Snapshot) -> int:
+    """Running statements that come to an end by themselves; a stream ends with its driver and goes on in the next one."""
+    return s.running - s.streams
+
+
 def client_statements(s: Snapshot) -> int:
     """Clients' statements that the driver has taken and that have not ended."""
     word = _living(s)

@@ -1,4 +1,5 @@
-"""What to do about a statement, from a snapshot. Pure: with `waiting` and `handover` this is the life of a batch statement.
+"""What to do about a statement, from a snapshot. Pure: with `waiting` and `handover` this is the life of a batch statement,
+with `stream_run` that of a streaming one.
 
 Invariants (each a property test): only legal transitions; an ended phase stays until `runNonce` changes; an end after the
 hand-over is decided only from the gateway's own word or from the confirmed end of its pod; nothing is submitted whose
@@ -19,6 +20,7 @@ from sparksql.domain.statement.limits import wish
 from sparksql.domain.statement.snapshot import Cancel, Command, Decision, DeleteSelf, DeleteSession, Silence, Snapshot
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import WAITING_SECONDS, stay
+from sparksql.domain.statement.stream_run import stopped
 from sparksql.domain.statement.waiting import initialized
 from sparksql.wire.control import OperationView
 
@@ -40,7 +42,7 @@ def decide(s: Snapshot) -> Decision:
         case Phase.PENDING | Phase.RUNNING:
             return handed_over(s)
         case Phase.STOPPED:
-            return stay(s, WAITING_SECONDS)
+            return stopped(s)
         case other:
             assert_never(other)
 

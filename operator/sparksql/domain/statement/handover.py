@@ -1,11 +1,12 @@
 """A statement on its way to a driver and in its hands: Pending and Running. Pure.
 
-The intent is written first; from then on only the gateway's word, or the confirmed end of its pod, decides.
+The intent is written first; from then on only the gateway's word, or the confirmed end of its pod, decides. What these mean
+for a streaming statement is in `stream_run`.
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import RetryReason, StatementSession
@@ -13,6 +14,7 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement import stream_run
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.limits import (
     HANDED_OVER_SECONDS,
@@ -38,6 +40,7 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, cancel, end, new_attempt, retry, stay
+from sparksql.domain.statement.streaming import at_rest, checkpoint, is_stream, options, settings_hash, streaming_of
 from sparksql.wire.control import CancelRequest, Mode, OperationState, OperationView, ResultOptions, SubmitRequest
 
 MAX_READ_ATTEMPTS = 3  # reads whose driver was lost run again up to this many attempts
@@ -54,6 +57,11 @@ def hand_over(s: Snapshot, driver: Driver, settings: Settings, inputs: Inputs, m
     if hindrance is not None:
         return end(s, Phase.ERROR, hindrance.reason, hindrance.message)
     operation = operation_id(metadata.uid, status.run, status.attempt)
+    updates: dict[str, Any] = {}
+    location = checkpoint(s.statement, settings.checkpoint_root or "") if is_stream(s.statement.spec) else None
+    if location is not None:
+        place = {"checkpoint_location": location, "settings_hash": settings_hash(s.statement.spec)}
+        updates["streaming"] = at_rest(streaming_of(s.statement), **place)
     ref = StatementSession(
         name=s.session.name if s.session else "",
         pod_name=driver.pod_name,
@@ -71,12 +79,13 @@ def hand_over(s: Snapshot, driver: Driver, settings: Settings, inputs: Inputs, m
         sql_hash=sql_hash(inputs.sql),
         met_dependencies=met,
         next_attempt_time=None,
+        **updates,
     )
-    request = _request(s, driver.boot_id, settings, inputs)
+    request = _request(s, driver.boot_id, settings, inputs, location)
     return Decision(pending, (Submit(operation, request),), requeue_after=queue_left(s) or HANDED_OVER_SECONDS)
 
 
-def _request(s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs) -> SubmitRequest:
+def _request(s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, location: str | None) -> SubmitRequest:
     spec, metadata = s.statement.spec, s.statement.metadata
     return SubmitRequest(
         boot_id=boot_id,
@@ -92,38 +101,44 @@ def _request(s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs) -> S
             preview_rows=settings.preview_rows,
             retention_seconds=spec.result.retention_seconds,
         ),
+        streaming=options(spec, location) if location is not None else None,
     )
 
 
 def handed_over(s: Snapshot) -> Decision:
     """The decision for a statement that is Pending or Running."""
+    streams = is_stream(s.statement.spec)
     match s.operation:
         case OperationView() as view:
-            return _follow(s, view)
+            return stream_run.follow(s, view) if streams else _follow(s, view)
         case Silence.DRIVER_GONE:
-            return _driver_gone(s, "the driver is gone")
-        case Silence.UNREACHABLE:
-            return stay(s, UNREACHABLE_SECONDS)
+            return _lost(s, "the driver is gone")
+        case Silence.UNREACHABLE | None:
+            return stream_run.out_of_reach(s) if streams else stay(s, UNREACHABLE_SECONDS)
         case Silence.UNKNOWN:
             return _not_arrived(s)
-        case None:
-            return stay(s, UNREACHABLE_SECONDS)
         case other:
             assert_never(other)
+
+
+def _lost(s: Snapshot, what: str) -> Decision:
+    return stream_run.driver_gone(s, what) if is_stream(s.statement.spec) else _driver_gone(s, what)
 
 
 def _not_arrived(s: Snapshot) -> Decision:
     """The gateway answers but does not know the operation: the intent was recorded, the submit never arrived."""
     status = s.statement.status
     if status.phase is Phase.RUNNING:
-        return _driver_gone(s, "the driver does not know the statement any more")
+        return _lost(s, "the driver does not know the statement any more")
     wanted = wish(s)
     if wanted is not None:
         return cancel(s, wanted)
     if _hindrance(s) is not None:
         return cancel(s, CancelRequest(boot_id=boot_id(s), reason="it cannot be submitted any more"))
     if isinstance(s.inputs, Inputs) and isinstance(s.settings, Settings) and status.operation_id:
-        return stay(s, HANDED_OVER_SECONDS, Submit(status.operation_id, _request(s, boot_id(s), s.settings, s.inputs)))
+        location = streaming_of(s.statement).checkpoint_location
+        request = _request(s, boot_id(s), s.settings, s.inputs, location)
+        return stay(s, HANDED_OVER_SECONDS, Submit(status.operation_id, request))
     return stay(s, UNREACHABLE_SECONDS)
 
 

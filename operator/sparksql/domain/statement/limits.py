@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.snapshot import Settings, Snapshot
+from sparksql.domain.statement.streaming import change, is_stream, streaming_of
 from sparksql.wire.control import CancelRequest, OperationState
 
 EXECUTION_GRACE_SECONDS = 30.0  # the gateway ends a statement at its limit; after this the operator asks for it
@@ -33,18 +34,24 @@ def wish(s: Snapshot) -> CancelRequest | None:
     status, spec = s.statement.status, s.statement.spec
     boot = boot_id(s)
     if spec.desired_state is not DesiredState.RUNNING or s.statement.metadata.deletion_timestamp is not None:
-        return CancelRequest(boot_id=boot, outcome=OperationState.CANCELED, reason="canceled by the user")
+        stops = is_stream(spec) and spec.desired_state is DesiredState.STOPPED
+        reason = "stopped by the user" if stops else "canceled by the user"
+        return CancelRequest(boot_id=boot, outcome=OperationState.CANCELED, reason=reason)
     if is_closing(s):
         return CancelRequest(boot_id=boot, outcome=OperationState.CLOSED, reason="the session is closed")
     if status.phase is Phase.PENDING and queue_left(s) == 0:
         return CancelRequest(boot_id=boot, outcome=OperationState.TIMED_OUT, reason="queue timeout")
     if _execution_overdue(s):
         return CancelRequest(boot_id=boot, outcome=OperationState.TIMED_OUT, reason="execution timeout")
+    if change(s) is not None:
+        return CancelRequest(boot_id=boot, outcome=OperationState.CANCELED, reason="the spec changed")
     return None
 
 
 def queue_left(s: Snapshot) -> float | None:
-    """Seconds until the queue timeout, at least 0; None without one."""
+    """Seconds until the queue timeout, at least 0; None without one. A query that has started once waits in no queue."""
+    if streaming_of(s.statement).query_id is not None:
+        return None
     own = s.statement.spec.timeouts
     limit = s.settings.queue_seconds if isinstance(s.settings, Settings) else own.queue_seconds if own else None
     since = s.statement.status.submitted_time

@@ -1,7 +1,8 @@
 """The operation state machine of FLIP-91 as data: which phase may follow which.
 
-Phases of one attempt only move forward. A new attempt goes from Pending or Running back to Initialized, and a new run
+Phases of one attempt only move forward. A new attempt goes from Pending, Running or Stopped back to Initialized, and a new run
 (`runNonce`) goes from an ended phase back to Initialized; a watcher may miss a phase but never sees another way back.
+Stopped, of streaming statements only, is the rest between two attempts and not an end.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ HANDED_OVER = frozenset({Phase.PENDING, Phase.RUNNING})
 _ABNORMAL = frozenset({Phase.CANCELED, Phase.CLOSED, Phase.ERROR, Phase.TIMED_OUT})
 
 WITHIN_ATTEMPT: Mapping[Phase, frozenset[Phase]] = {
-    Phase.INITIALIZED: _ABNORMAL | {Phase.PENDING},
-    Phase.PENDING: _ABNORMAL | {Phase.RUNNING, Phase.FINISHED},  # Running may be too short to be seen
-    Phase.RUNNING: _ABNORMAL | {Phase.FINISHED},
+    Phase.INITIALIZED: _ABNORMAL | {Phase.PENDING, Phase.STOPPED},
+    Phase.PENDING: _ABNORMAL | {Phase.RUNNING, Phase.FINISHED, Phase.STOPPED},  # Running may be too short to be seen
+    Phase.RUNNING: _ABNORMAL | {Phase.FINISHED, Phase.STOPPED},
     Phase.FINISHED: frozenset(),
     Phase.CANCELED: frozenset(),
     Phase.CLOSED: frozenset(),
     Phase.ERROR: frozenset(),
     Phase.TIMED_OUT: frozenset(),
-    Phase.STOPPED: frozenset(),
+    Phase.STOPPED: _ABNORMAL,
 }
 
 
@@ -39,5 +40,5 @@ def is_legal(before: Phase | None, after: Phase, *, same_run: bool, same_attempt
     if not same_run:
         return before in ENDED and after is not Phase.FINISHED and after is not Phase.RUNNING
     if not same_attempt:
-        return before in HANDED_OVER and after is Phase.INITIALIZED
+        return before in HANDED_OVER | {Phase.STOPPED} and after is Phase.INITIALIZED
     return before is after or after in WITHIN_ATTEMPT[before]

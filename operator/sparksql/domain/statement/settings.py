@@ -15,6 +15,7 @@ from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.layers import merge
 from sparksql.domain.session.resolve import conf_refusal, settings_of
 from sparksql.domain.statement.snapshot import Settings
+from sparksql.domain.statement.streaming import is_stream
 
 
 def resolve(
@@ -28,8 +29,10 @@ def resolve(
     timeouts = (
         merge(layers, SessionSettings(statement_timeouts=spec.timeouts)).statement_timeouts or StatementTimeouts()
     )
-    execution, most = timeouts.execution_seconds or 0, klass.spec.limits.execution_seconds
     own = spec.timeouts.execution_seconds if spec.timeouts else None
+    execution, most = timeouts.execution_seconds or 0, klass.spec.limits.execution_seconds
+    if is_stream(spec):  # runs until it is stopped: only its own wish limits it
+        execution, most = own or 0, 0
     if most and own is not None and (own == 0 or own > most):
         asked = "no limit" if own == 0 else f"{own} s"
         message = f"spec.timeouts.executionSeconds: {asked} is more than class {klass.metadata.name} allows ({most} s); ask for {most} or less"
@@ -41,6 +44,8 @@ def resolve(
         queue_seconds=timeouts.queue_seconds or 0,
         execution_seconds=execution,
         preview_rows=min(spec.result.preview_rows, klass.spec.limits.preview_rows),
+        class_name=klass.metadata.name,
+        checkpoint_root=klass.spec.storage.checkpoint_root,
     )
 
 

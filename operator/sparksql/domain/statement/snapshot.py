@@ -44,12 +44,15 @@ class SessionFacts:
 
 @dataclass(frozen=True)
 class Settings:
-    """A statement's own settings after all layers and the class's limits; seconds, 0 = no limit."""
+    """A statement's own settings after all layers and the class's limits; seconds, 0 = no limit. `checkpoint_root` is where
+    class `class_name` keeps checkpoints of streaming statements."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
     queue_seconds: int = 0
     execution_seconds: int = 0
     preview_rows: int = 20
+    class_name: str = ""
+    checkpoint_root: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementPhase as Phase
@@ -13,6 +13,7 @@ from sparksql.domain.statement.limits import queue_left
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.snapshot import Cancel, Command, Decision, DeleteSession, Snapshot
 from sparksql.domain.statement.status import advance
+from sparksql.domain.statement.streaming import at_rest
 from sparksql.wire.control import CancelRequest
 
 WAITING_SECONDS = 60.0  # wake-up of a statement that waits for an event
@@ -41,6 +42,9 @@ def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any)
     """An ended phase; the dedicated session goes with it."""
     if is_ended(s.statement.status.phase):
         return stay(s, None)
+    streaming = s.statement.status.streaming
+    if streaming is not None:
+        updates.setdefault("streaming", at_rest(streaming))
     status = advance(s.statement, s.now, phase, reason, message, next_attempt_time=None, **updates)
     commands: tuple[Command, ...] = (DeleteSession(),) if s.statement.spec.session is not None else ()
     wanted = phase in (Phase.FINISHED, Phase.CANCELED)
@@ -55,7 +59,16 @@ def cancel(s: Snapshot, request: CancelRequest) -> Decision:
     return stay(s, UNREACHABLE_SECONDS, Cancel(s.statement.status.operation_id or "", request))
 
 
-def new_attempt(s: Snapshot, reason: Reason, message: str, *, delay: float, failed: int) -> Decision:
+def new_attempt(
+    s: Snapshot,
+    reason: Reason,
+    message: str,
+    *,
+    delay: float,
+    failed: int,
+    type_: Literal["Normal", "Warning"] = "Warning",
+    **updates: Any,
+) -> Decision:
     """Back to Initialized for the next attempt, after `delay` seconds; `failed` attempts count against `retry.limit`."""
     status = s.statement.status
     renewed = advance(
@@ -74,8 +87,9 @@ def new_attempt(s: Snapshot, reason: Reason, message: str, *, delay: float, fail
         progress=None,
         result=None,
         error=None,
+        **updates,
     )
-    return Decision(renewed, note=Note("Warning", reason, message), requeue_after=delay)
+    return Decision(renewed, note=Note(type_, reason, message), requeue_after=delay)
 
 
 def retry(s: Snapshot, reason: Reason, message: str) -> Decision:

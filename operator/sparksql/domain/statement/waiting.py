@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState as DesiredState
@@ -13,6 +14,8 @@ from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.handover import hand_over
 from sparksql.domain.statement.snapshot import CreateSession, Decision, Inputs, MissingReference, Settings, Snapshot
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, end, stay, wait
+from sparksql.domain.statement.stream_run import refuse, renew, stop
+from sparksql.domain.statement.streaming import change, is_stream, obstacle
 
 REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
 
@@ -20,16 +23,18 @@ REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the state
 def initialized(s: Snapshot) -> Decision:
     """The decision for a statement that no driver has yet."""
     spec = s.statement.spec
+    streams = is_stream(spec)
+    if streams and spec.desired_state is DesiredState.STOPPED:
+        return stop(s)
     if spec.desired_state is not DesiredState.RUNNING:
         return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
-    if spec.streaming is not None:
-        return end(
-            s, Phase.ERROR, Reason.NOT_IMPLEMENTED, "spec.streaming: streaming statements are not implemented yet"
-        )
-    if isinstance(s.settings, Refusal):
-        return end(s, Phase.ERROR, s.settings.reason, s.settings.message)
+    refusal = obstacle(s) if streams else s.settings
+    if isinstance(refusal, Refusal):
+        return refuse(s, refusal)
     if s.session is not None and s.session.is_closing and spec.session is None:
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
+    if change(s) is not None:
+        return renew(s)
     if s.queue_full:
         message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
         return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)
@@ -50,8 +55,8 @@ def initialized(s: Snapshot) -> Decision:
 def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
     due = s.statement.status.next_attempt_time
     if due is not None and due > s.now:
-        left = (due - s.now).total_seconds()
-        return wait(s, Reason.RETRYING, "waits before the next attempt", wake=left, met_dependencies=met)
+        reason, message = _backing_off(s)
+        return wait(s, reason, message, wake=(due - s.now).total_seconds(), met_dependencies=met)
     if s.session is None or s.session.driver is None:
         return _without_driver(s, met)
     if not isinstance(s.settings, Settings):
@@ -60,8 +65,8 @@ def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
         message = f"{s.turn.ahead} statements ahead in session {s.session.name}"
         return wait(s, Reason.QUEUED_BEHIND_STATEMENTS, message, met_dependencies=met)
     match s.inputs:
-        case Refusal(reason, message):
-            return end(s, Phase.ERROR, reason, message)
+        case Refusal() as refusal:
+            return refuse(s, refusal)
         case MissingReference(message):
             return _missing_reference(s, message, met)
         case Inputs() as inputs:
@@ -70,6 +75,14 @@ def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
             return stay(s, UNREACHABLE_SECONDS)
         case other:
             assert_never(other)
+
+
+def _backing_off(s: Snapshot) -> tuple[Reason, str]:
+    """A stream goes on saying why it was restarted; `error` is of the attempt that failed, and that is over."""
+    ready = find_condition(s.statement.status.conditions, ConditionType.READY)
+    if is_stream(s.statement.spec) and ready is not None and ready.reason == Reason.RESTARTING:
+        return Reason.RESTARTING, ready.message
+    return Reason.RETRYING, "waits before the next attempt"
 
 
 def _without_driver(s: Snapshot, met: tuple[str, ...]) -> Decision:
@@ -103,5 +116,5 @@ def _dedicated_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
 def _missing_reference(s: Snapshot, message: str, met: tuple[str, ...]) -> Decision:
     since = s.statement.status.submitted_time or s.now
     if (s.now - since).total_seconds() > REFERENCE_GRACE_SECONDS:
-        return end(s, Phase.ERROR, Reason.INVALID_SPEC, message)
+        return refuse(s, Refusal(Reason.INVALID_SPEC, message))
     return wait(s, Reason.WAITING_FOR_SOURCE, message, wake=2.0, met_dependencies=met)

@@ -1,0 +1,245 @@
+"""The life of a streaming statement from its hand-over on: it runs, fails, is started again, stops, goes on. Pure.
+
+Invariants (property tests): a new attempt only when the one before is confirmed over; restarts in a row are bounded and
+wait longer each time; a text never starts on the checkpoint of another one; Stopped is no end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from sparksql.api.conditions import ConditionType, find_condition
+from sparksql.api.reasons import Reason
+from sparksql.api.statement import StatementDesiredState as DesiredState
+from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.backoff import exponential
+from sparksql.domain.note import Note
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.limits import is_closing, next_limit, wish
+from sparksql.domain.statement.outcome import End, end_of, seen
+from sparksql.domain.statement.snapshot import Cancel, Command, Decision, Snapshot
+from sparksql.domain.statement.status import advance
+from sparksql.domain.statement.steps import (
+    MAX_RETRY_BACKOFF_SECONDS,
+    UNREACHABLE_SECONDS,
+    WAITING_SECONDS,
+    end,
+    new_attempt,
+    stay,
+)
+from sparksql.domain.statement.stream_health import patience_left
+from sparksql.domain.statement.streaming import (
+    Change,
+    at_rest,
+    change,
+    has_checkpoint,
+    observed,
+    obstacle,
+    renewal,
+    streaming_of,
+    unreadable,
+)
+from sparksql.wire.control import CancelRequest, OperationState, OperationView
+
+
+def follow(s: Snapshot, view: OperationView) -> Decision:
+    """The decision for one in the hands of a driver that says `view`."""
+    s = _absorbed(s, view)
+    match view.state:
+        case OperationState.PENDING | OperationState.RUNNING:
+            return _in_progress(s, view)
+        case OperationState.FINISHED | OperationState.TIMED_OUT:
+            return _end(s, view)
+        case OperationState.ERROR if streaming_of(s.statement).query_id is None:
+            return _end(s, view)  # its query has never run: a wrong text does not heal
+        case OperationState.ERROR:
+            return _as_wished(s) or _restart(s, end_of(view), _told(view), view)
+        case OperationState.CLOSED:
+            message = "the driver was shut down; it goes on from its checkpoint with the next one"
+            count = _restarts(s, view.completion_time or s.now)
+            return _as_wished(s) or _go_on(s, Reason.RESTARTING, message, restarts=count)
+        case OperationState.CANCELED:
+            return _as_wished(s) or stop(s)
+        case other:
+            assert_never(other)
+
+
+def driver_gone(s: Snapshot, what: str) -> Decision:
+    """Its driver is confirmed gone, or has forgotten it: what it committed is in the checkpoint."""
+    return _as_wished(s) or _restart(s, End(Phase.ERROR, Reason.SESSION_LOST, what), what)
+
+
+def out_of_reach(s: Snapshot) -> Decision:
+    """Nobody answers. It may run on, so only its health is looked at."""
+    if s.statement.status.phase is not Phase.RUNNING or wish(s) is not None:
+        return stay(s, UNREACHABLE_SECONDS)
+    status = advance(s.statement, s.now, Phase.RUNNING, Reason.RUNNING)
+    return Decision(status, requeue_after=UNREACHABLE_SECONDS)
+
+
+def stopped(s: Snapshot) -> Decision:
+    """The decision for one that is Stopped: by wish, or parked."""
+    if s.session is not None and s.session.is_closing and s.statement.spec.desired_state is not DesiredState.CANCELED:
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
+    match s.statement.spec.desired_state:
+        case DesiredState.CANCELED:
+            return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+        case DesiredState.STOPPED:
+            return stop(s)
+        case DesiredState.RUNNING:
+            return _go_on(s, Reason.PENDING, f"attempt {s.statement.status.attempt + 1} is accepted")
+        case other:
+            assert_never(other)
+
+
+def stop(s: Snapshot) -> Decision:
+    """Stopped by wish. If that is no longer the wish, it goes on in the next pass."""
+    message = "stopped by the user; desiredState Running resumes it"
+    return _rest(s, Refusal(Reason.STOPPED_BY_USER, message), parked=False)
+
+
+def refuse(s: Snapshot, refusal: Refusal) -> Decision:
+    """It may not start: that ends it, unless there is a state to lose, which then waits for a person."""
+    if has_checkpoint(s.statement):
+        return _rest(s, refusal, parked=True)
+    return end(s, Phase.ERROR, refusal.reason, refusal.message)
+
+
+def renew(s: Snapshot) -> Decision:
+    """One that waits for its next attempt takes in what has changed, and waits no longer."""
+    reason, message = _news(s)
+    status = advance(s.statement, s.now, Phase.INITIALIZED, reason, message, next_attempt_time=None, **renewal(s))
+    return Decision(status, note=Note("Normal", reason, message), requeue_after=0.0)
+
+
+def _rest(s: Snapshot, why: Refusal, *, parked: bool) -> Decision:
+    before = s.statement.status
+    ready = find_condition(before.conditions, ConditionType.READY)
+    is_news = before.phase is not Phase.STOPPED or ready is None or ready.reason != why.reason
+    status = advance(
+        s.statement,
+        s.now,
+        Phase.STOPPED,
+        why.reason,
+        why.message,
+        parked=parked,
+        start_time=None,
+        progress=None,
+        next_attempt_time=None,
+        streaming=at_rest(streaming_of(s.statement), restarts=0),
+    )
+    note = Note("Warning" if parked else "Normal", why.reason, why.message) if is_news else None
+    goes_on = not parked and s.statement.spec.desired_state is DesiredState.RUNNING
+    return Decision(status, note=note, requeue_after=0.0 if goes_on else WAITING_SECONDS)
+
+
+def _absorbed(s: Snapshot, view: OperationView) -> Snapshot:
+    """The snapshot with what the view says of the query, which outlives the attempt."""
+    status = s.statement.status
+    stream = view.progress.stream if view.progress is not None else None
+    known = status.replace(
+        statement_type=view.statement_type or status.statement_type,
+        read_only=view.read_only,
+        start_time=view.start_time or status.start_time,
+        streaming=observed(streaming_of(s.statement), stream),
+    )
+    return replace(s, statement=s.statement.replace(status=known))
+
+
+def _in_progress(s: Snapshot, view: OperationView) -> Decision:
+    status = s.statement.status
+    running = view.state is OperationState.RUNNING or status.phase is Phase.RUNNING
+    wanted = wish(s)
+    phase = Phase.RUNNING if running else Phase.PENDING
+    reason, message = _course(s, wanted, running)
+    streaming = streaming_of(s.statement).replace(restarts=_restarts(s, s.now))
+    following = advance(s.statement, s.now, phase, reason, message, **{**seen(view), "streaming": streaming})
+    begins = running and status.phase is Phase.PENDING
+    note = Note("Normal", Reason.RUNNING, f"attempt {status.attempt} runs") if begins else None
+    commands: tuple[Command, ...] = (Cancel(view.operation_id, wanted),) if wanted is not None else ()
+    wakes = [UNREACHABLE_SECONDS if wanted is not None else next_limit(s)]
+    left = patience_left(s.statement.spec, following, s.now)
+    if left:
+        wakes.append(left + 0.05)
+    return Decision(following, commands, note=note, requeue_after=min(wakes))
+
+
+def _course(s: Snapshot, wanted: CancelRequest | None, running: bool) -> tuple[Reason, str]:
+    if wanted is None:
+        return (Reason.RUNNING, "") if running else (Reason.SUBMITTED, "the driver starts it")
+    if wanted.outcome is OperationState.CANCELED and s.statement.spec.desired_state is DesiredState.RUNNING:
+        return Reason.UPGRADING, f"stops first: {_news(s)[1]}"
+    return Reason.CANCELING, f"is being ended: {wanted.reason}"
+
+
+def _as_wished(s: Snapshot) -> Decision | None:
+    """What the user or the session wants of an attempt that is over, however it ended; None: that it runs as before."""
+    wanted = s.statement.spec.desired_state
+    if wanted is DesiredState.CANCELED:
+        return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+    if is_closing(s):
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its session is closed")
+    if wanted is DesiredState.STOPPED:
+        return stop(s)
+    if change(s) is not None or obstacle(s) is not None or unreadable(s) is not None:
+        return _go_on(s, *_news(s))
+    return None
+
+
+def _news(s: Snapshot) -> tuple[Reason, str]:
+    if change(s) is Change.TEXT:
+        return Reason.UPGRADING, "the text changed"
+    return Reason.UPGRADING, "the spec changed, it goes on from its checkpoint"
+
+
+def _go_on(s: Snapshot, reason: Reason, message: str, *, restarts: int = 0) -> Decision:
+    """The next attempt at once, unless something stands against it; one that takes in a change begins its count anew."""
+    hindrance = obstacle(s) or unreadable(s)
+    if hindrance is not None:
+        return refuse(s, hindrance)
+    updates = renewal(s)
+    if change(s) is not None:
+        reason, message = _news(s)
+    else:
+        updates["streaming"] = updates["streaming"].replace(restarts=restarts)
+    failed = s.statement.status.failed_attempts
+    return new_attempt(s, reason, message, delay=0.0, failed=failed, type_="Normal", **updates)
+
+
+def _restarts(s: Snapshot, until: datetime) -> int:
+    """Restarts in a row; an attempt that ran long enough until then made them forgotten."""
+    streaming, started = s.statement.spec.streaming, s.statement.status.start_time
+    assert streaming is not None
+    if started is not None and (until - started).total_seconds() >= streaming.restart.reset_after_seconds:
+        return 0
+    return streaming_of(s.statement).restarts
+
+
+def _restart(s: Snapshot, failure: End, what: str, view: OperationView | None = None) -> Decision:
+    """The next attempt from the checkpoint after its back-off, as often as `restart.limit` grants."""
+    spec, status = s.statement.spec.streaming, s.statement.status
+    assert spec is not None
+    ended = (view.completion_time if view is not None else None) or s.now
+    count = _restarts(s, ended) + 1
+    if count > spec.restart.limit:
+        message = f"gave up after {count - 1} restarts: {failure.message}"
+        known = {} if view is None else seen(view)
+        return end(s, failure.phase, failure.reason, message, **known)
+    delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
+    due = s.now + timedelta(seconds=delay) if delay else None
+    streaming = at_rest(streaming_of(s.statement), restarts=count, next_restart_time=due)
+    message = f"restart {count} of {spec.restart.limit} in {delay:g} s: {what}"
+    return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
+
+
+def _told(view: OperationView) -> str:
+    error = view.error
+    parts = (error.condition, error.message) if error is not None else ()
+    return ": ".join(part for part in parts if part) or "the query failed"
+
+
+def _end(s: Snapshot, view: OperationView) -> Decision:
+    outcome = end_of(view)
+    return end(s, outcome.phase, outcome.reason, outcome.message, **seen(view))

@@ -1,0 +1,89 @@
+"""Snapshots of streaming statements to decide on: on top of `statement_samples`, with a class that has a place for checkpoints."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from statement_samples import SQL, UID, handed_over, snapshot, statement, view
+
+from sparksql.api.conditions import find_condition
+from sparksql.api.statement import SqlStatement
+from sparksql.api.streaming import StreamingStatus
+from sparksql.domain.statement.snapshot import Cancel, Decision, Settings, Snapshot, Submit
+from sparksql.domain.statement.streaming import settings_hash
+from sparksql.wire.control import OperationState, OperationView, Progress, StreamProgress
+
+OTHER = f"{SQL} WHERE true"
+ROOT = "s3a://bucket/checkpoints"
+LOCATION = f"{ROOT}/team-a/one-{UID}/1"
+PLACE = Settings(class_name="standard", checkpoint_root=ROOT)
+ON = ("True", "False", "False", "Unknown", "False")  # Ready, Reconciling, Stalled, Succeeded, Finished
+WAITS = ("False", "True", "False", "Unknown", "False")
+RESTS = ("False", "False", "False", "Unknown", "False")
+PARKED = ("False", "False", "True", "Unknown", "False")
+
+
+def stream(status: dict[str, Any] | None = None, *, deleted: datetime | None = None, **spec: Any) -> SqlStatement:
+    return statement(status, deleted=deleted, **{"streaming": {}, **spec})
+
+
+def asked(of: SqlStatement, **facts: Any) -> Snapshot:
+    return snapshot(of, **{"settings": PLACE, **facts})
+
+
+def known(**streaming: Any) -> dict[str, Any]:
+    """`status.streaming` of a statement that was handed over with the settings of `stream()`."""
+    return {"checkpointLocation": LOCATION, "settingsHash": settings_hash(stream().spec), **streaming}
+
+
+def running(*, streaming: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    return handed_over("Running", streaming=known(**(streaming or {})), **status)
+
+
+def resting(phase: str = "Stopped", *, streaming: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    return {**running(streaming=streaming), "phase": phase, "startTime": None, **status}
+
+
+def telling(
+    state: OperationState = OperationState.RUNNING, *, told: dict[str, Any] | None = None, **fields: Any
+) -> OperationView:
+    """What the gateway says; `told` are fields of the query's progress."""
+    query = StreamProgress(**{"query_id": "q", "run_id": "r", "batch_id": 3, "committed_batch_id": 2, **(told or {})})
+    return view(state, **{"progress": Progress(stream=query), "streaming": True, **fields})
+
+
+def shown(decision: Decision) -> tuple[str, ...]:
+    """The conditions that batch statements have as well."""
+    return tuple(str(c.status) for c in decision.status.conditions[:5])
+
+
+def health(decision: Decision) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Status and reason of Healthy and of CheckpointFresh."""
+    healthy, fresh = (find_condition(decision.status.conditions, type_) for type_ in ("Healthy", "CheckpointFresh"))
+    assert healthy is not None and fresh is not None
+    return (str(healthy.status), healthy.reason), (str(fresh.status), fresh.reason)
+
+
+def submitted(decision: Decision) -> Submit:
+    """Its only command, which is to submit."""
+    (command,) = decision.commands
+    assert isinstance(command, Submit)
+    return command
+
+
+def canceled(decision: Decision) -> Cancel:
+    """Its only command, which is to cancel."""
+    (command,) = decision.commands
+    assert isinstance(command, Cancel)
+    return command
+
+
+def streaming_of(decision: Decision) -> StreamingStatus:
+    assert decision.status.streaming is not None
+    return decision.status.streaming
+
+
+def following(of: SqlStatement, decision: Decision) -> SqlStatement:
+    """The statement with the status that was decided."""
+    return of.replace(status=decision.status)

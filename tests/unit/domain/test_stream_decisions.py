@@ -1,0 +1,373 @@
+"""Streaming statements, case by case: refused, handed over, running, failing, stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from statement_samples import NOW, READY, ago, initialized, message, statement, told, view
+from stream_samples import (
+    LOCATION,
+    ON,
+    OTHER,
+    PARKED,
+    PLACE,
+    RESTS,
+    ROOT,
+    WAITS,
+    asked,
+    canceled,
+    following,
+    health,
+    resting,
+    running,
+    shown,
+    stream,
+    streaming_of,
+    submitted,
+    telling,
+)
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase
+from sparksql.api.statement import SqlStatement
+from sparksql.domain.admission import Turn
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import (
+    Decision,
+    SessionFacts,
+    Settings,
+    Silence,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OutputMode, TriggerMode, UpsertOptions
+
+CLOSED = replace(READY, phase=SessionPhase.CLOSED)
+FAILURE = OperationError(condition="FAILED", message="it failed")
+
+
+# --- refusals
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "startFrom": ({"startFrom": {"savepointRef": {"name": "a"}}}, "startFrom"),
+    "schedule": ({"savepoints": {"schedule": {"intervalSeconds": 60}}}, "savepoints.schedule"),
+    "savepoint": ({"upgradeMode": "Savepoint"}, "upgradeMode"),
+    "real time": ({"trigger": {"mode": "RealTime"}}, "trigger.mode"),
+}
+
+
+@pytest.mark.parametrize("session", [READY, None], ids=["session", "no session"])
+@pytest.mark.parametrize(("wanted", "field"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_not_there_yet_ends_it_at_once(wanted: dict[str, Any], field: str, session: Any) -> None:
+    decision = decide(asked(stream(streaming=wanted), session=session, settings=PLACE if session else None))
+    assert told(decision) == ("Error", "NotImplemented")
+    assert message(decision).startswith(f"spec.streaming.{field}: ")
+
+
+def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
+    upsert = {"keys": ["id"], "orderBy": "at", "deleteWhen": "gone"}
+    wanted = {"trigger": {"maxFilesPerTrigger": 7, "maxRowsPerTrigger": 8}, "upsert": upsert}
+    options = submitted(decide(asked(stream(streaming=wanted)))).request.streaming
+    assert options is not None
+    assert (options.max_files_per_trigger, options.max_rows_per_trigger) == (7, 8)
+    assert options.upsert == UpsertOptions(keys=("id",), order_by="at", delete_when="gone")
+
+
+@pytest.mark.parametrize("root", [None, ""])
+def test_class_without_a_place_for_checkpoints_ends_it(root: str | None) -> None:
+    decision = decide(asked(stream(), settings=Settings(class_name="standard", checkpoint_root=root)))
+    assert told(decision) == ("Error", "InvalidSpec")
+    assert message(decision) == "spec.streaming: class standard has no storage.checkpointRoot; checkpoints need a place"
+
+
+@pytest.mark.parametrize("mode", ["Preview", "Explain", "Validate"])
+def test_other_modes_go_the_way_of_batch(mode: str) -> None:
+    of = stream(mode=mode, streaming={"upgradeMode": "Savepoint"})
+    decision = decide(asked(of, settings=Settings()))
+    assert submitted(decision).request.streaming is None
+    assert decision.status.streaming is None
+    assert len(decision.status.conditions) == 5
+    waits = decide(asked(of, settings=Settings(), turn=Turn(False, 1)))
+    assert told(waits) == ("Initialized", "QueuedBehindStatements")
+
+
+def test_refusal_of_one_that_has_a_state_parks_it() -> None:
+    """An end would give up the checkpoint of this run."""
+    of = stream(resting("Initialized"))
+    decision = decide(asked(of, settings=Refusal(Reason.NOT_ALLOWED, "spec.conf: key")))
+    assert told(decision) == ("Stopped", "NotAllowed")
+    assert shown(decision) == PARKED
+    again = decide(asked(following(of, decision)))
+    assert told(again) == ("Initialized", "Pending")
+
+
+def test_what_is_not_there_yet_does_not_hinder_a_restart_unless_it_is_news() -> None:
+    with_savepoints = stream(running(), streaming={"upgradeMode": "Savepoint"})
+    assert told(decide(asked(with_savepoints, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")
+    real_time = stream(running(), streaming={"trigger": {"mode": "RealTime"}})
+    assert told(decide(asked(real_time, operation=view(OperationState.CANCELED)))) == ("Stopped", "NotImplemented")
+
+
+# --- hand-over
+
+
+def test_checkpoint_is_recorded_with_the_intent() -> None:
+    spec = {"trigger": {"mode": "Interval", "intervalMillis": 500}, "outputMode": "Complete"}
+    decision = decide(
+        asked(stream(streaming=spec, conf={"a": "b"}), settings=replace(PLACE, checkpoint_root=f"{ROOT}/"))
+    )
+    assert told(decision) == ("Pending", "Submitted")
+    assert streaming_of(decision).checkpoint_location == LOCATION
+    options = submitted(decision).request.streaming
+    assert options is not None
+    assert (options.checkpoint, options.trigger, options.interval_millis, options.output_mode) == (
+        LOCATION, TriggerMode.INTERVAL, 500, OutputMode.COMPLETE
+    )  # fmt: skip
+
+
+def test_checkpoint_stays_wherever_the_class_keeps_others() -> None:
+    decision = decide(asked(stream(resting("Initialized")), settings=replace(PLACE, checkpoint_root="file:///else")))
+    assert streaming_of(decision).checkpoint_location == LOCATION
+    no_place = decide(asked(stream(resting("Initialized")), settings=Settings()))
+    assert streaming_of(no_place).checkpoint_location == LOCATION
+
+
+def test_hand_over_that_did_not_arrive_is_repeated_with_the_same_checkpoint() -> None:
+    of = stream(resting("Pending"))
+    request = submitted(decide(asked(of, operation=Silence.UNKNOWN, settings=Settings()))).request
+    assert request.streaming is not None
+    assert request.streaming.checkpoint == LOCATION
+
+
+def test_queue_timeout_holds_until_its_query_has_started_once() -> None:
+    facts = {"settings": replace(PLACE, queue_seconds=5), "session": SessionFacts("s", SessionPhase.STARTING)}
+    assert told(decide(asked(stream(initialized()), **facts)))[0] == "TimedOut"
+    begun = stream(resting("Initialized", streaming={"queryId": "q"}))
+    assert told(decide(asked(begun, **facts))) == ("Initialized", "SessionNotReady")
+
+
+# --- running
+
+
+def test_running_well_is_ready() -> None:
+    decision = decide(asked(stream(running()), operation=telling()))
+    assert told(decision) == ("Running", "Running")
+    assert shown(decision) == ON
+    assert health(decision) == (("True", "Healthy"), ("True", "CheckpointFresh"))
+
+
+def test_what_the_query_says_is_shown_and_what_it_does_not_say_is_kept() -> None:
+    of = stream(running(streaming={"queryId": "q", "committedBatchId": 7, "watermark": "w", "lag": 3}))
+    told_ = {"batch_id": 8, "committed_batch_id": None, "state_rows": 4, "state_bytes": 5, "lag": 0}
+    streaming = streaming_of(decide(asked(of, operation=telling(told=told_))))
+    assert (streaming.batch_id, streaming.committed_batch_id, streaming.watermark) == (8, 7, "w")
+    assert (streaming.state_rows, streaming.state_bytes, streaming.lag) == (4, 5, 0)
+    silent = streaming_of(decide(asked(of, operation=view(OperationState.RUNNING))))
+    assert (silent.query_id, silent.committed_batch_id) == ("q", 7)
+
+
+def test_restarts_are_forgotten_while_it_runs_well() -> None:
+    of = stream(running(streaming={"restarts": 5}, startTime=ago(600)))
+    assert streaming_of(decide(asked(of, operation=telling(start_time=ago(600))))).restarts == 0
+    assert streaming_of(decide(asked(of, operation=telling(start_time=ago(599))))).restarts == 5
+
+
+def test_finished_is_an_end() -> None:
+    decision = decide(asked(stream(running()), operation=telling(OperationState.FINISHED)))
+    assert told(decision) == ("Finished", "Finished")
+    assert decision.status.completion_time is not None
+
+
+def test_execution_timeout_is_an_end() -> None:
+    decision = decide(asked(stream(running()), operation=telling(OperationState.TIMED_OUT)))
+    assert told(decision) == ("TimedOut", "ExecutionTimeout")
+
+
+def test_driver_out_of_reach_changes_nothing_but_the_health() -> None:
+    soon = decide(asked(stream(running(startTime=ago(179))), operation=Silence.UNREACHABLE))
+    assert (told(soon), shown(soon)) == (("Running", "Running"), ON)
+    late = decide(asked(stream(running(startTime=ago(181))), operation=Silence.UNREACHABLE))
+    assert (told(late), shown(late)) == (("Running", "NoProgress"), WAITS)
+
+
+# --- failures
+
+
+def failing(of: SqlStatement, **fields: Any) -> Decision:
+    return decide(asked(of, operation=telling(OperationState.ERROR, **{"error": FAILURE, **fields})))
+
+
+def test_failed_query_is_started_again_from_its_checkpoint() -> None:
+    decision = failing(stream(running(streaming={"restarts": 2})))
+    assert told(decision) == ("Initialized", "Restarting")
+    assert message(decision) == "restart 3 of 10 in 40 s: FAILED: it failed"
+    assert shown(decision) == WAITS
+    due = NOW + timedelta(seconds=40)
+    status, streaming = decision.status, streaming_of(decision)
+    assert (status.attempt, status.next_attempt_time, status.error, status.completion_time) == (2, due, None, None)
+    assert (streaming.restarts, streaming.next_restart_time) == (3, due)
+    assert (streaming.checkpoint_location, streaming.committed_batch_id) == (LOCATION, 2)
+    assert decision.requeue_after == 40
+
+
+def test_back_off_keeps_its_reason_and_then_it_goes() -> None:
+    of = stream(running())
+    of = following(of, failing(of))
+    waits = decide(asked(of))
+    assert told(waits) == ("Initialized", "Restarting")
+    assert message(waits) == "restart 1 of 10 in 10 s: FAILED: it failed"
+    assert waits.requeue_after == 10
+    goes = decide(asked(of, now=NOW + timedelta(seconds=10)))
+    assert told(goes) == ("Pending", "Submitted")
+    assert streaming_of(goes).next_restart_time is None
+    assert streaming_of(goes).restarts == 1
+
+
+def test_back_off_is_bounded() -> None:
+    decision = failing(stream(running(streaming={"restarts": 9}), streaming={"restart": {"limit": 20}}))
+    assert decision.requeue_after == 600
+
+
+def test_it_gives_up_after_its_limit() -> None:
+    decision = failing(stream(running(streaming={"restarts": 10})))
+    assert told(decision) == ("Error", "SqlError")
+    assert message(decision) == "gave up after 10 restarts: it failed"
+    assert decision.status.error is not None
+    gone = decide(asked(stream(running(streaming={"restarts": 10})), operation=Silence.DRIVER_GONE))
+    assert told(gone) == ("Error", "SessionLost")
+
+
+def test_attempt_that_ran_long_enough_begins_the_count_anew() -> None:
+    of = stream(running(streaming={"restarts": 10}, startTime=ago(700)))
+    decision = failing(of, start_time=ago(700), completion_time=ago(1))
+    assert streaming_of(decision).restarts == 1
+    assert told(failing(of, start_time=ago(700), completion_time=ago(101))) == ("Error", "SqlError")
+
+
+def test_query_that_never_started_does_not_heal() -> None:
+    error = OperationError(reason=ErrorReason.INVALID_SPEC, message="no stream")
+    decision = failing(stream(resting("Pending")), progress=None, error=error)
+    assert told(decision) == ("Error", "InvalidSpec")
+    after_a_script_began = failing(stream(running()), progress=None, error=error)
+    assert told(after_a_script_began) == ("Error", "InvalidSpec")
+
+
+def test_query_that_ran_once_is_started_again_when_it_cannot_begin() -> None:
+    decision = failing(stream(resting("Pending", streaming={"queryId": "q"})), start_time=None, progress=None)
+    assert told(decision) == ("Initialized", "Restarting")
+
+
+@pytest.mark.parametrize("word", [Silence.DRIVER_GONE, Silence.UNKNOWN])
+def test_lost_driver_counts_as_a_failure(word: Silence) -> None:
+    decision = decide(asked(stream(running()), operation=word))
+    assert told(decision) == ("Initialized", "Restarting")
+    assert streaming_of(decision).restarts == 1
+    assert message(decision).startswith("restart 1 of 10 in 10 s: the driver ")
+
+
+def test_driver_that_was_shut_down_does_not() -> None:
+    decision = decide(asked(stream(running(streaming={"restarts": 4})), operation=telling(OperationState.CLOSED)))
+    assert told(decision) == ("Initialized", "Restarting")
+    assert (streaming_of(decision).restarts, decision.requeue_after) == (4, 0)
+
+
+ENDS = [
+    Silence.DRIVER_GONE,
+    *(telling(s) for s in (OperationState.ERROR, OperationState.CLOSED, OperationState.CANCELED)),
+]
+
+
+@pytest.mark.parametrize("word", ENDS, ids=["gone", "error", "closed", "canceled"])
+@pytest.mark.parametrize(
+    ("spec", "session", "wanted"),
+    [
+        ({"desiredState": "Canceled"}, READY, ("Canceled", "CanceledByUser")),
+        ({"desiredState": "Canceled"}, CLOSED, ("Canceled", "CanceledByUser")),
+        ({"desiredState": "Stopped"}, READY, ("Stopped", "StoppedByUser")),
+        ({"desiredState": "Stopped"}, CLOSED, ("Closed", "SessionClosed")),
+        ({}, CLOSED, ("Closed", "SessionClosed")),
+        ({}, None, ("Closed", "SessionClosed")),
+        ({"sql": OTHER}, READY, ("Stopped", "StateIncompatible")),
+    ],
+)
+def test_attempt_that_is_over_goes_where_it_is_wanted(
+    spec: dict[str, Any], session: Any, wanted: tuple[str, str], word: Any
+) -> None:
+    assert told(decide(asked(stream(running(), **spec), session=session, operation=word))) == wanted
+
+
+# --- stop and resume
+
+
+def test_stop_is_asked_for_and_not_assumed() -> None:
+    decision = decide(asked(stream(running(), desiredState="Stopped"), operation=telling()))
+    assert told(decision) == ("Running", "Canceling")
+    assert shown(decision) == WAITS
+    request = canceled(decision).request
+    assert (request.outcome, request.reason) == (OperationState.CANCELED, "stopped by the user")
+
+
+def test_stopped_is_no_end() -> None:
+    decision = decide(asked(stream(running(), desiredState="Stopped"), operation=telling(OperationState.CANCELED)))
+    assert told(decision) == ("Stopped", "StoppedByUser")
+    assert shown(decision) == RESTS
+    assert health(decision) == (("Unknown", "Pending"), ("Unknown", "Pending"))
+    assert (decision.status.completion_time, decision.status.start_time) == (None, None)
+    assert streaming_of(decision).committed_batch_id == 2
+    assert decision.note is not None
+    again = decide(asked(following(stream(desiredState="Stopped"), decision)))
+    assert (again.status, again.note) == (decision.status, None)
+
+
+def test_wish_to_run_that_comes_while_it_stops_is_seen_at_once() -> None:
+    of = stream(running())
+    stopped = decide(asked(of, operation=telling(OperationState.CANCELED)))
+    assert (told(stopped), stopped.requeue_after) == (("Stopped", "StoppedByUser"), 0)
+    resumed = decide(asked(following(of, stopped)))
+    assert told(resumed) == ("Initialized", "Pending")
+    assert (resumed.status.attempt, resumed.requeue_after, resumed.status.submitted_time) == (2, 0, NOW)
+
+
+def test_resumed_one_begins_its_count_anew() -> None:
+    decision = decide(asked(stream(resting(streaming={"restarts": 9}))))
+    assert told(decision) == ("Initialized", "Pending")
+    assert streaming_of(decision).restarts == 0
+    assert streaming_of(decision).checkpoint_location == LOCATION
+
+
+@pytest.mark.parametrize("status", [{}, initialized(), resting("Initialized", nextAttemptTime=ago(-60))])
+def test_one_that_does_not_run_is_stopped_at_once(status: dict[str, Any]) -> None:
+    decision = decide(asked(stream(status, desiredState="Stopped"), session=None))
+    assert told(decision) == ("Stopped", "StoppedByUser")
+    assert decision.status.next_attempt_time is None
+    assert decision.commands == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "session", "wanted"),
+    [
+        ({"desiredState": "Canceled"}, READY, "Canceled"),
+        ({"desiredState": "Canceled"}, CLOSED, "Canceled"),
+        ({"desiredState": "Stopped"}, CLOSED, "Closed"),
+        ({}, replace(READY, deleting=True), "Closed"),
+        ({"desiredState": "Stopped"}, None, "Stopped"),
+        ({"desiredState": "Stopped", "runNonce": "later"}, READY, "Stopped"),
+    ],
+)
+def test_what_becomes_of_a_stopped_one(spec: dict[str, Any], session: Any, wanted: str) -> None:
+    decision = decide(asked(stream(resting(), **spec), session=session))
+    assert decision.status.phase == wanted
+    assert decision.status.run == 1
+
+
+def test_stopped_one_is_let_go_at_once() -> None:
+    assert decide(asked(stream(resting(), deleted=NOW))).finalizer is False
+
+
+@pytest.mark.parametrize("desired", ["Stopped", "Canceled"])
+def test_batch_statement_knows_no_stop(desired: str) -> None:
+    decision = decide(asked(statement(initialized(), desiredState=desired)))
+    assert told(decision) == ("Canceled", "CanceledByUser")

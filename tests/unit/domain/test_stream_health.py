@@ -1,0 +1,78 @@
+"""Healthy and CheckpointFresh: what a streaming statement's reports, or their lack, tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statement_samples import NOW, ago
+from stream_samples import ON, WAITS, asked, health, resting, running, shown, stream, telling
+
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.stream_health import patience
+
+WELL = ("True", "Healthy")
+SILENT = ("False", "NoProgress")
+FRESH = ("True", "CheckpointFresh")
+STALE = ("False", "CheckpointStale")
+NO_BATCH = ("Unknown", "Pending")
+
+# Seconds since start and since the last report, batch, committed batch, restarts -> Healthy, CheckpointFresh
+CASES: dict[str, tuple[int, int | None, int | None, int | None, int, Any]] = {
+    "just started": (5, None, 0, None, 0, (WELL, NO_BATCH)),
+    "never said anything": (181, None, 0, None, 0, (SILENT, NO_BATCH)),
+    "reports": (500, 5, 4, 3, 0, (WELL, FRESH)),
+    "has nothing to do": (500, 5, 3, 3, 0, (WELL, FRESH)),
+    "silent in a batch": (500, 181, 4, 3, 0, (SILENT, STALE)),
+    "silent between batches": (500, 181, 3, 3, 0, (SILENT, FRESH)),
+    "was silent before it was restarted": (5, 400, 4, 3, 1, (WELL, FRESH)),
+    "restarted twice": (5, 5, 4, 3, 2, (WELL, FRESH)),
+    "restarted often": (5, 5, 4, 3, 3, (("False", "Restarting"), FRESH)),
+}
+
+
+@pytest.mark.parametrize(("started", "reported", "batch", "committed", "restarts", "wanted"), CASES.values(), ids=CASES)
+def test_health(started: int, reported: int | None, batch: int, committed: int, restarts: int, wanted: Any) -> None:
+    told = {
+        "batch_id": batch,
+        "committed_batch_id": committed,
+        "last_progress_time": None if reported is None else ago(reported),
+    }
+    of = stream(running(streaming={"restarts": restarts}, startTime=ago(started)))
+    decision = decide(asked(of, operation=telling(told=told, start_time=ago(started))))
+    assert health(decision) == wanted
+    assert shown(decision) == (ON if wanted[0] == WELL else WAITS)
+
+
+@pytest.mark.parametrize("phase", ["Initialized", "Stopped"])
+def test_query_that_does_not_run_is_neither_healthy_nor_not(phase: str) -> None:
+    of = stream(resting(phase), desiredState="Stopped")
+    assert health(decide(asked(of))) == (("Unknown", "Pending"), ("Unknown", "Pending"))
+
+
+@pytest.mark.parametrize(("millis", "wanted"), [(None, 180), (100, 60), (6_000, 60), (30_000, 300)])
+def test_patience_follows_the_interval(millis: int | None, wanted: float) -> None:
+    trigger = {} if millis is None else {"intervalMillis": millis}
+    assert patience(stream(streaming={"trigger": trigger}).spec) == wanted
+
+
+def test_patience_with_a_mode_that_has_no_interval() -> None:
+    assert patience(stream(streaming={"trigger": {"mode": "AvailableNow"}}).spec) == 60
+
+
+@given(st.integers(0, 179))
+def test_lack_of_a_report_is_noticed_in_time(silent: int) -> None:
+    of = stream(running(startTime=ago(silent)))
+    decision = decide(asked(of, operation=telling(start_time=ago(silent), told={"last_progress_time": None})))
+    assert decision.requeue_after is not None
+    assert decision.requeue_after <= 180 - silent + 0.1
+
+
+def test_message_does_not_change_while_nothing_happens() -> None:
+    """A status that changed with the clock would be written again and again."""
+    first = decide(asked(stream(running(startTime=ago(190))), operation=telling(start_time=ago(190))))
+    later = stream(first.status.to_dict())
+    again = decide(asked(later, operation=telling(start_time=ago(190)), now=NOW.replace(second=40)))
+    assert again.status == first.status
