@@ -206,6 +206,16 @@ async def test_a_stream_of_a_path_is_refused_wherever_it_stands(streams: Streams
     assert await streams.rows("SELECT * FROM $.dst") == []
 
 
+async def test_a_text_cannot_move_its_checkpoint(streams: Streams) -> None:
+    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
+    elsewhere = streams.folder / "elsewhere"
+    given = f"'CheckpointLocation' = '{elsewhere.as_uri()}', 'path' = '{elsewhere.as_uri()}'"
+    await streams.drained(f"INSERT INTO $.dst WITH ({given}) SELECT id FROM STREAM $.src")
+    assert not elsewhere.exists()
+    assert (streams.folder / "c" / "commits" / "0").exists()
+    assert len(await streams.rows("SELECT * FROM $.dst")) == 2
+
+
 async def test_hazards_of_file_tables_are_refused_before_anything_is_written(streams: Streams) -> None:
     insert = "INSERT INTO $.dst SELECT id, name FROM STREAM $.src"
     await streams.ok("CREATE TABLE $.dst (id INT, name STRING) USING parquet")

@@ -89,8 +89,6 @@ class Streams:
         insert = resolve(self._driver, session, parsed, frame)
         sinks.check(insert.sink, options.checkpoint, self._files)
         writer = self._writer(attempt, insert.frame, parsed, options)
-        for key, value in parsed.options.items():
-            writer = writer.option(key, value)
         if insert.sink.partitions:
             writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(insert.sink.partitions)))
         attempt.check()
@@ -111,6 +109,8 @@ class Streams:
 
     def _writer(self, attempt: Attempt, frame: Any, parsed: ParsedInsert, options: StreamOptions) -> Any:
         writer = frame.writeStream().outputMode(options.output_mode.lower())
+        for key, value in parsed.options.items():  # first: what the text gives must not move the checkpoint
+            writer = writer.option(key, value)
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{attempt.request.namespace}/{attempt.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query))
