@@ -1,0 +1,162 @@
+"""Copies of a checkpoint, taken while its query runs and after it stopped: what goes on from one gives the rows of the whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming.savepoint import MANIFEST, Manifest, Owner, SavepointError, Savepoints
+
+from .local_spark import local_spark, run
+
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+SETTINGS: dict[str, dict[str, str]] = {
+    "hdfs": {},
+    "rocksdb": {"spark.sql.streaming.stateStore.providerClass": ROCKS_DB},
+    "changelog": {"spark.sql.streaming.stateStore.providerClass": ROCKS_DB, CHANGELOG: "true"},
+}
+OWNER = Owner("uid-1", "team-a", "before-release")
+SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    folder = tmp_path_factory.mktemp("savepoints")
+    with local_spark(folder, **{"spark.sql.shuffle.partitions": "2"}) as started:
+        yield started
+
+
+@pytest.fixture
+def savepoints(driver: SparkDriver) -> Savepoints:
+    return Savepoints(driver.jvm, driver.context._jsc.hadoopConfiguration(), str(driver.context.version))
+
+
+class Counting:
+    """A query that counts rows by key, from a table of its own, with its whole result in memory."""
+
+    def __init__(self, driver: SparkDriver, name: str, settings: dict[str, str]) -> None:
+        self.driver, self.name = driver, name
+        self.session = driver.clone()
+        for key, value in settings.items():
+            self.session.conf().set(key, value)
+        self.rows = 0
+        run(driver, self.session, f"CREATE TABLE {name} (id INT) USING parquet")
+
+    def add(self) -> None:
+        run(self.driver, self.session, f"INSERT INTO {self.name} SELECT id FROM range({self.rows}, {self.rows + 10})")
+        self.rows += 10
+
+    def start(self, checkpoint: Path, sink: str) -> Any:
+        sql = f"SELECT id % 3 AS k, count(*) AS n FROM STREAM {self.name} WITH ('maxFilesPerTrigger' = '1') GROUP BY 1"
+        frame = self.driver.of_rows(self.session, self.session.sessionState().sqlParser().parsePlan(sql))
+        writer = frame.writeStream().format("memory").queryName(sink).outputMode("complete")
+        return writer.option("checkpointLocation", checkpoint.as_uri()).start()
+
+    def counted(self, source: str) -> list[tuple[int, int]]:
+        query = f"SELECT k, n FROM {source} ORDER BY k"
+        rows = self.driver.of_rows(
+            self.session, self.session.sessionState().sqlParser().parsePlan(query)
+        ).collectAsList()
+        return [(int(row.getInt(0)), int(row.getLong(1))) for row in rows]
+
+    @property
+    def expected(self) -> list[tuple[int, int]]:
+        return self.counted(f"(SELECT id % 3 AS k, count(*) AS n FROM {self.name} GROUP BY 1)")
+
+
+def wait_batch(query: Any, batch: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while (last := query.lastProgress()) is None or last.batchId() < batch or last.numInputRows() == 0:
+        assert query.isActive(), query.exception()
+        assert time.monotonic() < deadline, last
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_copy_taken_from_a_running_query_goes_on_as_the_whole(
+    driver: SparkDriver, savepoints: Savepoints, tmp_path: Path, kind: str
+) -> None:
+    counting = Counting(driver, f"live_{kind}", SETTINGS[kind])
+    for _ in range(4):
+        counting.add()
+    query = counting.start(tmp_path / "c", f"first_{kind}")
+    wait_batch(query, 2)
+    for _ in range(3):
+        counting.add()
+    target = (tmp_path / "s").as_uri()
+    manifest = savepoints.take((tmp_path / "c").as_uri(), target, OWNER)
+    for _ in range(3):
+        counting.add()
+    query.processAllAvailable()
+    query.stop()
+    assert counting.counted(f"first_{kind}") == counting.expected
+    assert manifest.batch_id >= 2
+    assert manifest.query_id == str(query.id())
+    assert manifest.size_bytes > 0
+
+    assert savepoints.restore(target, (tmp_path / "r").as_uri()) == manifest
+    again = counting.start(tmp_path / "r", f"second_{kind}")
+    again.processAllAvailable()
+    again.stop()
+    assert str(again.id()) == manifest.query_id
+    assert min(int(progress.batchId()) for progress in again.recentProgress()) == manifest.batch_id + 1
+    assert counting.counted(f"second_{kind}") == counting.expected
+
+
+def test_a_fork_of_a_stopped_query_has_another_identity(
+    driver: SparkDriver, savepoints: Savepoints, tmp_path: Path
+) -> None:
+    counting = Counting(driver, "forked", {})
+    counting.add()
+    query = counting.start(tmp_path / "c", "origin")
+    query.processAllAvailable()
+    query.stop()
+    target = (tmp_path / "s").as_uri()
+    manifest = savepoints.take((tmp_path / "c").as_uri(), target, OWNER)
+    savepoints.restore(target, (tmp_path / "f").as_uri(), "00000000-0000-4000-8000-000000000001")
+    counting.add()
+    fork = counting.start(tmp_path / "f", "fork")
+    fork.processAllAvailable()
+    fork.stop()
+    assert str(fork.id()) == "00000000-0000-4000-8000-000000000001" != manifest.query_id
+    assert counting.counted("fork") == counting.expected
+    assert savepoints.read(target) == manifest
+
+
+def test_a_copy_is_made_once_and_only_in_its_own_folder(
+    driver: SparkDriver, savepoints: Savepoints, tmp_path: Path
+) -> None:
+    counting = Counting(driver, "owned", {})
+    counting.add()
+    checkpoint, target = (tmp_path / "c").as_uri(), tmp_path / "s"
+    with pytest.raises(SavepointError, match="no committed batch"):
+        savepoints.take(checkpoint, (tmp_path / "none").as_uri(), OWNER)
+    query = counting.start(tmp_path / "c", "owned_rows")
+    query.processAllAvailable()
+    query.stop()
+    manifest = savepoints.take(checkpoint, target.as_uri(), OWNER)
+    assert savepoints.take(checkpoint, target.as_uri(), OWNER) == manifest
+    stranger = Owner("uid-2", "team-a", "before-release")
+    with pytest.raises(SavepointError, match="another object"):
+        savepoints.take(checkpoint, target.as_uri(), stranger)
+    (target / MANIFEST).unlink()  # as an attempt leaves it that did not come to its end
+    assert savepoints.read(target.as_uri()) is None
+    with pytest.raises(SavepointError, match="not this savepoint's"):
+        savepoints.take(checkpoint, target.as_uri(), stranger)
+    with pytest.raises(SavepointError, match="no complete savepoint"):
+        savepoints.restore(target.as_uri(), (tmp_path / "r").as_uri())
+    (target / "checkpoint" / "offsets" / "99").write_text("left behind")
+    assert savepoints.take(checkpoint, target.as_uri(), OWNER) == manifest
+    assert not (target / "checkpoint" / "offsets" / "99").exists()
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(SavepointError, match="not this savepoint's"):
+        savepoints.take(checkpoint, (tmp_path / "plain").as_uri(), OWNER)
+    with pytest.raises(SavepointError, match="never written over"):
+        savepoints.restore(target.as_uri(), checkpoint)
+    assert Manifest.from_json((target / MANIFEST).read_text()) == manifest
