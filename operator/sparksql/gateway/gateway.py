@@ -16,6 +16,7 @@ from sparksql.gateway.events import Changes
 from sparksql.gateway.execution import SparkRunner
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.results import ResultReader, ResultStore
+from sparksql.gateway.streaming.attempts import SavepointAttempts
 from sparksql.wire.control import (
     CancelRequest,
     GatewayInfo,
@@ -25,6 +26,7 @@ from sparksql.wire.control import (
     OperationView,
     SubmitRequest,
 )
+from sparksql.wire.savepoints import SavepointRequest, SavepointView
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class Spark:
     engine: Engine
     store: ResultStore
     reader: ResultReader
+    savepoints: SavepointAttempts
     version: str
     application_id: str
 
@@ -106,6 +109,13 @@ class Gateway:
             known = self.register.get(operation_id)
             return known or self.register.tombstone(operation_id, request.outcome)
         return self.spark.engine.cancel(operation_id, Ending(OperationState(request.outcome), request.reason))
+
+    def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
+        """Raises Refused."""
+        self._check_boot(request.boot_id)
+        if self.spark is None:
+            raise Refused(503, str(self.state), "the gateway is not ready")
+        return self.spark.savepoints.begin(attempt_id, request)
 
     def info(self) -> GatewayInfo:
         spark = self.spark

@@ -11,6 +11,7 @@ import contextlib
 import hmac
 import io
 import logging
+from collections.abc import Callable
 
 import pyarrow as pa
 from aiohttp import web
@@ -24,7 +25,9 @@ from sparksql.gateway.limits import mark_busy, read_body
 from sparksql.gateway.metrics import exposition, registry_for
 from sparksql.gateway.rest.routes import add_routes, rest_errors
 from sparksql.gateway.results import MAX_PAGE_ROWS, ExpiredResult, StoredResult, UnknownResult
+from sparksql.gateway.streaming.attempts import SavepointAttempts
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
+from sparksql.wire.savepoints import SavepointRequest, SavepointView
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +56,10 @@ def build_app(gateway: Gateway) -> web.Application:
     app.router.add_get(statement, routes.view)
     app.router.add_post(f"{statement}/cancel", routes.cancel)
     app.router.add_get(f"{statement}/results", routes.results)
+    savepoint = f"{_PREFIX}/savepoints/{{attempt_id}}"
+    app.router.add_put(savepoint, routes.save)
+    app.router.add_get(savepoint, routes.savepoint)
+    app.router.add_delete(savepoint, routes.cancel_savepoint)
     if gateway.settings.config.endpoints.rest:
         add_routes(app, gateway.clients)
     return app
@@ -95,6 +102,25 @@ class _Routes:
     async def cancel(self, request: web.Request) -> web.Response:
         body = CancelRequest.model_validate_json(await request.read())
         return _json(self._gateway.cancel(request.match_info["operation_id"], body))
+
+    async def save(self, request: web.Request) -> web.Response:
+        body = SavepointRequest.model_validate_json(await request.read())
+        return _json(self._gateway.save(request.match_info["attempt_id"], body))
+
+    async def savepoint(self, request: web.Request) -> web.Response:
+        return self._known(request, SavepointAttempts.get)
+
+    async def cancel_savepoint(self, request: web.Request) -> web.Response:
+        return self._known(request, SavepointAttempts.cancel)
+
+    def _known(
+        self, request: web.Request, ask: Callable[[SavepointAttempts, str], SavepointView | None]
+    ) -> web.Response:
+        spark = self._gateway.spark
+        view = None if spark is None else ask(spark.savepoints, request.match_info["attempt_id"])
+        if view is None:
+            raise Refused(404, "UnknownSavepoint", "no attempt of a savepoint has this id")
+        return _json(view)
 
     async def results(self, request: web.Request) -> web.Response:
         operation_id = request.match_info["operation_id"]

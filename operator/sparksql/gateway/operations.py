@@ -57,6 +57,10 @@ class OperationRegister:
         self.ended: Counter[tuple[OperationState, str, str]] = Counter()  # by state, statement type, and door or ""
 
     @property
+    def boot_id(self) -> str:
+        return self._boot_id
+
+    @property
     def last_seq(self) -> int:
         return self._seq
 

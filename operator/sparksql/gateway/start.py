@@ -20,6 +20,8 @@ from sparksql.gateway.masking import LogMask
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.results import ResultReader, ResultStore
 from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming.attempts import SavepointAttempts
+from sparksql.gateway.streaming.savepoint import Savepoints
 from sparksql.gateway.workers import Workers
 from sparksql.wire.control import InitFailure, Mode
 from sparksql.wire.driver import SqlPolicy
@@ -45,7 +47,8 @@ class StartedSpark:
     def assemble(self, register: OperationRegister, log_mask: LogMask) -> Spark:
         """Must be called on the event loop that the engine will belong to."""
         config = self.settings.config
-        files = HadoopFiles(self.driver.jvm, self.driver.context._jsc.hadoopConfiguration())
+        hadoop_conf, version = self.driver.context._jsc.hadoopConfiguration(), str(self.driver.context.version)
+        files = HadoopFiles(self.driver.jvm, hadoop_conf)
         store = ResultStore(files, self.clock)
         reader = ResultReader(files)
         runner = SparkRunner(self.driver, config.policy, store, files, _result_folder(self.settings))
@@ -71,7 +74,10 @@ class StartedSpark:
             engine=engine,
             store=store,
             reader=reader,
-            version=str(self.driver.context.version),
+            savepoints=SavepointAttempts(
+                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, runner.release_thread
+            ),
+            version=version,
             application_id=str(self.driver.context.applicationId),
         )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,6 +29,10 @@ _STATE_FILE = re.compile(r"([0-9]+)(?:_[^.]*)?\.(?:delta|snapshot|zip|changelog)
 
 class SavepointError(Exception):
     """A copy that cannot be made, or cannot be trusted; the message says why."""
+
+
+class CopyCancelled(Exception):
+    """The copy was given up between two files; its folder has no manifest."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,13 @@ class Savepoints:
         self._conf = hadoop_conf
         self._version = spark_version
 
-    def take(self, checkpoint: str, target: str, owner: Owner) -> Manifest:
-        """Copies a checkpoint into `target`, or finds that it is there. Raises SavepointError, or what the JVM throws."""
+    def take(
+        self, checkpoint: str, target: str, owner: Owner, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> Manifest:
+        """Copies a checkpoint into `target`, or finds that it is there.
+
+        Raises SavepointError, CopyCancelled, or what the JVM throws.
+        """
         known = self.read(target)
         if known is not None:
             if known.owner != owner:
@@ -136,7 +145,7 @@ class Savepoints:
         if batch is None:
             raise SavepointError("the checkpoint has no committed batch yet")
         chosen = [file for file in files if belongs(file.path, batch)]
-        copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", chosen)
+        copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", chosen, is_cancelled)
         self._check(checkpoint, copied, batch)
         query_id = str(json.loads(self._text(f"{checkpoint}/metadata"))["id"])
         manifest = Manifest(owner, query_id, batch, self._version, tuple(copied))
@@ -156,7 +165,7 @@ class Savepoints:
         place = self._path(checkpoint)
         if self._system(place).exists(place):
             raise SavepointError(f"{checkpoint} exists: a checkpoint is never written over")
-        copied = self._copy(f"{target}/{CHECKPOINT}", checkpoint, manifest.files)
+        copied = self._copy(f"{target}/{CHECKPOINT}", checkpoint, manifest.files, lambda: False)
         if len(copied) != len(manifest.files):
             raise SavepointError(f"{target} lacks files of its manifest")
         if query_id is not None:
@@ -196,10 +205,16 @@ class Savepoints:
                 raise
             return []
 
-    def _copy(self, source: str, target: str, files: Sequence[File]) -> list[File]:
+    def _copy(self, source: str, target: str, files: Sequence[File], is_cancelled: Callable[[], bool]) -> list[File]:
         """Copies files; those that are gone meanwhile are left out."""
+
+        def copy(file: File) -> bool:
+            if is_cancelled():
+                raise CopyCancelled
+            return self._copy_one(source, target, file)
+
         with ThreadPoolExecutor(_COPIES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
-            done = list(pool.map(lambda file: self._copy_one(source, target, file), files))
+            done = list(pool.map(copy, files))
         return [file for file, is_there in zip(files, done, strict=True) if is_there]
 
     def _copy_one(self, source: str, target: str, file: File) -> bool:

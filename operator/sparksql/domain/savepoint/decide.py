@@ -1,0 +1,201 @@
+"""What to do about a savepoint, from a snapshot. Pure: with `deletion` this is the whole life of a SqlSavepoint.
+
+Invariants (each a property test): only legal transitions, and an end is final; the location never changes once it is recorded, and
+is recorded with the intent before a driver is asked; a new attempt only when the one before is confirmed over; at most
+`backoffLimit` + 1 attempts; each waiting decision names its wake-up.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase as Phase
+from sparksql.api.savepoint import SavepointSource
+from sparksql.api.statement import SqlStatement
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.savepoint.deletion import deleting
+from sparksql.domain.savepoint.place import target
+from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
+from sparksql.domain.savepoint.status import reason_of
+from sparksql.domain.savepoint.steps import (
+    POLL_SECONDS,
+    SLACK_SECONDS,
+    UNREACHABLE_SECONDS,
+    WAITING_SECONDS,
+    attempt_failed,
+    begin,
+    current_id,
+    end,
+    go_on,
+    request,
+    stay,
+    wait,
+)
+from sparksql.domain.statement.phases import is_ended
+from sparksql.domain.statement.snapshot import Silence
+from sparksql.domain.statement.streaming import is_stream, streaming_of
+
+STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl apply`, in any order
+
+
+def decide(s: Snapshot) -> Decision:
+    """The decision for the savepoint of snapshot `s`."""
+    if s.savepoint.metadata.is_deleting:
+        return deleting(s)
+    match s.savepoint.status.phase:
+        case None | Phase.PENDING:
+            return _pending(s)
+        case Phase.IN_PROGRESS:
+            return _in_progress(s)
+        case Phase.COMPLETED | Phase.FAILED | Phase.ABANDONED:
+            return _settled(s)
+        case other:
+            assert_never(other)
+
+
+def _settled(s: Snapshot) -> Decision:
+    if s.verdict is None or s.verdict.keep or s.used_by:
+        return stay(s, None)
+    return stay(s, WAITING_SECONDS, DeleteSelf())
+
+
+def _pending(s: Snapshot) -> Decision:
+    spec, status, name = s.savepoint.spec, s.savepoint.status, s.savepoint.spec.statement_ref.name
+    never_seen = status.phase is None or reason_of(status) == Reason.STATEMENT_NOT_FOUND
+    if s.statement is None and never_seen:
+        return _without_statement(s)
+    gone = _gone(s)
+    if s.statement is None or gone is not None:
+        return end(s, Phase.ABANDONED, Reason.ABANDONED, gone or f"statement {name} is gone")
+    if not is_stream(s.statement.spec):
+        message = f"spec.statementRef.name: statement {name} is not a streaming one; only those have a state to save"
+        return end(s, Phase.FAILED, Reason.STATEMENT_NOT_STREAMING, message)
+    if status.failures > spec.backoff_limit:
+        message = f"gave up after {status.failures} attempts: spec.backoffLimit is {spec.backoff_limit} now"
+        return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, message)
+    if status.next_attempt_time is not None and s.now < status.next_attempt_time:
+        left = (status.next_attempt_time - s.now).total_seconds()
+        return stay(s, min(WAITING_SECONDS, left + SLACK_SECONDS))
+    return _next_attempt(s, s.statement)
+
+
+def _next_attempt(s: Snapshot, statement: SqlStatement) -> Decision:
+    """Begin, as soon as there is a place, a state and a driver."""
+    name = statement.metadata.name
+    if s.place is None:
+        return wait(s, Reason.SESSION_NOT_READY, f"waits for the session of statement {name}, and its class")
+    location = target(s.savepoint, s.place)
+    if isinstance(location, Refusal):
+        return end(s, Phase.FAILED, location.reason, location.message)
+    if s.savepoint.spec.source is SavepointSource.COPY and not _has_state(statement):
+        phase = statement.status.phase
+        if is_ended(phase) and statement.spec.run_nonce == statement.status.observed_run_nonce:
+            message = f"statement {name} has ended ({phase}) and has no state to save"
+            return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, message)
+        return wait(s, Reason.PENDING, f"statement {name} has no state to save yet; waits for its first batch")
+    if s.driver is None:
+        return wait(s, Reason.SESSION_NOT_READY, f"waits for a driver of the session of statement {name}")
+    return begin(s, s.driver, location)
+
+
+def _has_state(statement: SqlStatement) -> bool:
+    """Whether there is a checkpoint with at least one batch in it."""
+    streaming = streaming_of(statement)
+    return streaming.checkpoint_location is not None and streaming.committed_batch_id is not None
+
+
+def _without_statement(s: Snapshot) -> Decision:
+    name, created = s.savepoint.spec.statement_ref.name, s.savepoint.metadata.creation_timestamp or s.now
+    message = f"spec.statementRef.name: there is no SqlStatement {name}"
+    left = STATEMENT_SECONDS - (s.now - created).total_seconds()
+    if left <= 0:
+        return end(s, Phase.FAILED, Reason.STATEMENT_NOT_FOUND, f"{message}; create it, then a new SqlSavepoint")
+    return wait(s, Reason.STATEMENT_NOT_FOUND, message, wake=min(WAITING_SECONDS, left + SLACK_SECONDS))
+
+
+def _gone(s: Snapshot) -> str | None:
+    """How its statement has gone, if it has; another one of the same name is no substitute for it."""
+    name = s.savepoint.spec.statement_ref.name
+    if s.statement is None:
+        return f"statement {name} was deleted before the savepoint was complete"
+    if s.statement.metadata.is_deleting:
+        return f"statement {name} is being deleted before the savepoint was complete"
+    if s.attempt is not None and s.attempt.statement_uid != s.statement.metadata.uid:
+        return f"statement {name} was deleted and created anew before the savepoint was complete"
+    return None
+
+
+def _in_progress(s: Snapshot) -> Decision:
+    match s.word:
+        case Completed() as word:
+            return _complete(s, word)
+        case Failed(message, location_invalid):
+            return _over(s, message, location_invalid=location_invalid)
+        case Silence.DRIVER_GONE:
+            return _over(s, "the driver went away during the attempt")
+        case Running() | Silence.UNKNOWN | Silence.UNREACHABLE | None:
+            return _under_way(s)
+        case other:
+            assert_never(other)
+
+
+def _complete(s: Snapshot, word: Completed) -> Decision:
+    return end(
+        s,
+        Phase.COMPLETED,
+        Reason.COMPLETED,
+        f"complete up to batch {word.batch_id}: {word.file_count} files, {word.size_bytes} bytes",
+        batch_id=word.batch_id,
+        query_id=word.query_id,
+        spark_version=word.spark_version,
+        size_bytes=word.size_bytes,
+        file_count=word.file_count,
+        sql_hash=word.sql_hash or s.savepoint.status.sql_hash,
+    )
+
+
+def _over(s: Snapshot, message: str, *, location_invalid: bool = False) -> Decision:
+    """The attempt has ended without a savepoint, confirmed by the driver or by its end."""
+    gone = _gone(s)
+    if gone is not None:
+        return end(s, Phase.ABANDONED, Reason.ABANDONED, gone)
+    if location_invalid:
+        return end(s, Phase.FAILED, Reason.LOCATION_INVALID, message, failures=s.savepoint.status.failures + 1)
+    if _has_timed_out(s):
+        return attempt_failed(s, Reason.SAVEPOINT_TIMEOUT, _timeout(s))
+    return attempt_failed(s, Reason.RETRYING, message)
+
+
+def _has_timed_out(s: Snapshot) -> bool:
+    """Whether it was cancelled for its timeout; that was written down before the driver was told."""
+    return reason_of(s.savepoint.status) == Reason.SAVEPOINT_TIMEOUT
+
+
+def _timeout(s: Snapshot) -> str:
+    return f"took longer than spec.timeoutSeconds ({s.savepoint.spec.timeout_seconds})"
+
+
+def _under_way(s: Snapshot) -> Decision:
+    attempt, status = s.attempt, s.savepoint.status
+    if attempt is None or status.location is None:  # they are written with the phase: nobody can have been asked
+        return _over(s, "nobody was asked")
+    again = request(s, attempt.driver, status.location)
+    begun = status.start_time or s.now
+    left = s.savepoint.spec.timeout_seconds - (s.now - begun).total_seconds()
+    gone = _gone(s)
+    lost = s.word is Silence.UNKNOWN and again is None
+    if gone is not None or lost:
+        message = gone or "there is no checkpoint to copy any more"
+        cancel = CancelCopy(current_id(s), attempt.driver, message)
+        return go_on(s, Reason.CANCELING, f"is being ended: {message}", UNREACHABLE_SECONDS, cancel)
+    if left <= 0 or _has_timed_out(s):
+        cancel = CancelCopy(current_id(s), attempt.driver, _timeout(s))
+        told = f"is being ended: {_timeout(s)}"
+        return go_on(s, Reason.SAVEPOINT_TIMEOUT, told, UNREACHABLE_SECONDS, cancel)
+    message = f"attempt {status.failures + 1} runs"
+    if isinstance(s.word, Running):
+        return go_on(s, Reason.IN_PROGRESS, message, min(POLL_SECONDS, left + SLACK_SECONDS))
+    # The driver that answers and does not know it has not heard of it yet: it keeps each id for its whole life.
+    commands = (again,) if s.word is Silence.UNKNOWN and again is not None else ()
+    return go_on(s, Reason.IN_PROGRESS, message, min(UNREACHABLE_SECONDS, left + SLACK_SECONDS), *commands)

@@ -1,0 +1,98 @@
+"""The end of a SqlSavepoint: what runs ends first, then its data goes if that is wished, then the object. Pure.
+
+Invariants (property tests): data is deleted only with reclaim policy Delete, of a copy that this object made, below the root,
+while nobody refers to it; by the deadline the object is let go in any state, and a Warning says what is left.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import ReclaimPolicy, SavepointSource
+from sparksql.api.savepoint import SavepointPhase as Phase
+from sparksql.domain.note import Note
+from sparksql.domain.savepoint.place import keeper, recorded_root
+from sparksql.domain.savepoint.snapshot import (
+    CancelCopy,
+    Cleaner,
+    Command,
+    Completed,
+    Decision,
+    Failed,
+    Snapshot,
+    StartCleaner,
+)
+from sparksql.domain.savepoint.status import restated, used_by
+from sparksql.domain.savepoint.steps import current_id
+from sparksql.domain.statement.snapshot import Silence
+
+FINALIZER_SECONDS = 60.0  # deadline of the contract for deleting a savepoint
+POLL_SECONDS = 1.0
+
+
+def deleting(s: Snapshot) -> Decision:
+    """The decision for one whose object is to go."""
+    if s.namespace_terminating:
+        return _let_go(s)
+    if s.attempt is not None and s.savepoint.status.phase is Phase.IN_PROGRESS and not _is_over(s):
+        message = "waits for the driver's word that the copy has ended"
+        return _hold(s, message, CancelCopy(current_id(s), s.attempt.driver, "it is deleted"))
+    if s.used_by and s.cleaner is Cleaner.ABSENT:
+        names = ", ".join(used_by(s)[:5]) + (" and others" if len(used_by(s)) > 5 else "")
+        return _hold(s, f"statements refer to it: {names}", warn=True)
+    if not _has_data_to_delete(s):
+        return _let_go(s)
+    return _clean(s)
+
+
+def _is_over(s: Snapshot) -> bool:
+    return isinstance(s.word, Completed | Failed) or s.word is Silence.DRIVER_GONE
+
+
+def _has_data_to_delete(s: Snapshot) -> bool:
+    """Whether the object stands for data that go with it; those of a failed attempt are data as well."""
+    spec = s.savepoint.spec
+    wished = spec.reclaim_policy is ReclaimPolicy.DELETE and spec.source is SavepointSource.COPY
+    return wished and s.savepoint.status.location is not None
+
+
+def _clean(s: Snapshot) -> Decision:
+    """Data first; the object after they are confirmed gone."""
+    location, root, forbidden = s.savepoint.status.location, recorded_root(s.savepoint), keeper(s)
+    match s.cleaner:
+        case Cleaner.SUCCEEDED:
+            return _let_go(s)
+        case Cleaner.FAILED:
+            return _let_go(s, "the Job that deletes its data failed")
+        case Cleaner.RUNNING:
+            return _hold(s, "its data is being deleted")
+        case Cleaner.ABSENT if forbidden is not None or location is None or root is None:
+            return _let_go(s, f"its data is not deleted: {forbidden}")
+        case Cleaner.ABSENT:
+            return _hold(s, "its data is being deleted", StartCleaner(location, root, s.savepoint.metadata.uid))
+        case other:
+            assert_never(other)
+
+
+def _hold(s: Snapshot, message: str, *commands: Command, warn: bool = False) -> Decision:
+    """Wait, but not beyond the deadline. People are told once of each thing that is waited for."""
+    deleted = s.savepoint.metadata.deletion_timestamp or s.now
+    left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
+    if left <= 0:
+        late = tuple(command for command in commands if isinstance(command, CancelCopy))
+        return _let_go(s, f"after {FINALIZER_SECONDS:g} s: {message}", *late)
+    told = f"is being deleted: {message}"
+    is_news = s.savepoint.status.message != told
+    note = Note("Warning" if warn else "Normal", Reason.DELETING, told) if is_news else None
+    status = restated(s, message=told)
+    return Decision(status, commands, s.attempt, note=note, requeue_after=min(POLL_SECONDS, left))
+
+
+def _let_go(s: Snapshot, why: str | None = None, *commands: Command) -> Decision:
+    """The object goes. `why` tells that something is left to a person; what the policy keeps is no matter for a warning."""
+    note = None
+    if why is not None:
+        left = f"; {s.savepoint.status.location} may hold data" if _has_data_to_delete(s) else ""
+        note = Note("Warning", Reason.FINALIZER_DEADLINE, f"let go: {why}{left}")
+    return Decision(s.savepoint.status, commands, s.attempt, finalizer=False, note=note)

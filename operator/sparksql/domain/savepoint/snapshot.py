@@ -1,0 +1,159 @@
+"""Everything a decision about one savepoint looks at, and everything it may ask for. Frozen; made by the controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+
+from sparksql.api.savepoint import SavepointTrigger, SqlSavepoint, SqlSavepointStatus
+from sparksql.api.statement import SqlStatement
+from sparksql.domain.note import Note
+from sparksql.domain.savepoint.retention import Verdict
+from sparksql.domain.statement.snapshot import Driver, Silence
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names no place."""
+
+    class_name: str
+    savepoint_root: str | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is known of the newest attempt, kept with the status: the driver that was asked, and whose checkpoint it copies."""
+
+    driver: Driver
+    statement_uid: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """The driver works on it."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The manifest is written, or was found where an existing savepoint lies. `size_bytes` is that of all files."""
+
+    batch_id: int
+    query_id: str
+    spark_version: str
+    size_bytes: int
+    file_count: int
+    sql_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """It is over without a manifest. So ends one that was cancelled as well, even if the driver had not heard of it before.
+
+    `location_invalid`: what lies at the location is no savepoint, or is someone else's; another attempt would find the same.
+    """
+
+    message: str
+    location_invalid: bool = False
+
+
+Word = Running | Completed | Failed | Silence
+"""The last word on an attempt of the driver that was asked; a `Silence` tells why there is none."""
+
+
+class Cleaner(Enum):
+    """The Job that removes a savepoint's data."""
+
+    ABSENT = auto()
+    RUNNING = auto()
+    SUCCEEDED = auto()
+    FAILED = auto()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Facts at one moment. `statement` is None only when a live read has confirmed that there is none; `place` is None while
+    the class is not known; `driver` is one of the statement's session that can copy now.
+
+    `attempt` is what was kept with the status, `word` is about it. `trigger` is why the object was made; `used_by` are names of
+    statements that refer to it; `verdict` is what retention says of it, None if nobody asked.
+    """
+
+    now: datetime
+    savepoint: SqlSavepoint
+    statement: SqlStatement | None
+    place: Place | None = None
+    driver: Driver | None = None
+    attempt: Attempt | None = None
+    word: Word | None = None
+    trigger: SavepointTrigger = SavepointTrigger.MANUAL
+    used_by: tuple[str, ...] = ()
+    verdict: Verdict | None = None
+    cleaner: Cleaner = Cleaner.ABSENT
+    namespace_terminating: bool = False
+
+
+@dataclass(frozen=True)
+class StartCopy:
+    """Have `driver` copy `checkpoint` to `target` and write the manifest last. The same `id` copies at most once per driver.
+
+    `owner_uid` goes into the marker file of `target`: what another object's marker names is not touched.
+    """
+
+    id: str
+    driver: Driver
+    checkpoint: str
+    target: str
+    owner_uid: str
+    query_id: str | None
+    sql_hash: str | None
+
+
+@dataclass(frozen=True)
+class VerifyExisting:
+    """Have `driver` read the manifest of what lies at `location`. Nothing is written."""
+
+    id: str
+    driver: Driver
+    location: str
+
+
+@dataclass(frozen=True)
+class CancelCopy:
+    """Have `driver` end `id`; one that it does not know yet is refused from then on."""
+
+    id: str
+    driver: Driver
+    reason: str
+
+
+@dataclass(frozen=True)
+class StartCleaner:
+    """Make the Job that removes `target`: only below `root`, only where the marker file names `owner_uid`."""
+
+    target: str
+    root: str
+    owner_uid: str
+
+
+@dataclass(frozen=True)
+class DeleteSelf:
+    """Retention does not keep it."""
+
+
+Command = StartCopy | VerifyExisting | CancelCopy | StartCleaner | DeleteSelf
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do, in this order: finalizer on, status and attempt written in one, commands, finalizer off.
+
+    `requeue_after` in seconds.
+    """
+
+    status: SqlSavepointStatus
+    commands: tuple[Command, ...] = ()
+    attempt: Attempt | None = None
+    finalizer: bool = True
+    note: Note | None = None
+    requeue_after: float | None = None

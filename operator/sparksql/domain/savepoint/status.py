@@ -1,0 +1,84 @@
+"""How a phase and a reason become a savepoint's status: conditions and times, in one place; and which phase may follow which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase as Phase
+from sparksql.api.savepoint import SqlSavepointStatus
+from sparksql.domain.savepoint.snapshot import Snapshot
+
+MAX_USED_BY = 256  # of the resource: more names than that would make the status unwritable
+
+FOLLOWING: Mapping[Phase | None, frozenset[Phase]] = {
+    None: frozenset({Phase.PENDING, Phase.IN_PROGRESS, Phase.FAILED, Phase.ABANDONED}),
+    Phase.PENDING: frozenset({Phase.PENDING, Phase.IN_PROGRESS, Phase.FAILED, Phase.ABANDONED}),
+    Phase.IN_PROGRESS: frozenset(Phase),  # back to Pending for the next attempt
+    Phase.COMPLETED: frozenset({Phase.COMPLETED}),
+    Phase.FAILED: frozenset({Phase.FAILED}),
+    Phase.ABANDONED: frozenset({Phase.ABANDONED}),
+}
+"""Legal transitions; None is an object that was never seen."""
+
+_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+# (Ready, Reconciling, Stalled, Succeeded, Finished), the contract's table of conditions.
+_CONDITIONS: dict[Phase, tuple[ConditionStatus, ...]] = {
+    Phase.PENDING: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
+    Phase.IN_PROGRESS: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
+    Phase.COMPLETED: (_TRUE, _FALSE, _FALSE, _TRUE, _TRUE),
+    Phase.FAILED: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
+    Phase.ABANDONED: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
+}
+_TYPES = (
+    ConditionType.READY,
+    ConditionType.RECONCILING,
+    ConditionType.STALLED,
+    ConditionType.SUCCEEDED,
+    ConditionType.FINISHED,
+)
+
+
+def advance(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **updates: Any) -> SqlSavepointStatus:
+    """The savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
+    before = s.savepoint.status
+    generation = s.savepoint.metadata.generation
+    desired = tuple(
+        Condition(type=type_, status=status, reason=reason, message=message)
+        for type_, status in zip(_TYPES, _CONDITIONS[phase], strict=True)
+    )
+    values: dict[str, Any] = {
+        "observed_generation": generation,
+        "phase": phase,
+        "trigger": before.trigger or s.trigger,
+        "message": message or None,
+        "used_by": used_by(s),
+        "conditions": merge_conditions(before.conditions, desired, generation=generation, now=s.now),
+        **updates,
+    }
+    if phase.is_terminal and before.phase is not phase:
+        values |= {"completion_time": s.now, "next_attempt_time": None}
+    return before.replace(**values)
+
+
+def restated(s: Snapshot, **updates: Any) -> SqlSavepointStatus:
+    """The status as it is, as of the present generation, with who refers to it now."""
+    before, generation = s.savepoint.status, s.savepoint.metadata.generation
+    conditions = merge_conditions(before.conditions, before.conditions, generation=generation, now=s.now)
+    return before.replace(
+        **{"observed_generation": generation, "used_by": used_by(s), "conditions": conditions, **updates}
+    )
+
+
+def used_by(s: Snapshot) -> tuple[str, ...]:
+    """Names of statements that refer to it, as the status holds them."""
+    return tuple(sorted(set(s.used_by)))[:MAX_USED_BY]
+
+
+def reason_of(status: SqlSavepointStatus) -> str:
+    """Reason of the current phase, as its Ready condition has it."""
+    ready = find_condition(status.conditions, ConditionType.READY)
+    return ready.reason if ready else ""

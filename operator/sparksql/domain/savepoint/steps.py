@@ -1,0 +1,108 @@
+"""The steps that decisions about a savepoint are made of: stay, wait, begin, go on, try again, end. Pure."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase as Phase
+from sparksql.api.savepoint import SavepointSource
+from sparksql.domain.backoff import exponential
+from sparksql.domain.note import Note
+from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snapshot, StartCopy, VerifyExisting
+from sparksql.domain.savepoint.status import advance, restated
+from sparksql.domain.statement.identity import OPERATION_NAMESPACE
+from sparksql.domain.statement.snapshot import Driver
+from sparksql.domain.statement.streaming import streaming_of
+
+WAITING_SECONDS = 60.0  # wake-up of a savepoint that waits for an event
+POLL_SECONDS = 5.0  # of one that is being copied; the contract writes progress no more often
+UNREACHABLE_SECONDS = 2.0  # of one whose driver does not answer now, or was told to end it
+FIRST_BACKOFF_SECONDS = 10.0  # after the first failure; it doubles
+MAX_BACKOFF_SECONDS = 300.0
+SLACK_SECONDS = 0.05  # a wake-up for a deadline comes after it
+
+
+def copy_id(uid: str, failures: int) -> str:
+    """Identity of the attempt that follows `failures` failed ones: the same attempt always has the same."""
+    return str(uuid.uuid5(OPERATION_NAMESPACE, f"{uid}/copy/{failures + 1}"))
+
+
+def current_id(s: Snapshot) -> str:
+    return copy_id(s.savepoint.metadata.uid, s.savepoint.status.failures)
+
+
+def stay(s: Snapshot, wake: float | None, *commands: Command) -> Decision:
+    """Keep the phase; nothing but the commands happens."""
+    return Decision(restated(s), commands, s.attempt, requeue_after=wake)
+
+
+def wait(s: Snapshot, reason: Reason, message: str, wake: float = WAITING_SECONDS) -> Decision:
+    """Pending for `reason`."""
+    return Decision(advance(s, Phase.PENDING, reason, message), attempt=s.attempt, requeue_after=wake)
+
+
+def go_on(s: Snapshot, reason: Reason, message: str, wake: float, *commands: Command) -> Decision:
+    """InProgress, with what there is to say of it now."""
+    return Decision(advance(s, Phase.IN_PROGRESS, reason, message), commands, s.attempt, requeue_after=wake)
+
+
+def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExisting | None:
+    """What the driver is asked for in the current attempt; None if there is nothing to copy."""
+    if s.savepoint.spec.source is SavepointSource.EXISTING:
+        return VerifyExisting(current_id(s), driver, location)
+    statement = s.statement
+    streaming = streaming_of(statement) if statement is not None else None
+    if statement is None or streaming is None or streaming.checkpoint_location is None:
+        return None
+    return StartCopy(
+        current_id(s),
+        driver,
+        checkpoint=streaming.checkpoint_location,
+        target=location,
+        owner_uid=s.savepoint.metadata.uid,
+        query_id=streaming.query_id,
+        sql_hash=statement.status.sql_hash,
+    )
+
+
+def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
+    """The next attempt: its intent is in the status before the driver is asked."""
+    asked = request(s, driver, location)
+    assert asked is not None and s.statement is not None
+    number = s.savepoint.status.failures + 1
+    status = advance(
+        s,
+        Phase.IN_PROGRESS,
+        Reason.IN_PROGRESS,
+        f"attempt {number} runs",
+        location=location,
+        start_time=s.now,
+        next_attempt_time=None,
+        query_id=asked.query_id if isinstance(asked, StartCopy) else None,
+        sql_hash=asked.sql_hash if isinstance(asked, StartCopy) else None,
+    )
+    note = Note("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
+    attempt = Attempt(driver, s.statement.metadata.uid)
+    return Decision(status, (asked,), attempt, note=note, requeue_after=POLL_SECONDS)
+
+
+def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any) -> Decision:
+    """A final phase."""
+    note = Note("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
+    return Decision(advance(s, phase, reason, message, **updates), note=note)
+
+
+def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
+    """The attempt is over: the next one after its back-off, or none if that was the last."""
+    spec, failures = s.savepoint.spec, s.savepoint.status.failures + 1
+    if failures > spec.backoff_limit:
+        told = f"gave up after {failures} {'attempt' if failures == 1 else 'attempts'}: {message}"
+        return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, told, failures=failures)
+    delay = exponential(failures, FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
+    told = f"attempt {failures + 1} of {spec.backoff_limit + 1} in {delay:g} s: {message}"
+    due = s.now + timedelta(seconds=delay)
+    status = advance(s, Phase.PENDING, reason, told, failures=failures, next_attempt_time=due)
+    return Decision(status, attempt=s.attempt, note=Note("Warning", reason, told), requeue_after=delay)

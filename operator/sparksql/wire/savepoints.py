@@ -1,0 +1,47 @@
+"""Savepoints in the control protocol: the operator asks a gateway for a copy of a checkpoint and looks how far it is.
+
+| request | body | answer |
+|---|---|---|
+| PUT /savepoints/{attemptId} | `SavepointRequest` | `SavepointView`; idempotent: a known id answers what is known |
+| GET /savepoints/{attemptId} | | `SavepointView`, 404 for an unknown id |
+| DELETE /savepoints/{attemptId} | | `SavepointView`; a copy that runs is given up, and its folder stays as it is, without a manifest |
+
+An id names one attempt. An attempt whose folder holds a complete savepoint of the same owner ends at once as Completed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sparksql.wire.control import WireModel
+
+
+class SavepointState(StrEnum):
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+class SavepointRequest(WireModel):
+    """Copy `checkpoint` into `target`, a folder that belongs to the SqlSavepoint `uid`. Both are Hadoop URIs."""
+
+    boot_id: str
+    checkpoint: str
+    target: str
+    uid: str
+    namespace: str
+    name: str
+
+
+class SavepointView(WireModel):
+    """How an attempt is doing. What is in the manifest is there once it is Completed, `message` once it has Failed."""
+
+    attempt_id: str
+    boot_id: str
+    state: SavepointState
+    batch_id: int | None = None
+    query_id: str | None = None
+    spark_version: str | None = None
+    size_bytes: int | None = None
+    file_count: int | None = None
+    message: str | None = None
