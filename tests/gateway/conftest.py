@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from .client import GatewayClient, connect
 from .process import GatewayProcess, driver_config, free_port, running, start_gateway, wait_until_listening
+from .streams import Streams
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +52,19 @@ def own_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
     yield start
     for process in started:
         process.stop()
+
+
+@pytest.fixture
+async def streams(client: GatewayClient, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Streams]:
+    database = f"s{abs(hash(request.node.nodeid)) % 10**9}"
+    made = Streams(client, tmp_path, database)
+    await client.ok(f"CREATE DATABASE {database}")
+    await made.ok(
+        "CREATE TABLE $.src (id INT, name STRING, ts TIMESTAMP) USING parquet",
+        "INSERT INTO $.src VALUES (1, 'a', TIMESTAMP '2026-01-01 00:00:01'), (2, 'b', TIMESTAMP '2026-01-01 00:00:05')",
+    )
+    yield made
+    for operation_id in made.started:
+        await client.cancel(operation_id)
+    await asyncio.gather(*(client.until(each, lambda view: view.state.is_terminal) for each in made.started))
+    await client.ok(f"DROP DATABASE {database} CASCADE")

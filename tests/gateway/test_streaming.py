@@ -2,99 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sparksql.wire.control import (
-    ErrorReason,
-    Mode,
-    OperationState,
-    OperationView,
-    OutputMode,
-    StreamOptions,
-    TriggerMode,
-)
-from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
+from sparksql.wire.control import ErrorReason, OperationState, OutputMode, TriggerMode
 
-from .client import API, GatewayClient
 from .process import GatewayProcess
-
-
-class Streams:
-    """Streams and tables of one test, in a database of its own."""
-
-    def __init__(self, client: GatewayClient, folder: Path, database: str) -> None:
-        self.client = client
-        self.folder = folder
-        self.database = database
-        self.started: list[str] = []
-
-    async def ok(self, *statements: str) -> None:
-        for sql in statements:
-            await self.client.ok(self._named(sql))
-
-    async def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return await self.client.rows(self._named(sql))
-
-    def options(self, checkpoint: str = "c", **fields: Any) -> StreamOptions:
-        fields.setdefault("trigger", TriggerMode.AVAILABLE_NOW)
-        return StreamOptions(checkpoint=(self.folder / checkpoint).as_uri(), **fields)
-
-    async def put(
-        self, sql: str, checkpoint: str = "c", conf: dict[str, str] | None = None, **fields: Any
-    ) -> OperationView:
-        view = await self.client.put(self._named(sql), streaming=self.options(checkpoint, **fields), conf=conf or {})
-        self.started.append(view.operation_id)
-        return view
-
-    async def run(self, sql: str, checkpoint: str = "c", **fields: Any) -> OperationView:
-        """Reads what is there, to the end."""
-        return await self.client.end(await self.put(sql, checkpoint, **fields))
-
-    async def drained(self, sql: str, checkpoint: str = "c", **fields: Any) -> OperationView:
-        view = await self.run(sql, checkpoint, **fields)
-        assert view.state is OperationState.FINISHED, f"{sql!r} ended as {view}\n{self.client.gateway.log_tail(3000)}"
-        return view
-
-    async def endless(self, sql: str, checkpoint: str = "c", **fields: Any) -> OperationView:
-        """Starts a query that runs until it is stopped; answers once it looks for data."""
-        fields = {"trigger": TriggerMode.INTERVAL, "interval_millis": 100, **fields}
-        view = await self.put(sql, checkpoint, **fields)
-        return await self.client.until_state(view.operation_id, OperationState.RUNNING)
-
-    async def committed(self, view: OperationView, batch: int) -> OperationView:
-        def is_committed(seen: OperationView) -> bool:
-            stream = seen.progress.stream if seen.progress else None
-            return stream is not None and stream.committed_batch_id is not None and stream.committed_batch_id >= batch
-
-        return await self.client.until(view.operation_id, lambda seen: is_committed(seen) or seen.state.is_terminal)
-
-    async def stop(self, view: OperationView) -> OperationView:
-        await self.client.cancel(view.operation_id)
-        return await self.client.end(view)
-
-    def _named(self, sql: str) -> str:
-        return sql.replace("$", self.database)
-
-
-@pytest.fixture
-async def streams(client: GatewayClient, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Streams]:
-    database = f"s{abs(hash(request.node.nodeid)) % 10**9}"
-    made = Streams(client, tmp_path, database)
-    await client.ok(f"CREATE DATABASE {database}")
-    await made.ok(
-        "CREATE TABLE $.src (id INT, name STRING, ts TIMESTAMP) USING parquet",
-        "INSERT INTO $.src VALUES (1, 'a', TIMESTAMP '2026-01-01 00:00:01'), (2, 'b', TIMESTAMP '2026-01-01 00:00:05')",
-    )
-    yield made
-    for operation_id in made.started:
-        await client.cancel(operation_id)
-    await asyncio.gather(*(client.until(each, lambda view: view.state.is_terminal) for each in made.started))
-    await client.ok(f"DROP DATABASE {database} CASCADE")
+from .streams import Streams
 
 
 async def test_available_now_reads_up_what_is_there_and_ends(streams: Streams) -> None:
@@ -335,57 +250,3 @@ async def test_a_limit_of_files_makes_several_batches(streams: Streams) -> None:
     [(files,)] = await streams.rows("SELECT count(DISTINCT f) FROM (SELECT input_file_name() AS f FROM $.src)")
     assert view.progress.stream.committed_batch_id == files - 1 > 2
     assert len(await streams.rows("SELECT * FROM $.dst")) == 5
-
-
-async def test_a_checkpoint_is_copied_while_its_query_runs(streams: Streams) -> None:
-    await streams.ok(
-        "CREATE TABLE $.ticks USING rate OPTIONS (rowsPerSecond '50', numPartitions '1')",
-        "CREATE TABLE $.dst (value BIGINT) USING parquet",
-    )
-    view = await streams.endless("INSERT INTO $.dst SELECT value FROM STREAM $.ticks")
-    await streams.committed(view, 1)
-    client, target = streams.client, streams.folder / "s"
-    asked = SavepointRequest(
-        boot_id=client.boot_id, checkpoint=streams.options().checkpoint, target=target.as_uri(), uid="u", namespace="n", name="x"
-    )  # fmt: skip
-
-    async def call(method: str, attempt: str, body: SavepointRequest | None = None) -> tuple[int, SavepointView | None]:
-        url, data = f"{API}/savepoints/{attempt}", None if body is None else body.to_json()
-        async with client.http.request(method, url, data=data) as response:
-            text = await response.text()
-            return response.status, SavepointView.model_validate_json(text) if response.status == 200 else None
-
-    async def made(attempt: str, body: SavepointRequest) -> SavepointView:
-        _, seen = await call("PUT", attempt, body)
-        async with asyncio.timeout(60):
-            while seen is not None and seen.state is SavepointState.RUNNING:
-                await asyncio.sleep(0.05)
-                _, seen = await call("GET", attempt)
-        assert seen is not None
-        return seen
-
-    assert await call("GET", "one") == (404, None)
-    assert await call("DELETE", "one") == (404, None)
-    assert (await call("PUT", "one", asked.model_copy(update={"boot_id": "other"})))[0] == 412
-    first = await made("one", asked)
-    assert (first.state, first.boot_id) == (SavepointState.COMPLETED, client.boot_id), first
-    assert first.batch_id is not None and first.batch_id >= 1
-    assert view.progress is not None and view.progress.stream is not None
-    assert first.query_id == view.progress.stream.query_id
-    assert first.size_bytes and first.file_count
-    assert (target / "manifest.json").exists()
-    assert await call("PUT", "one", asked) == await call("DELETE", "one") == (200, first)
-    assert await made("two", asked) == first.model_copy(update={"attempt_id": "two"})
-    refused = await made("three", asked.model_copy(update={"uid": "another"}))
-    assert refused.state is SavepointState.FAILED
-    assert "another object" in (refused.message or "")
-    assert (await streams.stop(view)).state is OperationState.CANCELED
-
-
-async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None:
-    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
-    sql = f"INSERT INTO {streams.database}.dst SELECT id FROM STREAM {streams.database}.src"
-    for mode in (Mode.VALIDATE, Mode.EXPLAIN):
-        view = await streams.client.ok(sql, mode=mode)
-        assert view.result is not None
-        assert bool(view.result.preview) == (mode is Mode.EXPLAIN)

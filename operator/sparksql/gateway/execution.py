@@ -32,6 +32,7 @@ from sparksql.gateway.spilled import index_files
 from sparksql.gateway.statements import Effect
 from sparksql.gateway.streaming import sinks, sources
 from sparksql.gateway.streaming.insert import ctas_of_stream
+from sparksql.gateway.streaming.preview import previewed
 from sparksql.gateway.streaming.streams import Streams
 from sparksql.gateway.targets import TEMPORARY, write_targets
 from sparksql.wire.control import Column, ErrorReason, Mode, Progress, SubmitRequest
@@ -208,9 +209,7 @@ class SparkRunner:
             case Mode.PREVIEW:
                 attempt.started()
                 frame = self._driver.of_rows(session, preview_query(self._driver.jvm, plan))
-                if frame.isStreaming():
-                    raise refusal(ErrorReason.NOT_IMPLEMENTED, "a preview of a streaming query is not possible yet")
-                return self._keep(scope, frame)
+                return self._keep_stream(scope, frame) if frame.isStreaming() else self._keep(scope, frame)
             case Mode.EXECUTE:
                 return self._execute_effect(scope, statement, plan)
 
@@ -263,6 +262,14 @@ class SparkRunner:
             self._store.discard(result)
             raise refusal(ErrorReason.RESULT_TOO_LARGE, "the plan is too large to be shown without its secrets")
         return result
+
+    def _keep_stream(self, scope: _Scope, frame: Any) -> StoredResult:
+        """The first rows that a streaming query gives of what is there."""
+        attempt = scope.attempt
+        rows = max(0, attempt.request.result.max_rows) + 1
+        folder = f"{self._root}/{attempt.operation_id}-preview"
+        with previewed(self._driver.jvm, self._files, attempt, frame, rows, folder) as found:
+            return self._keep(scope, found)
 
     def _keep(self, scope: _Scope, frame: Any) -> StoredResult:
         """The first `maxRows` rows of a Dataset, in memory or in files."""

@@ -1,0 +1,98 @@
+"""What shows a stream without running it, and what copies its checkpoint while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparksql.wire.control import Mode, OperationState, ResultOptions
+from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
+
+from .client import API
+from .process import GatewayProcess
+from .streams import Streams
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("INSERT INTO $.dst SELECT id FROM STREAM $.src WHERE id > 1", (("2",),)),
+        ("SELECT name, id FROM STREAM $.src WHERE id = 1", (("a", "1"),)),
+        ("SELECT count(*) FROM STREAM $.src", (("2",),)),
+        (
+            "SELECT count(*), window.end FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 HOUR "
+            "GROUP BY window(ts, '1 minute')",
+            (("2", "2026-01-01 00:01:00"),),
+        ),
+    ],
+)
+async def test_a_preview_of_a_stream_shows_what_is_there_and_leaves_nothing(
+    streams: Streams, gateway: GatewayProcess, query: str, expected: tuple[tuple[str, ...], ...]
+) -> None:
+    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
+    view = await streams.client.ok(query.replace("$", streams.database), mode=Mode.PREVIEW)
+    assert view.result is not None
+    assert view.result.preview == expected
+    limited = await streams.client.ok(
+        f"SELECT * FROM STREAM {streams.database}.src", mode=Mode.PREVIEW, result=ResultOptions(max_rows=1)
+    )
+    assert limited.result is not None
+    assert (limited.result.row_count, limited.result.truncated) == (1, True)
+    assert await streams.rows("SELECT * FROM $.dst") == []
+    assert await streams.client.rows("SHOW VIEWS LIKE '__sparksql*'") == []
+    assert list(gateway.folder.rglob("*-preview")) == []
+
+
+async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None:
+    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
+    sql = f"INSERT INTO {streams.database}.dst SELECT id FROM STREAM {streams.database}.src"
+    for mode in (Mode.VALIDATE, Mode.EXPLAIN):
+        view = await streams.client.ok(sql, mode=mode)
+        assert view.result is not None
+        assert bool(view.result.preview) == (mode is Mode.EXPLAIN)
+
+
+async def test_a_checkpoint_is_copied_while_its_query_runs(streams: Streams) -> None:
+    await streams.ok(
+        "CREATE TABLE $.ticks USING rate OPTIONS (rowsPerSecond '50', numPartitions '1')",
+        "CREATE TABLE $.dst (value BIGINT) USING parquet",
+    )
+    view = await streams.endless("INSERT INTO $.dst SELECT value FROM STREAM $.ticks")
+    await streams.committed(view, 1)
+    client, target = streams.client, streams.folder / "s"
+    asked = SavepointRequest(
+        boot_id=client.boot_id, checkpoint=streams.options().checkpoint, target=target.as_uri(), uid="u", namespace="n", name="x"
+    )  # fmt: skip
+
+    async def call(method: str, attempt: str, body: SavepointRequest | None = None) -> tuple[int, SavepointView | None]:
+        url, data = f"{API}/savepoints/{attempt}", None if body is None else body.to_json()
+        async with client.http.request(method, url, data=data) as response:
+            text = await response.text()
+            return response.status, SavepointView.model_validate_json(text) if response.status == 200 else None
+
+    async def made(attempt: str, body: SavepointRequest) -> SavepointView:
+        _, seen = await call("PUT", attempt, body)
+        async with asyncio.timeout(60):
+            while seen is not None and seen.state is SavepointState.RUNNING:
+                await asyncio.sleep(0.05)
+                _, seen = await call("GET", attempt)
+        assert seen is not None
+        return seen
+
+    assert await call("GET", "one") == (404, None)
+    assert await call("DELETE", "one") == (404, None)
+    assert (await call("PUT", "one", asked.model_copy(update={"boot_id": "other"})))[0] == 412
+    first = await made("one", asked)
+    assert (first.state, first.boot_id) == (SavepointState.COMPLETED, client.boot_id), first
+    assert first.batch_id is not None and first.batch_id >= 1
+    assert view.progress is not None and view.progress.stream is not None
+    assert first.query_id == view.progress.stream.query_id
+    assert first.size_bytes and first.file_count
+    assert (target / "manifest.json").exists()
+    assert await call("PUT", "one", asked) == await call("DELETE", "one") == (200, first)
+    assert await made("two", asked) == first.model_copy(update={"attempt_id": "two"})
+    refused = await made("three", asked.model_copy(update={"uid": "another"}))
+    assert refused.state is SavepointState.FAILED
+    assert "another object" in (refused.message or "")
+    assert (await streams.stop(view)).state is OperationState.CANCELED
