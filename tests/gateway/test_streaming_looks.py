@@ -81,7 +81,9 @@ async def test_a_checkpoint_is_copied_while_its_query_runs(streams: Streams) -> 
         return seen
 
     assert await call("GET", "one") == (404, None)
-    assert await call("DELETE", "one") == (404, None)
+    assert (await call("DELETE", "zero"))[0] == 200
+    assert (await made("zero", asked)).state is SavepointState.FAILED
+    assert not target.exists()
     assert (await call("PUT", "one", asked.model_copy(update={"boot_id": "other"})))[0] == 412
     first = await made("one", asked)
     assert (first.state, first.boot_id) == (SavepointState.COMPLETED, client.boot_id), first

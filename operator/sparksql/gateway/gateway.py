@@ -111,11 +111,18 @@ class Gateway:
         return self.spark.engine.cancel(operation_id, Ending(OperationState(request.outcome), request.reason))
 
     def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
-        """Raises Refused."""
+        """Begins an attempt to make a savepoint. Raises Refused."""
         self._check_boot(request.boot_id)
+        return self._ready_spark().savepoints.begin(attempt_id, request)
+
+    def cancel_save(self, attempt_id: str) -> SavepointView:
+        """Ends an attempt, or leaves a tombstone for one that never came. Raises Refused."""
+        return self._ready_spark().savepoints.cancel(attempt_id)
+
+    def _ready_spark(self) -> Spark:
         if self.spark is None:
             raise Refused(503, str(self.state), "the gateway is not ready")
-        return self.spark.savepoints.begin(attempt_id, request)
+        return self.spark
 
     def info(self) -> GatewayInfo:
         spark = self.spark

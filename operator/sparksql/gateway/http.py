@@ -11,7 +11,6 @@ import contextlib
 import hmac
 import io
 import logging
-from collections.abc import Callable
 
 import pyarrow as pa
 from aiohttp import web
@@ -25,9 +24,8 @@ from sparksql.gateway.limits import mark_busy, read_body
 from sparksql.gateway.metrics import exposition, registry_for
 from sparksql.gateway.rest.routes import add_routes, rest_errors
 from sparksql.gateway.results import MAX_PAGE_ROWS, ExpiredResult, StoredResult, UnknownResult
-from sparksql.gateway.streaming.attempts import SavepointAttempts
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
-from sparksql.wire.savepoints import SavepointRequest, SavepointView
+from sparksql.wire.savepoints import SavepointRequest
 
 log = logging.getLogger(__name__)
 
@@ -108,19 +106,14 @@ class _Routes:
         return _json(self._gateway.save(request.match_info["attempt_id"], body))
 
     async def savepoint(self, request: web.Request) -> web.Response:
-        return self._known(request, SavepointAttempts.get)
-
-    async def cancel_savepoint(self, request: web.Request) -> web.Response:
-        return self._known(request, SavepointAttempts.cancel)
-
-    def _known(
-        self, request: web.Request, ask: Callable[[SavepointAttempts, str], SavepointView | None]
-    ) -> web.Response:
         spark = self._gateway.spark
-        view = None if spark is None else ask(spark.savepoints, request.match_info["attempt_id"])
+        view = None if spark is None else spark.savepoints.get(request.match_info["attempt_id"])
         if view is None:
             raise Refused(404, "UnknownSavepoint", "no attempt of a savepoint has this id")
         return _json(view)
+
+    async def cancel_savepoint(self, request: web.Request) -> web.Response:
+        return _json(self._gateway.cancel_save(request.match_info["attempt_id"]))
 
     async def results(self, request: web.Request) -> web.Response:
         operation_id = request.match_info["operation_id"]

@@ -4,7 +4,7 @@
 |---|---|---|
 | PUT /savepoints/{attemptId} | `SavepointRequest` | `SavepointView`; idempotent: a known id answers what is known |
 | GET /savepoints/{attemptId} | | `SavepointView`, 404 for an unknown id |
-| DELETE /savepoints/{attemptId} | | `SavepointView`; a copy that runs is given up, and its folder stays as it is, without a manifest |
+| DELETE /savepoints/{attemptId} | | `SavepointView`; a copy that runs is given up, its folder has no manifest then; an unknown id is refused from then on |
 
 An id names one attempt. An attempt whose folder holds a complete savepoint of the same owner ends at once as Completed.
 """

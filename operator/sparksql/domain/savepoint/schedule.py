@@ -23,13 +23,10 @@ from sparksql.api.reasons import Reason
 from sparksql.api.streaming import SavepointSchedule
 from sparksql.domain.refusal import Refusal
 
-ON_TIME_SECONDS = 300.0  # a slot is not missed before: an upgrade of the operator or a new driver takes less
-FIRST_LOOKBACK_SECONDS = (
-    7200.0  # how far back the newest slot is looked for at first; then four times as far, and so on
-)
+ON_TIME_SECONDS = 300.0  # a slot is missed from then on: an upgrade of the operator or a new driver takes less
 FIELD = "spec.streaming.savepoints.schedule"
 CRON_FIELDS = 5
-_YEARLESS = datetime(2024, 1, 1, tzinfo=UTC)  # any moment: whether an expression matches at all does not depend on it
+_ANY_TIME = datetime(2024, 1, 1, tzinfo=UTC)  # whether an expression matches at all does not depend on it
 
 
 def refusal(schedule: SavepointSchedule) -> Refusal | None:
@@ -57,11 +54,12 @@ def next_due(
     """
     if schedule.paused or refusal(schedule) is not None:
         return None
-    floor = since if last is None else max(last, since)
-    newest = _newest(schedule, floor, since, now, uid)
-    if newest is not None and (schedule.catch_up or (now - newest).total_seconds() <= ON_TIME_SECONDS):
-        return newest
-    return next(_due_times(schedule, max(floor, now), since, uid), None)
+    # Two times of one zone with changes of the clock would compare by the clock.
+    since, now = since.astimezone(UTC), now.astimezone(UTC)
+    floor = since if last is None else max(last.astimezone(UTC), since)
+    on_time = now - timedelta(seconds=ON_TIME_SECONDS)
+    newest = _newest(schedule, floor if schedule.catch_up else max(floor, on_time), since, now, uid)
+    return newest or next(_due_times(schedule, max(floor, now), since, uid), None)
 
 
 def savepoint_name(statement: str, due: datetime) -> str:
@@ -76,7 +74,7 @@ def savepoint_name(statement: str, due: datetime) -> str:
 
 def _newest(schedule: SavepointSchedule, floor: datetime, since: datetime, now: datetime, uid: str) -> datetime | None:
     """The last due time after `floor` and not after `now`."""
-    lookback = FIRST_LOOKBACK_SECONDS
+    lookback = ON_TIME_SECONDS  # mostly enough; then four times as far, and so on: schedules run forwards only
     while True:
         start = max(floor, now - timedelta(seconds=lookback))
         newest = None
@@ -84,7 +82,7 @@ def _newest(schedule: SavepointSchedule, floor: datetime, since: datetime, now: 
             if due > now:
                 break
             newest = due
-        if newest is not None or start == floor or start >= now:
+        if newest is not None or start == floor:
             return newest
         lookback *= 4
 
@@ -110,11 +108,11 @@ def _jitter(uid: str, slot: datetime, most: int) -> int:
 
 
 def _slots(schedule: SavepointSchedule, after: datetime, since: datetime) -> Iterator[datetime]:
-    """Slots later than `after`, in order, in UTC and whole seconds."""
+    """Slots later than `after`, in order, in UTC and whole seconds. In the hour that comes twice, one before it may come first."""
     if schedule.cron is not None:
         zone = _zone(schedule.timezone)
         return _cron_slots(schedule.cron, zone, after) if zone is not None else iter(())
-    return _interval_slots(schedule.interval_seconds or 1, after, since.astimezone(UTC).replace(microsecond=0))
+    return _interval_slots(schedule.interval_seconds or 1, after, since.replace(microsecond=0))
 
 
 def _interval_slots(seconds: int, after: datetime, origin: datetime) -> Iterator[datetime]:
@@ -128,11 +126,7 @@ def _interval_slots(seconds: int, after: datetime, origin: datetime) -> Iterator
 def _cron_slots(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
     try:
         for local in CronSim(cron, after.astimezone(zone)):
-            slot = local.astimezone(UTC)
-            # In the hour that comes twice, the search begins anew at the first of the two.
-            if slot > after:
-                after = slot
-                yield slot
+            yield local.astimezone(UTC)
     except CronSimError:
         return
 
@@ -142,7 +136,7 @@ def _cron_problem(cron: str) -> str | None:
     if count != CRON_FIELDS:
         return f"has {count} fields"
     try:
-        found = next(CronSim(cron, _YEARLESS), None)
+        found = next(CronSim(cron, _ANY_TIME), None)
     except CronSimError as error:
         return str(error)
     return None if found is not None else "matches no day"

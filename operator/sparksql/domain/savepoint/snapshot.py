@@ -105,8 +105,6 @@ class StartCopy:
     checkpoint: str
     target: str
     owner_uid: str
-    query_id: str | None
-    sql_hash: str | None
 
 
 @dataclass(frozen=True)

@@ -53,19 +53,10 @@ def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExi
     """What the driver is asked for in the current attempt; None if there is nothing to copy."""
     if s.savepoint.spec.source is SavepointSource.EXISTING:
         return VerifyExisting(current_id(s), driver, location)
-    statement = s.statement
-    streaming = streaming_of(statement) if statement is not None else None
-    if statement is None or streaming is None or streaming.checkpoint_location is None:
+    checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None
+    if checkpoint is None:
         return None
-    return StartCopy(
-        current_id(s),
-        driver,
-        checkpoint=streaming.checkpoint_location,
-        target=location,
-        owner_uid=s.savepoint.metadata.uid,
-        query_id=streaming.query_id,
-        sql_hash=statement.status.sql_hash,
-    )
+    return StartCopy(current_id(s), driver, checkpoint, target=location, owner_uid=s.savepoint.metadata.uid)
 
 
 def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
@@ -73,6 +64,7 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
     asked = request(s, driver, location)
     assert asked is not None and s.statement is not None
     number = s.savepoint.status.failures + 1
+    is_copy = isinstance(asked, StartCopy)  # what lies there already may be of another text
     status = advance(
         s,
         Phase.IN_PROGRESS,
@@ -81,8 +73,8 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
         location=location,
         start_time=s.now,
         next_attempt_time=None,
-        query_id=asked.query_id if isinstance(asked, StartCopy) else None,
-        sql_hash=asked.sql_hash if isinstance(asked, StartCopy) else None,
+        query_id=streaming_of(s.statement).query_id if is_copy else None,
+        sql_hash=s.statement.status.sql_hash if is_copy else None,
     )
     note = Note("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
     attempt = Attempt(driver, s.statement.metadata.uid)

@@ -16,6 +16,7 @@ from sparksql.gateway.errors import clean_message
 from sparksql.gateway.streaming.savepoint import CopyCancelled, Manifest, Owner, SavepointError, Savepoints
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 
+GIVEN_UP = "the copy was given up"
 AT_A_TIME = 2  # copies; each reads and writes several files at a time
 
 log = logging.getLogger(__name__)
@@ -53,12 +54,17 @@ class SavepointAttempts:
         task.add_done_callback(self._tasks.discard)
         return view
 
-    def cancel(self, attempt_id: str) -> SavepointView | None:
-        """Has the copy given up soon; it then ends as Failed, or as Completed if it was done before. None for an unknown id."""
+    def cancel(self, attempt_id: str) -> SavepointView:
+        """Has the copy given up soon; it then ends as Failed, or as Completed if it was done before.
+
+        An unknown id is known as Failed from then on, so that a request for it which comes late copies nothing.
+        """
         cancelled = self._cancels.get(attempt_id)
         if cancelled is not None:
             cancelled.set()
-        return self._views.get(attempt_id)
+        failed = SavepointState.FAILED
+        tombstone = SavepointView(attempt_id=attempt_id, boot_id=self._boot_id, state=failed, message=GIVEN_UP)
+        return self._views.setdefault(attempt_id, tombstone)
 
     async def _see_through(self, attempt_id: str, request: SavepointRequest) -> None:
         loop = asyncio.get_running_loop()
@@ -67,7 +73,7 @@ class SavepointAttempts:
             manifest = await loop.run_in_executor(self._pool, self._take, request, self._cancels[attempt_id])
             changes = _completed(manifest)
         except CopyCancelled:
-            changes = {"state": SavepointState.FAILED, "message": "the copy was given up"}
+            changes = {"state": SavepointState.FAILED, "message": GIVEN_UP}
         except SavepointError as refused:
             changes = {"state": SavepointState.FAILED, "message": str(refused)}
         except Exception as failed:

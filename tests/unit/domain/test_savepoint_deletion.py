@@ -1,0 +1,194 @@
+"""Deleting a savepoint: what goes, what stays, in which order, and that it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from savepoint_samples import (
+    CHECKPOINT,
+    ELSEWHERE,
+    ROOT,
+    SAVEPOINT_UID,
+    TARGET,
+    WHOLE,
+    copying,
+    decided,
+    existing,
+    saved,
+    settled,
+)
+from savepoint_samples import savepoint as sample
+from statement_samples import ago
+
+from sparksql.api.savepoint import SqlSavepoint
+from sparksql.domain.savepoint.place import recorded_root
+from sparksql.domain.savepoint.snapshot import CancelCopy, Cleaner, Decision, Failed, Place, Running, StartCleaner
+from sparksql.domain.statement.snapshot import Silence
+
+
+def going(status: dict[str, Any] | None = None, *, since: float = 1, **spec: Any) -> SqlSavepoint:
+    """One with data that go with it, deleted `since` seconds ago."""
+    return sample(settled() if status is None else status, deleted=ago(since), **{"reclaimPolicy": "Delete", **spec})
+
+
+def is_let_go(decision: Decision, *, warned: bool = False) -> bool:
+    note = decision.note
+    is_warning = note is not None and (note.type, note.reason) == ("Warning", "FinalizerDeadline")
+    return not decision.finalizer and is_warning is warned
+
+
+def test_data_go_first() -> None:
+    first = decided(going())
+    assert first.commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert first.finalizer
+    assert first.note is not None and (first.note.type, first.note.reason) == ("Normal", "Deleting")
+    assert first.requeue_after == 1
+    second = decided(going(), cleaner=Cleaner.RUNNING)
+    assert (second.finalizer, second.commands) == (True, ())
+    assert is_let_go(decided(going(), cleaner=Cleaner.SUCCEEDED))
+
+
+@pytest.mark.parametrize(
+    "facts", [{"statement": None, "driver": None, "place": None}, {"statement": None}, {"driver": None}]
+)
+def test_neither_statement_nor_driver_nor_class_is_needed(facts: dict[str, Any]) -> None:
+    assert decided(going(), **facts).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Abandoned", "Pending"])
+def test_what_a_failed_attempt_left_goes_as_well(phase: str) -> None:
+    assert decided(going(settled(phase))).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        going(reclaimPolicy="Retain"),
+        going({}),
+        going({"phase": "Failed"}),
+        existing(settled(location=ELSEWHERE), reclaimPolicy="Delete").replace(metadata=going().metadata),
+        existing(settled(location=TARGET), location=TARGET, reclaimPolicy="Delete").replace(metadata=going().metadata),
+    ],
+)
+def test_what_has_no_data_of_its_own_to_delete_goes_at_once(of: SqlSavepoint) -> None:
+    decision = decided(of)
+    assert is_let_go(decision)
+    assert not decision.commands
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3a://bucket/elsewhere",
+        f"s3a://bucket/savepoints/team-a/one/before-{SAVEPOINT_UID}/deeper",
+        f"s3a://bucket/savepoints/../team-a/one/before-{SAVEPOINT_UID}",
+        f"s3a://other/team-a/one/before-{SAVEPOINT_UID}",
+        f"s3a://bucket/savepoints/team-b/one/before-{SAVEPOINT_UID}",
+        f"relative/team-a/one/before-{SAVEPOINT_UID}",
+        f"/team-a/one/before-{SAVEPOINT_UID}",
+    ],
+)
+def test_only_what_was_made_for_it_below_the_root_is_deleted(location: str) -> None:
+    decision = decided(going(settled(location=location)))
+    assert not decision.commands
+    assert is_let_go(decision, warned=True)
+    assert decision.note is not None and location in decision.note.message
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        f"s3a://bucket/savepoints/../team-a/one/before-{SAVEPOINT_UID}",
+        f"s3a://bucket/./team-a/one/before-{SAVEPOINT_UID}",
+        f"relative/team-a/one/before-{SAVEPOINT_UID}",
+        f"/data/team-a/one/before-{SAVEPOINT_UID}",
+        f"s3a://bucket/team-a/two/before-{SAVEPOINT_UID}",
+    ],
+)
+def test_a_location_that_was_never_made_is_left_alone_without_a_class_as_well(location: str) -> None:
+    decision = decided(going(settled(location=location)), place=None)
+    assert not decision.commands
+    assert is_let_go(decision, warned=True)
+
+
+@pytest.mark.parametrize("root", [None, "s3a://new", ROOT[:-1], f"{ROOT}/team-a"])
+def test_only_below_the_root_of_the_class_if_it_is_known(root: str | None) -> None:
+    decision = decided(going(), place=Place("standard", root))
+    assert not decision.commands
+    assert is_let_go(decision, warned=True)
+    assert "savepointRoot" in (decision.note.message if decision.note else "")
+
+
+@pytest.mark.parametrize("checkpoint", [TARGET, f"{TARGET}/", f"{TARGET}/1", ROOT])
+def test_a_live_checkpoint_is_never_deleted(checkpoint: str) -> None:
+    assert is_let_go(decided(going(), statement=saved(checkpointLocation=checkpoint)), warned=True)
+    assert decided(going(), statement=saved(checkpointLocation=CHECKPOINT)).commands
+
+
+def test_a_cleaner_that_fails_is_not_waited_for() -> None:
+    decision = decided(going(), cleaner=Cleaner.FAILED)
+    assert is_let_go(decision, warned=True)
+    assert decision.note is not None and TARGET in decision.note.message
+
+
+@pytest.mark.parametrize("reclaim", ["Delete", "Retain"])
+def test_what_is_referred_to_waits_and_keeps_its_data(reclaim: str) -> None:
+    first = decided(going(reclaimPolicy=reclaim), used_by=("one", "two"))
+    assert (first.finalizer, first.commands) == (True, ())
+    assert first.note is not None and first.note.type == "Warning"
+    assert "one, two" in first.note.message
+    assert first.status.used_by == ("one", "two")
+    assert str(first.status.phase) == "Completed"
+    again = decided(going(first.status.to_dict(), reclaimPolicy=reclaim), used_by=("one", "two"))
+    assert again.note is None
+    late = decided(going(since=60, reclaimPolicy=reclaim), used_by=("one",))
+    assert is_let_go(late, warned=True)
+    assert not late.commands
+
+
+def test_a_reference_that_comes_when_the_data_are_gone_holds_nothing() -> None:
+    assert is_let_go(decided(going(), used_by=("one",), cleaner=Cleaner.SUCCEEDED))
+
+
+def test_once_nobody_refers_to_it_its_data_go() -> None:
+    assert decided(going(since=30), used_by=()).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+
+
+@pytest.mark.parametrize("word", [Running(), Silence.UNKNOWN, Silence.UNREACHABLE, None])
+@pytest.mark.parametrize("reclaim", ["Delete", "Retain"])
+def test_a_copy_under_way_ends_first(word: Any, reclaim: str) -> None:
+    decision = decided(going(copying(), reclaimPolicy=reclaim), word=word)
+    assert decision.finalizer
+    assert [type(command) for command in decision.commands] == [CancelCopy]
+    assert str(decision.status.phase) == "InProgress"
+    late = decided(going(copying(), since=60, reclaimPolicy=reclaim), word=word)
+    assert is_let_go(late, warned=True)
+    assert [type(command) for command in late.commands] == [CancelCopy]
+
+
+@pytest.mark.parametrize("word", [Failed("cancelled"), WHOLE, Silence.DRIVER_GONE])
+def test_after_the_copy_its_data_go(word: Any) -> None:
+    assert decided(going(copying()), word=word).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert is_let_go(decided(going(copying(), reclaimPolicy="Retain"), word=word))
+
+
+@pytest.mark.parametrize("cleaner", [Cleaner.ABSENT, Cleaner.RUNNING])
+def test_it_ends_by_the_deadline(cleaner: Cleaner) -> None:
+    assert decided(going(since=59.5), cleaner=cleaner).requeue_after == pytest.approx(0.5)
+    late = decided(going(since=60), cleaner=cleaner)
+    assert is_let_go(late, warned=True)
+    assert not late.commands
+
+
+@pytest.mark.parametrize("facts", [{"used_by": ("one",)}, {"word": Running()}, {}])
+def test_in_a_namespace_that_goes_it_is_let_go_at_once(facts: dict[str, Any]) -> None:
+    decision = decided(going(copying()), namespace_terminating=True, **facts)
+    assert is_let_go(decision)
+    assert not decision.commands
+
+
+def test_the_recorded_root_is_read_from_the_location() -> None:
+    assert recorded_root(sample(settled())) == ROOT
+    assert recorded_root(sample()) is None
+    assert recorded_root(existing(settled(location=TARGET), location=TARGET)) is None
