@@ -205,8 +205,9 @@ def check_data(snapshot: Snapshot, decision: Decision) -> None:
         if isinstance(command, StartCleaner):
             assert snapshot.savepoint.metadata.is_deleting
             assert (spec.reclaim_policy, spec.source) == ("Delete", "Copy")
-            assert (command.target, command.root) == (TARGET, ROOT)
             assert command.target == snapshot.savepoint.status.location
+            assert command.target == command.root + TARGET.removeprefix(ROOT)
+            assert snapshot.place is None or command.root == snapshot.place.savepoint_root
             assert not snapshot.used_by
             assert not snapshot.namespace_terminating
             assert snapshot.savepoint.status.phase is not Phase.IN_PROGRESS or is_over(snapshot)
