@@ -1,6 +1,6 @@
 """Builds the project's images when their inputs changed, with docker or with buildah.
 
-    images/build.py [--base IMAGE] [--spark-version V] [--force] session operator objectstore
+    images/build.py [--base IMAGE] [--spark-version V] [--force] session operator objectstore kafka
 
 docker is taken where a daemon answers, and builds on Debian's image; else, and for a base that is on this machine only, buildah,
 which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`.
@@ -54,6 +54,7 @@ IMAGES = {
         ),
         Image("operator", "images/operator/Dockerfile", ("images/operator", "operator/sparksql")),
         Image("objectstore", "images/objectstore/Dockerfile", ("images/objectstore",), (VERSITYGW,)),
+        Image("kafka", "images/kafka/Dockerfile", ("images/kafka",)),
     )
 }
 

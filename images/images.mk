@@ -2,9 +2,9 @@
 IMAGES_PYTHON ?= python3
 SPARK_VERSION ?= 4.1.4
 
-.PHONY: images image-session image-operator image-objectstore
+.PHONY: images image-session image-operator image-objectstore image-kafka
 images: tools ## Build the container images that changed, on the base that the cluster's tool makes or names
-	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) session operator objectstore
+	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) session operator objectstore kafka
 
-image-session image-operator image-objectstore: image-%: tools
+image-session image-operator image-objectstore image-kafka: image-%: tools
 	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) $*

@@ -1,4 +1,4 @@
-"""The demo: a cluster, the operator, TPC-H data in an object store, and SQL as Kubernetes resources.
+"""The demo: a cluster, the operator, TPC-H data in an object store, SQL as Kubernetes resources, and streams (../streaming).
 
 `demo.py up` may be run again at any time: what is there is reused, and the statements run anew. `demo.py down` removes all of
 it. The cluster is the one that `tests/cluster/cluster.py` chooses: an own one, kind where Docker is, or the one of $KUBECONFIG.
@@ -26,7 +26,8 @@ ROOT = HERE.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark-sql-operator"
 CLUSTER = ROOT / "tests" / "cluster" / "cluster.py"
 CHART = ROOT / "charts" / "spark-sql-operator"
-IMAGES = ("session", "operator", "objectstore")
+STREAMING = ROOT / "examples" / "streaming" / "demo.py"
+IMAGES = ("session", "operator", "objectstore", "kafka")
 RELEASE = "spark-sql-operator"
 SYSTEM_NAMESPACE = "spark-sql-system"
 NAMESPACE = "demo"
@@ -215,15 +216,25 @@ def check(ended: Sequence[dict[str, Any]]) -> None:
             raise DemoError(f"{name} ended in {status['phase']}/{reason}: {(status.get('error') or {}).get('message')}")
 
 
+def streaming(step: str) -> None:
+    """Runs a step of the streaming part, a program of its own that finds kubectl on the PATH."""
+    path = os.pathsep.join([str(Path(program("kubectl")).parent), os.environ["PATH"]])
+    done = subprocess.run([sys.executable, str(STREAMING), step], env={**os.environ, "PATH": path}, check=False)
+    if done.returncode != 0:
+        raise DemoError(f"its streaming part, `{STREAMING.relative_to(ROOT)} {step}`, ended with {done.returncode}")
+
+
 def up() -> None:
     started = time.monotonic()
     start_cluster()
     install()
     upload()
     apply()
+    streaming("prepare")
     ended = follow()
     report(ended)
     check(ended)
+    streaming("run")
     say(f"Done in {time.monotonic() - started:.0f} s. To look around:")
     print(
         f"    export KUBECONFIG={os.environ['KUBECONFIG']} PATH={CACHE / 'bin'}:{sysconfig.get_path('scripts')}:$PATH"

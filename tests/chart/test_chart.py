@@ -24,7 +24,7 @@ def verbs(text: str) -> frozenset[str]:
 NAMESPACED_RIGHTS: set[Rule] = {
     ("sparksql.dev", "sqlsessions", "", verbs("get list watch patch create delete")),
     ("sparksql.dev", "sqlstatements", "", verbs("get list watch patch delete")),
-    ("sparksql.dev", "sqlsavepoints", "", verbs("get list watch patch")),
+    ("sparksql.dev", "sqlsavepoints", "", verbs("get list watch patch create delete")),
     ("sparksql.dev", "sqlsessions/status", "", verbs("patch")),
     ("sparksql.dev", "sqlstatements/status", "", verbs("patch")),
     ("sparksql.dev", "sqlsavepoints/status", "", verbs("patch")),
@@ -36,6 +36,7 @@ NAMESPACED_RIGHTS: set[Rule] = {
     ("", "services", "", verbs("get create patch delete")),
     ("networking.k8s.io", "networkpolicies", "", verbs("get create patch delete")),
     ("", "persistentvolumeclaims", "", verbs("get")),
+    ("batch", "jobs", "", verbs("get create")),
     ("", "serviceaccounts", "", verbs("get create")),
     ("rbac.authorization.k8s.io", "rolebindings", "", verbs("get create")),
     ("rbac.authorization.k8s.io", "clusterroles", "spark-sql-driver", verbs("bind")),
@@ -225,6 +226,23 @@ def test_own_storage_and_metastore_are_used_instead() -> None:
     assert spec["storage"] == {"warehouse": "s3a://lake/tables"}
     assert spec["defaults"]["conf"]["spark.hadoop.hive.metastore.uris"] == "thrift://hms.data.svc:9083"
     assert list(pod_templates(own)) == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("component", "clients"),
+    [
+        ("objectstore", {"spark-sql-session", "spark-sql-executor", "spark-sql-cleaner", "spark-sql-metastore"}),
+        ("metastore", {"spark-sql-session", "spark-sql-executor"}),
+    ],
+)
+def test_storage_and_metastore_admit_these_pods_only(
+    rendered_demo: Rendered, component: str, clients: set[str]
+) -> None:
+    [rule] = rendered_demo.one("NetworkPolicy", f"{NAME}-{component}")["spec"]["ingress"]
+    [peer] = rule["from"]
+    [expression] = peer["podSelector"]["matchExpressions"]
+    assert (expression["key"], expression["operator"]) == ("app.kubernetes.io/name", "In")
+    assert set(expression["values"]) == clients
 
 
 def test_hadoop_files_escape_their_values() -> None:

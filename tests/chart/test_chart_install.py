@@ -18,6 +18,9 @@ import yaml
 from apiserver import MERGE_PATCH, ApiServer
 from helmchart import CHART, OBJECT_STORE, helm, release, set_flags
 
+from sparksql.api.session_class import SqlSessionClassSpec
+from sparksql.kube.builders import Cleaning, cleaner_job
+
 CLASS_PATH = "/apis/sparksql.dev/v1alpha1/sqlsessionclasses/standard"
 IMAGE = "localhost/spark-sql-session:dev"
 Manifest = dict[str, Any]
@@ -270,3 +273,18 @@ def test_administrators_are_not_taken_for_drivers(driver: Driver) -> None:
     token = issue_token(driver.server, namespace, "admin", {})
     status, answer = driver.request("POST", "pods", pod("any", "admin", {}), token=token)
     assert status == 201, answer
+
+
+def test_a_clean_up_job_and_its_pod_are_admitted_under_a_drivers_account(driver: Driver) -> None:
+    """Also where only restricted pods are: what the Job's controller is refused, it tries in vain until the deadline."""
+    server, core = driver.server, f"/api/v1/namespaces/{driver.namespace}"
+    restricted = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    labelled = server.request("PATCH", core, restricted, content_type=MERGE_PATCH)
+    assert labelled.status == 200, labelled.message
+    place, klass = ("s3a://lake/s/a", "s3a://lake/s"), SqlSessionClassSpec(image=IMAGE)
+    job = cleaner_job(Cleaning(driver.namespace, "before-release", "uid-1", *place, "spark", klass))
+    make(server, f"/apis/batch/v1/namespaces/{driver.namespace}/jobs?dryRun=All&fieldValidation=Strict", job)
+    template = job["spec"]["template"]
+    body = {"metadata": {**template["metadata"], "name": "before-release-pod"}, "spec": template["spec"]}
+    made = server.request("POST", f"{core}/pods", body, user="system:serviceaccount:kube-system:job-controller")
+    assert made.status == 201, made.message

@@ -19,7 +19,7 @@ import pytest
 from harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Space
 
 ROOT = Path(__file__).resolve().parents[2]
-IMAGES = ("spark-sql-session", "spark-sql-operator", "spark-sql-objectstore")
+IMAGES = ("spark-sql-session", "spark-sql-operator", "spark-sql-objectstore", "spark-sql-kafka")
 RELEASE = "spark-sql-operator"
 VALUES = {
     # Small requests, so that many sessions fit the machine that the tests run on.

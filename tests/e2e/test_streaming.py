@@ -5,48 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness import Cluster, Object, Space, condition, phase, reason
+from harness import Cluster, Space, condition, phase, reason
+from streams import QUICK, SECONDS, count_up, resume, stop, stream, wait_batch
 
-SECONDS = 420.0
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-QUICK = {"trigger": {"mode": "Interval", "intervalMillis": 500}, "restart": {"backoffSeconds": 1}}
 
 
 @pytest.fixture(scope="module")
 def ticks(main: Space) -> Space:
-    """A session `main` with a source that counts up from 0, 20 rows a second."""
-    made = main.run("CREATE TABLE ticks USING rate OPTIONS (rowsPerSecond '20', numPartitions '1')")
-    assert phase(made) == "Finished", made["status"]
+    """A session `main` with a source `ticks`."""
+    count_up(main)
     return main
-
-
-def stream(statement: Object) -> dict[str, Any]:
-    found: dict[str, Any] = statement["status"].get("streaming") or {}
-    return found
-
-
-def wait_batch(space: Space, name: str, more: int = 2) -> Object:
-    """The statement once it runs and has committed so many batches more than it has now."""
-    wanted = stream(space.get(name)).get("committedBatchId", -1) + more
-
-    def reached(statement: Object | None) -> bool:
-        return statement is not None and (
-            phase(statement) in ("Error", "Finished", "Closed")
-            or (phase(statement) == "Running" and stream(statement).get("committedBatchId", -1) >= wanted)
-        )
-
-    seen = space.cluster.wait("SqlStatement", space.name, name, reached, f"at batch {wanted}", SECONDS)
-    assert phase(seen) == "Running", seen["status"]
-    return seen
-
-
-def stop(space: Space, name: str) -> Object:
-    space.change("SqlStatement", name, desiredState="Stopped")
-    return space.wait_phase(name, "Stopped", seconds=SECONDS)
-
-
-def resume(space: Space, name: str) -> None:
-    space.change("SqlStatement", name, desiredState="Running")
 
 
 def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: Cluster) -> None:

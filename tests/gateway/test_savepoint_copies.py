@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.savepoint import MANIFEST, Manifest, Owner, SavepointError, Savepoints
+from sparksql.gateway.streaming.savepoint import (
+    MANIFEST,
+    LocationInvalid,
+    Manifest,
+    Owner,
+    SavepointError,
+    Savepoints,
+)
 
 from .local_spark import local_spark, run
 
@@ -22,6 +29,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "changelog": {"spark.sql.streaming.stateStore.providerClass": ROCKS_DB, CHANGELOG: "true"},
 }
 OWNER = Owner("uid-1", "team-a", "before-release")
+FORK = "00000000-0000-4000-8000-000000000001"
 SECONDS = 120.0
 
 
@@ -100,33 +108,44 @@ def test_a_copy_taken_from_a_running_query_goes_on_as_the_whole(
     assert manifest.query_id == str(query.id())
     assert manifest.size_bytes > 0
 
-    assert savepoints.restore(target, (tmp_path / "r").as_uri()) == manifest
+    assert savepoints.look(target) == manifest
+    savepoints.restore(target, (tmp_path / "r").as_uri(), FORK)
     again = counting.start(tmp_path / "r", f"second_{kind}")
     again.processAllAvailable()
     again.stop()
-    assert str(again.id()) == manifest.query_id
+    assert str(again.id()) == FORK != manifest.query_id
     assert min(int(progress.batchId()) for progress in again.recentProgress()) == manifest.batch_id + 1
     assert counting.counted(f"second_{kind}") == counting.expected
 
 
+@pytest.mark.parametrize("source", ["savepoint", "checkpoint"])
 def test_a_fork_of_a_stopped_query_has_another_identity(
-    driver: SparkDriver, savepoints: Savepoints, tmp_path: Path
+    driver: SparkDriver, savepoints: Savepoints, tmp_path: Path, source: str
 ) -> None:
-    counting = Counting(driver, "forked", {})
+    counting = Counting(driver, f"forked_{source}", {})
     counting.add()
-    query = counting.start(tmp_path / "c", "origin")
+    query = counting.start(tmp_path / "c", f"origin_{source}")
     query.processAllAvailable()
     query.stop()
     target = (tmp_path / "s").as_uri()
     manifest = savepoints.take((tmp_path / "c").as_uri(), target, OWNER)
-    savepoints.restore(target, (tmp_path / "f").as_uri(), "00000000-0000-4000-8000-000000000001")
+    place = target if source == "savepoint" else (tmp_path / "c").as_uri()
+    found = savepoints.look(place)
+    assert (found.batch_id, found.query_id) == (manifest.batch_id, manifest.query_id)
+    assert (found.owner is None, found.spark_version is None) == (source == "checkpoint",) * 2
+    (tmp_path / "f" / "offsets").mkdir(parents=True)
+    (tmp_path / "f" / "offsets" / "99").write_text("left behind by a restore that did not come to its end")
+    savepoints.restore(place, (tmp_path / "f").as_uri(), FORK)
     counting.add()
-    fork = counting.start(tmp_path / "f", "fork")
+    fork = counting.start(tmp_path / "f", f"fork_{source}")
     fork.processAllAvailable()
     fork.stop()
-    assert str(fork.id()) == "00000000-0000-4000-8000-000000000001" != manifest.query_id
-    assert counting.counted("fork") == counting.expected
+    assert str(fork.id()) == FORK != manifest.query_id
+    assert counting.counted(f"fork_{source}") == counting.expected
     assert savepoints.read(target) == manifest
+    before = sorted(path.name for path in (tmp_path / "f" / "commits").iterdir())
+    savepoints.restore(place, (tmp_path / "f").as_uri(), "00000000-0000-4000-8000-000000000002")
+    assert sorted(path.name for path in (tmp_path / "f" / "commits").iterdir()) == before
 
 
 def test_a_copy_is_made_once_and_only_in_its_own_folder(
@@ -149,14 +168,21 @@ def test_a_copy_is_made_once_and_only_in_its_own_folder(
     assert savepoints.read(target.as_uri()) is None
     with pytest.raises(SavepointError, match="not this savepoint's"):
         savepoints.take(checkpoint, target.as_uri(), stranger)
-    with pytest.raises(SavepointError, match="no complete savepoint"):
-        savepoints.restore(target.as_uri(), (tmp_path / "r").as_uri())
+    for nothing in (target, tmp_path / "nowhere"):
+        with pytest.raises(LocationInvalid, match="neither a complete savepoint"):
+            savepoints.restore(nothing.as_uri(), (tmp_path / "r").as_uri(), FORK)
+    assert not (tmp_path / "r").exists()
     (target / "checkpoint" / "offsets" / "99").write_text("left behind")
     assert savepoints.take(checkpoint, target.as_uri(), OWNER) == manifest
     assert not (target / "checkpoint" / "offsets" / "99").exists()
     (tmp_path / "plain").mkdir()
     with pytest.raises(SavepointError, match="not this savepoint's"):
         savepoints.take(checkpoint, (tmp_path / "plain").as_uri(), OWNER)
-    with pytest.raises(SavepointError, match="never written over"):
-        savepoints.restore(target.as_uri(), checkpoint)
+    lost = next(path for path in (target / "checkpoint" / "sources").rglob("[0-9]*") if path.is_file())
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(LocationInvalid, match="lacks sources/"):
+        savepoints.look(target.as_uri())
+    lost.write_bytes(content)
+    assert savepoints.look(target.as_uri()) == manifest
     assert Manifest.from_json((target / MANIFEST).read_text()) == manifest

@@ -21,6 +21,7 @@ LABEL_SESSION_UID = f"{GROUP}/session-uid"
 LABEL_INCARNATION = f"{GROUP}/incarnation"
 LABEL_STATEMENT = f"{GROUP}/statement"
 ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
+ANNOTATION_TRIGGER = f"{GROUP}/savepoint-trigger"  # why the operator made a SqlSavepoint; one without it was asked for
 
 DRIVER_APP_NAME = "spark-sql-session"
 EXECUTOR_APP_NAME = "spark-sql-executor"

@@ -76,6 +76,8 @@ class Reason(StrEnum):
     STOPPED_BY_USER = "StoppedByUser"
     STATE_INCOMPATIBLE = "StateIncompatible"
     UPGRADING = "Upgrading"
+    WAITING_FOR_SAVEPOINT = "WaitingForSavepoint"  # the one of startFrom
+    TAKING_SAVEPOINT = "TakingSavepoint"  # before it stops
     RESTARTING = "Restarting"
     LAGGING = "Lagging"
     HEALTHY = "Healthy"

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparksql.api.base import NULLABLE, SET_LIST, ApiModel, ApiObject, Timestamp, cel, clipped, validated
 from sparksql.api.conditions import Conditions
-from sparksql.api.fields import SAFE_INT_MAX, Count, Counter, LocalReference, ResourceName, Uri
+from sparksql.api.fields import SAFE_INT_MAX, Count, Counter, LocalReference, ObjectName, ResourceName, Uri
 
 
 class SavepointSource(StrEnum):
@@ -75,6 +75,19 @@ class SqlSavepointSpec(ApiModel):
     backoff_limit: int = Field(3, ge=0, le=100, description="Failed attempts after which the savepoint is Failed.")
 
 
+class SavepointAttempt(ApiModel):
+    """Who was asked for the newest attempt, and what its clean-up needs once statement, session and driver are gone."""
+
+    pod_name: ObjectName = Field(description="Driver that copies.")
+    pod_uid: Annotated[str, Field(max_length=64)] = Field(alias="podUID", description="UID of the driver's pod.")
+    boot_id: Annotated[str, Field(max_length=64)] = Field(description="Process of the gateway in it.")
+    statement_uid: Annotated[str, Field(max_length=64)] = Field(
+        alias="statementUID", description="Statement whose state it is."
+    )
+    class_name: ObjectName = Field(description="SqlSessionClass of the statement's session.")
+    service_account_name: ObjectName = Field(description="Service account of the session.")
+
+
 class SqlSavepointStatus(ApiModel):
     observed_generation: int = Field(
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
@@ -96,6 +109,7 @@ class SqlSavepointStatus(ApiModel):
         json_schema_extra=SET_LIST,
         description="Statements that refer to it; it is not removed while any does.",
     )
+    attempt: SavepointAttempt | None = Field(None, description="The newest attempt.")
     failures: Count = Field(0, description="Attempts that failed.")
     next_attempt_time: Timestamp | None = Field(None, description="Not before this the next attempt is made.")
     message: Annotated[str, *clipped(4096)] | None = Field(None, description="Explanation of the phase for people.")

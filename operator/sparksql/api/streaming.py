@@ -156,6 +156,16 @@ class LastSavepoint(ApiModel):
     time: Timestamp = Field(description="When it was completed.")
 
 
+class LagTrend(ApiModel):
+    """Memory of the lag from which the condition Healthy tells whether it grows. Periods are of 150 s or more."""
+
+    since: Timestamp = Field(description="When the current period began.")
+    least: Counter = Field(description="Least lag in the current period.")
+    least_before: Counter | None = Field(None, description="Least lag in the period before.")
+    base: Counter | None = Field(None, description="Least lag in the period that the growth began with.")
+    rises: Count = Field(0, description="Periods in a row whose least lag was above that of the one before.")
+
+
 class StreamingStatus(ApiModel):
     """Present as soon as the statement is known to be streaming. Rates are decimal numbers as strings."""
 
@@ -168,6 +178,7 @@ class StreamingStatus(ApiModel):
     watermark: Annotated[str, Field(max_length=64)] | None = Field(None, description="Event-time watermark.")
     last_progress_time: Timestamp | None = Field(None, description="When the query last made progress.")
     lag: Counter | None = Field(None, description="What waits in the sources: offsets of Kafka, else files.")
+    lag_trend: LagTrend | None = Field(None, description="Whether the lag grows, as far as it has been seen.")
     state_rows: Counter | None = Field(None, description="Rows in the query's state.")
     state_bytes: Counter | None = Field(None, description="Memory that the query's state takes.")
     checkpoint_location: Location | None = Field(
@@ -177,8 +188,12 @@ class StreamingStatus(ApiModel):
         None,
         description="Fingerprint of the trigger, output mode, upsert and conf that the current attempt began with.",
     )
-    upgrades: Count = Field(0, description="Changes of the text within this run that began without state.")
-    restored_from: Location | None = Field(None, description="Savepoint that the current state began with.")
+    upgrades: Count = Field(
+        0, description="Times that this run began with another checkpoint: without state, or restored from a savepoint."
+    )
+    restored_from: Location | None = Field(
+        None, description="Where the savepoint lies that the current checkpoint began with."
+    )
     restarts: Count = Field(0, description="Automatic restarts in a row.")
     last_savepoint: LastSavepoint | None = Field(None, description="Newest completed savepoint.")
     observed_restore_nonce: Nonce = Field("", description="`restoreNonce` that was last acted upon.")

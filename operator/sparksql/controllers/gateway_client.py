@@ -18,6 +18,7 @@ from sparksql.wire.control import (
     OperationView,
     SubmitRequest,
 )
+from sparksql.wire.savepoints import SavepointRequest, SavepointView
 
 REQUEST_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
@@ -83,6 +84,22 @@ class GatewayClient:
     async def cancel(self, operation_id: str, request: CancelRequest) -> OperationView:
         body = request.to_json()
         return OperationView.model_validate_json(await self._call("POST", f"/statements/{operation_id}/cancel", body))
+
+    async def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
+        """Raises OtherBoot when the process that the request is for is gone, GatewayRefused while it starts."""
+        body = request.to_json()
+        return SavepointView.model_validate_json(await self._call("PUT", f"/savepoints/{attempt_id}", body))
+
+    async def saved(self, attempt_id: str) -> SavepointView | None:
+        try:
+            return SavepointView.model_validate_json(await self._call("GET", f"/savepoints/{attempt_id}"))
+        except GatewayRefused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    async def cancel_save(self, attempt_id: str) -> SavepointView:
+        return SavepointView.model_validate_json(await self._call("DELETE", f"/savepoints/{attempt_id}"))
 
     async def drain(self) -> GatewayInfo:
         """Have it take no new statement from now on, from anybody; repeatable."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparksql.api.names import LABEL_SESSION, dedicated_session_name
+from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.statement import StatementMode, StatementPhase
 from sparksql.domain.statement.phases import ENDED
 from sparksql.engine.key import Key
@@ -21,6 +22,9 @@ BY_OPERATION = "statements by operation"
 BY_DEPENDENCY = "statements by dependency"
 SESSIONS_BY_NAMESPACE = "sessions by namespace"
 STATEMENTS_BY_NAMESPACE = "statements by namespace"
+SAVEPOINTS_BY_STATEMENT = "savepoints by statement"
+OPEN_SAVEPOINTS_BY_NAMESPACE = "open savepoints by namespace"
+STATEMENTS_BY_SAVEPOINT = "statements by the savepoint they start from"
 
 
 def phase_of(obj: Object) -> str | None:
@@ -79,12 +83,43 @@ def _by_namespace(obj: Object) -> Iterable[str]:
     yield obj["metadata"]["namespace"]
 
 
+def start_name(statement: Object | None) -> str | None:
+    """Name of the savepoint that a statement's `startFrom` names."""
+    streaming = (statement or {}).get("spec", {}).get("streaming") or {}
+    start = streaming.get("startFrom")
+    return str(start["savepointRef"]["name"]) if start else None
+
+
+def _by_savepoint(obj: Object) -> Iterable[str]:
+    name = start_name(obj)
+    if name is not None:
+        yield scoped(obj["metadata"]["namespace"], name)
+
+
+def _by_saved_statement(obj: Object) -> Iterable[str]:
+    yield scoped(obj["metadata"]["namespace"], obj["spec"]["statementRef"]["name"])
+
+
+def _open_by_namespace(obj: Object) -> Iterable[str]:
+    """Those that something else may set in motion: not over, or on their way out."""
+    if not is_over(obj) or obj["metadata"].get("deletionTimestamp"):
+        yield obj["metadata"]["namespace"]
+
+
+def is_over(savepoint: Object) -> bool:
+    phase = phase_of(savepoint)
+    return phase is not None and SavepointPhase(phase).is_terminal
+
+
 INDEXES: Mapping[str, Index] = {
     LIVE_BY_SESSION: (STATEMENT, _live_by_session),
     BY_OPERATION: (STATEMENT, _by_operation),
     BY_DEPENDENCY: (STATEMENT, _by_dependency),
     SESSIONS_BY_NAMESPACE: (SESSION, _by_namespace),
     STATEMENTS_BY_NAMESPACE: (STATEMENT, _by_namespace),
+    STATEMENTS_BY_SAVEPOINT: (STATEMENT, _by_savepoint),
+    SAVEPOINTS_BY_STATEMENT: (SAVEPOINT, _by_saved_statement),
+    OPEN_SAVEPOINTS_BY_NAMESPACE: (SAVEPOINT, _open_by_namespace),
 }
 
 

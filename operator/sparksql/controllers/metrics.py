@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import collections
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from sparksql.api.savepoint import SavepointPhase, SavepointSource
+from sparksql.api.statement import StatementPhase
+from sparksql.controllers.indexes import phase_of
 from sparksql.engine.loop import Result
+
+Object = dict[str, Any]
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 
@@ -56,10 +66,22 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        self.statements = Gauge(
+        self._statements = Gauge(
             "sparksql_statements", "Statements by phase", ["namespace", "phase"], registry=self.registry
         )
-        self.sessions = Gauge("sparksql_sessions", "Sessions by phase", ["namespace", "phase"], registry=self.registry)
+        self._sessions = Gauge("sparksql_sessions", "Sessions by phase", ["namespace", "phase"], registry=self.registry)
+        self._savepoints = Gauge(
+            "sparksql_savepoints", "Savepoints by phase", ["namespace", "phase"], registry=self.registry
+        )
+        self._savepoint_bytes = Gauge(
+            "sparksql_savepoint_bytes", "Data of complete savepoints", ["namespace"], registry=self.registry
+        )
+        self._savepoint_oldest = Gauge(
+            "sparksql_savepoint_oldest_timestamp_seconds",
+            "Time of the last complete savepoint, of the scheduled statement whose last one is the oldest",
+            ["namespace"],
+            registry=self.registry,
+        )
         self.queue_depth = Gauge("sparksql_queue_depth", "Keys that are due", registry=self.registry)
         self.queue_age = Gauge("sparksql_queue_oldest_seconds", "Age of the oldest due key", registry=self.registry)
         self.watch_age = Gauge(
@@ -81,5 +103,50 @@ class Metrics:
         self._requests.labels(verb, resource, str(status)).inc()
         self._request_seconds.labels(verb).observe(seconds)
 
+    def count(self, statements: Sequence[Object], sessions: Sequence[Object], savepoints: Sequence[Object]) -> None:
+        """Set the gauges of objects to all that there are now; what is gone has no series."""
+        kinds = ((self._statements, statements), (self._sessions, sessions), (self._savepoints, savepoints))
+        for gauge, objects in kinds:
+            _set(gauge, collections.Counter((_namespace(obj), phase_of(obj) or "New") for obj in objects))
+        sizes: collections.Counter[tuple[str, ...]] = collections.Counter()
+        for savepoint in filter(_holds_data, savepoints):
+            sizes[(_namespace(savepoint),)] += savepoint["status"].get("sizeBytes", 0)
+        _set(self._savepoint_bytes, sizes)
+        oldest: dict[tuple[str, ...], float] = {}
+        for statement in filter(_has_schedule, statements):
+            labels, saved = (_namespace(statement),), _saved_at(statement)
+            oldest[labels] = min(oldest.get(labels, saved), saved)
+        _set(self._savepoint_oldest, oldest)
+
     def render(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _set(gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
+    """One series for each tuple of labels, and no others."""
+    gauge.clear()
+    for labels, value in values.items():
+        gauge.labels(*labels).set(value)
+
+
+def _namespace(obj: Object) -> str:
+    return str(obj["metadata"]["namespace"])
+
+
+def _holds_data(savepoint: Object) -> bool:
+    """Whether it is complete and has data of its own; what an adopted one holds may be another one's as well."""
+    is_copy = savepoint["spec"].get("source", SavepointSource.COPY) == SavepointSource.COPY
+    return is_copy and phase_of(savepoint) == SavepointPhase.COMPLETED
+
+
+def _has_schedule(statement: Object) -> bool:
+    """Whether it runs and is to be saved again and again."""
+    streaming = statement["spec"].get("streaming") or {}
+    schedule = (streaming.get("savepoints") or {}).get("schedule") or {}
+    return phase_of(statement) == StatementPhase.RUNNING and bool(schedule) and not schedule.get("paused", False)
+
+
+def _saved_at(statement: Object) -> float:
+    """Unix time of its last complete savepoint; without one, of its creation."""
+    last = (statement["status"].get("streaming") or {}).get("lastSavepoint") or {}
+    return datetime.fromisoformat(last.get("time") or statement["metadata"]["creationTimestamp"]).timestamp()

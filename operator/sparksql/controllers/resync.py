@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
-from sparksql.controllers.indexes import POD, STATEMENT, has_ended, key_of, phase_of
+from sparksql.controllers.indexes import POD, SAVEPOINT, SESSION, STATEMENT, has_ended, key_of
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.wakeups import WATCHED
 from sparksql.kube.errors import ApiError
@@ -65,11 +65,5 @@ class Resync:
                     self._rt.queue.add(key_of(kind, obj))
 
     def _count(self) -> None:
-        for kind, gauge in (("SqlStatement", self._rt.metrics.statements), ("SqlSession", self._rt.metrics.sessions)):
-            counts: dict[tuple[str, str], int] = {}
-            for obj in self._rt.store.list(kind):
-                group = (obj["metadata"]["namespace"], phase_of(obj) or "New")
-                counts[group] = counts.get(group, 0) + 1
-            gauge.clear()
-            for (namespace, phase), count in counts.items():
-                gauge.labels(namespace, phase).set(count)
+        store = self._rt.store
+        self._rt.metrics.count(store.list(STATEMENT), store.list(SESSION), store.list(SAVEPOINT))

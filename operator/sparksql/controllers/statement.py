@@ -7,26 +7,31 @@ the same, and the gateway runs one id at most once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from datetime import datetime
 from typing import assert_never
 
 from sparksql.api.names import API_VERSION
+from sparksql.api.savepoint import SavepointTrigger
 from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable, OtherBoot
-from sparksql.controllers.indexes import SESSION, STATEMENT, key_of, session_name_of
+from sparksql.controllers.indexes import SAVEPOINT, SESSION, STATEMENT, key_of, session_name_of
 from sparksql.controllers.lineup import Lineup
 from sparksql.controllers.runtime import Runtime
+from sparksql.controllers.savepoint_facts import savepoint_body
 from sparksql.controllers.statement_facts import StatementFacts
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import (
     Cancel,
     Command,
+    CreateSavepoint,
     CreateSession,
     Decision,
+    DeleteSavepoint,
     DeleteSelf,
     DeleteSession,
     Submit,
@@ -36,7 +41,7 @@ from sparksql.engine.key import Key
 from sparksql.kube.client import Object
 from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from sparksql.kube.finalizers import add_finalizer, remove_finalizer
-from sparksql.kube.resources import SESSIONS, STATEMENTS
+from sparksql.kube.resources import SAVEPOINTS, SESSIONS, STATEMENTS
 from sparksql.wire.control import CancelRequest, OperationState, SubmitRequest
 
 MAX_PASSES = 4  # a pass that changed the facts is followed by another one at once, so often at most
@@ -103,6 +108,10 @@ class StatementController:
                 await self._create_session(obj, statement)
             case DeleteSession():
                 await self._delete_session(obj, statement)
+            case CreateSavepoint(name, trigger):
+                await self._create_savepoint(statement, name, trigger)
+            case DeleteSavepoint(name):
+                await self._delete_savepoint(statement, name)
             case DeleteSelf():
                 await self._rt.client.delete(
                     STATEMENTS, statement.metadata.namespace, statement.metadata.name, uid=statement.metadata.uid
@@ -167,6 +176,21 @@ class StatementController:
         except Forbidden as error:
             if not error.namespace_terminating:
                 raise
+
+    async def _create_savepoint(self, statement: SqlStatement, name: str, trigger: SavepointTrigger) -> None:
+        metadata = statement.metadata
+        body = savepoint_body(name, metadata.namespace, metadata.name, trigger)
+        try:
+            self._rt.store.apply(SAVEPOINT, await self._rt.client.create(SAVEPOINTS, metadata.namespace, body))
+        except AlreadyExists:
+            await self._rt.status.refresh(SAVEPOINT, metadata.namespace, name)
+        except Forbidden as error:
+            if not error.namespace_terminating:
+                raise
+
+    async def _delete_savepoint(self, statement: SqlStatement, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self._rt.client.delete(SAVEPOINTS, statement.metadata.namespace, name)
 
     async def _delete_session(self, obj: Object, statement: SqlStatement) -> None:
         found = self._rt.store.get(SESSION, statement.metadata.namespace, session_name_of(obj))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase, SqlSession
+from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.controllers.classes import find_class
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
@@ -12,6 +10,8 @@ from sparksql.controllers.indexes import NAMESPACE, SESSION, session_name_of
 from sparksql.controllers.lineup import Lineup
 from sparksql.controllers.pods import read_pod
 from sparksql.controllers.runtime import Runtime
+from sparksql.controllers.savepoint_facts import savepoints_of, start_of
+from sparksql.controllers.session_facts import session_facts
 from sparksql.controllers.statement_inputs import read_inputs
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn, exceeds_queue, turn
@@ -21,7 +21,6 @@ from sparksql.domain.session.resolve import settings_of
 from sparksql.domain.statement import settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import (
-    Driver,
     Inputs,
     MissingReference,
     SessionFacts,
@@ -32,7 +31,7 @@ from sparksql.domain.statement.snapshot import (
 from sparksql.domain.statement.streaming import is_stream
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
-from sparksql.wire.control import GatewayState, OperationState, OperationView
+from sparksql.wire.control import OperationState, OperationView
 
 _NO_TURN = Turn(granted=False)
 _ALWAYS = Turn(granted=True)
@@ -50,7 +49,7 @@ class StatementFacts:
             return self._idle(statement)
         session_obj = self._rt.store.get(SESSION, namespace, session_name_of(obj))
         session = SqlSession.parse(session_obj) if session_obj is not None else None
-        facts = self._session(session) if session is not None else None
+        facts = session_facts(self._rt, session) if session is not None else None
         ruling = self._settings(statement, session)
         operation = await self._operation(statement) if phase in HANDED_OVER else None
         outcome: dependencies.Outcome = dependencies.Met()
@@ -70,6 +69,8 @@ class StatementFacts:
             inputs=inputs,
             operation=operation,
             namespace_terminating=self._terminating(namespace),
+            savepoints=savepoints_of(self._rt.store, statement),
+            start_from=start_of(self._rt.store, statement),
         )
 
     def _idle(self, statement: SqlStatement) -> Snapshot:
@@ -83,23 +84,8 @@ class StatementFacts:
             turn=_NO_TURN,
             awaited=self._lineup.is_awaited(statement.metadata.namespace, statement.metadata.name),
             namespace_terminating=self._terminating(statement.metadata.namespace),
+            savepoints=savepoints_of(self._rt.store, statement),
         )
-
-    def _session(self, session: SqlSession) -> SessionFacts:
-        status = session.status
-        key = Key(SESSION, session.metadata.namespace, session.metadata.name)
-        driver, known = None, status.driver
-        info = self._rt.gateways.info(key)
-        serves = status.phase is SessionPhase.READY and info is not None and info.state is GatewayState.READY
-        if serves and info is not None and known is not None and known.pod_name and known.pod_uid and known.boot_id:
-            same = self._rt.gateways.linked_pod(key) == known.pod_uid and info.boot_id == known.boot_id
-            driver = Driver(known.pod_name, known.pod_uid, known.boot_id) if same else None
-        stalled = find_condition(status.conditions, ConditionType.STALLED)
-        problem = None
-        if stalled is not None and stalled.status is ConditionStatus.TRUE:
-            problem = (Reason(stalled.reason), stalled.message)
-        deleting = session.metadata.deletion_timestamp is not None
-        return SessionFacts(session.metadata.name, status.phase, deleting, None if deleting else driver, problem)
 
     def _settings(self, statement: SqlStatement, session: SqlSession | None) -> Settings | Refusal | None:
         template = session.spec if session is not None else statement.spec.session

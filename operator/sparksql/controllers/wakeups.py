@@ -15,19 +15,24 @@ from sparksql.controllers.indexes import (
     CLASS,
     LIVE_BY_SESSION,
     NAMESPACE,
+    OPEN_SAVEPOINTS_BY_NAMESPACE,
     POD,
     SAVEPOINT,
+    SAVEPOINTS_BY_STATEMENT,
     SESSION,
     SESSIONS_BY_NAMESPACE,
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
+    STATEMENTS_BY_SAVEPOINT,
     has_committed,
     has_ended,
+    is_stream,
     key_of,
     phase_of,
     scoped,
     session_key_of_pod,
     session_name_of,
+    start_name,
 )
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
@@ -87,7 +92,7 @@ class WakingStore(Store):
                     yield from (key_of(SESSION, s) for s in self.list(SESSION))
                     yield from (key_of(STATEMENT, s) for s in self.list(STATEMENT) if not has_ended(s))
             case "SqlSavepoint":
-                yield key_of(SAVEPOINT, obj)
+                yield from self._by_savepoint(before, after, obj)
             case "Pod":
                 key = session_key_of_pod(obj)
                 if key is not None:
@@ -108,9 +113,32 @@ class WakingStore(Store):
         if (moved and (after is None or has_ended(after))) or has_committed(before) < has_committed(after):
             waiting = self.by_index(BY_DEPENDENCY, scoped(namespace, obj["metadata"]["name"]))
             yield from (key_of(STATEMENT, s) for s in waiting)
+        if is_stream(obj) and (_spec_changed(before, after) or _saved(before) != _saved(after)):
+            yield from self._open_savepoints(namespace)
+        if _spec_changed(before, after) or _references(before) != _references(after):
+            yield from self._referred(namespace, before, after, obj)
         following = self.next_in_line(namespace, session) if moved else None
         if following is not None:
             yield following
+
+    def _referred(self, namespace: str, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
+        """A statement's savepoints, and those that it refers to or did: who uses them, and how long they are kept, is news."""
+        own = self.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, obj["metadata"]["name"]))
+        yield from (key_of(SAVEPOINT, s) for s in own)
+        named = {start_name(s) for s in (before, after)}
+        yield from (Key(SAVEPOINT, namespace, name) for name in named if name is not None)
+
+    def _by_savepoint(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
+        if _spec_changed(before, after):
+            yield key_of(SAVEPOINT, obj)
+        if not (_moved(before, after) or _spec_changed(before, after)):
+            return
+        namespace, statement = obj["metadata"]["namespace"], obj["spec"]["statementRef"]["name"]
+        yield Key(STATEMENT, namespace, statement)
+        starting = self.by_index(STATEMENTS_BY_SAVEPOINT, scoped(namespace, obj["metadata"]["name"]))
+        yield from (key_of(STATEMENT, s) for s in starting)
+        others = self.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement))
+        yield from (key_of(SAVEPOINT, s) for s in others)
 
     def _by_session(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
         if _spec_changed(before, after):
@@ -118,6 +146,10 @@ class WakingStore(Store):
         if _spec_changed(before, after) or _serving(before) != _serving(after):
             index = scoped(obj["metadata"]["namespace"], obj["metadata"]["name"])
             yield from (key_of(STATEMENT, s) for s in self.by_index(LIVE_BY_SESSION, index))
+            yield from self._open_savepoints(obj["metadata"]["namespace"])
+
+    def _open_savepoints(self, namespace: str) -> Iterator[Key]:
+        yield from (key_of(SAVEPOINT, s) for s in self.by_index(OPEN_SAVEPOINTS_BY_NAMESPACE, namespace))
 
 
 def _moved(before: Object | None, after: Object | None) -> bool:
@@ -139,6 +171,19 @@ def _spec_changed(before: Object | None, after: Object | None) -> bool:
 
 def _labels(obj: Object | None) -> object:
     return obj["metadata"].get("labels") if obj else None
+
+
+def _saved(statement: Object | None) -> object:
+    """What of a streaming statement's status its savepoints depend on."""
+    streaming = (statement or {}).get("status", {}).get("streaming", {})
+    named = (streaming.get(name) for name in ("checkpointLocation", "restoredFrom", "lastSavepoint"))
+    return (phase_of(statement or {}), has_committed(statement), *named)
+
+
+def _references(statement: Object | None) -> object:
+    """What of a statement names savepoints."""
+    streaming = (statement or {}).get("status", {}).get("streaming", {})
+    return (start_name(statement), streaming.get("restoredFrom"), streaming.get("lastSavepoint"))
 
 
 def _serving(session: Object | None) -> object:

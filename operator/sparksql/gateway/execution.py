@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,8 +31,9 @@ from sparksql.gateway.scala import option, simple_name
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.spilled import index_files
 from sparksql.gateway.statements import Effect
-from sparksql.gateway.streaming import sinks, sources
+from sparksql.gateway.streaming import sinks, sources, tables
 from sparksql.gateway.streaming.insert import ctas_of_stream
+from sparksql.gateway.streaming.kafka_definitions import make_view, table_definition
 from sparksql.gateway.streaming.preview import previewed
 from sparksql.gateway.streaming.streams import Streams
 from sparksql.gateway.targets import TEMPORARY, write_targets
@@ -199,22 +201,29 @@ class SparkRunner:
         masker = attempt.classified.masker
         if attempt.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
             plan = self._streams.prepared(session, plan)
+        if statement.kind.type == "CREATE TABLE":
+            plan = table_definition(self._driver, session, plan)
+        with_tables = partial(tables.used, self._driver, session, statement.fragment.text)
         match attempt.request.mode:
             case Mode.VALIDATE:
                 attempt.started()
-                return _masked(validate(self._driver, session, plan), masker)
+                _, result = with_tables(plan, lambda bound: validate(self._driver, session, bound))
+                return _masked(result, masker)
             case Mode.EXPLAIN:
                 attempt.started()
-                return explain(self._driver, session, plan, masker)
+                _, result = with_tables(plan, lambda bound: explain(self._driver, session, bound, masker))
+                return result
             case Mode.PREVIEW:
                 attempt.started()
-                frame = self._driver.of_rows(session, preview_query(self._driver.jvm, plan))
+                query = preview_query(self._driver.jvm, plan)
+                _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
                 return self._keep_stream(scope, frame) if frame.isStreaming() else self._keep(scope, frame)
             case Mode.EXECUTE:
                 return self._execute_effect(scope, statement, plan)
 
     def _execute_effect(self, scope: _Scope, statement: Statement, plan: Any) -> StoredResult:
         attempt, session = scope.attempt, scope.session
+        with_tables = partial(tables.used, self._driver, session, statement.fragment.text)
         streaming = attempt.request.streaming
         if streaming is not None and statement is attempt.classified.statements[-1]:
             self._streams.run(attempt, session, plan, streaming)
@@ -228,7 +237,7 @@ class SparkRunner:
         if streams:
             plan = self._streams.prepared(session, plan)
         if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
-            analysed = self._driver.analyse(session, plan).analyzed()
+            plan, analysed = with_tables(plan, lambda bound: self._driver.analyse(session, bound).analyzed())
             if analysed.isStreaming():
                 raise _needs_streaming()
             if streams:
@@ -239,8 +248,13 @@ class SparkRunner:
                 if statement.kind.type in _ADDS_ROWS:
                     sinks.check_batch(targets, self._files)
         attempt.started()
+        if statement.kind.type == "CREATE TEMPORARY VIEW" and make_view(self._driver, session, plan):
+            return EMPTY
         try:
-            frame = self._driver.of_rows(session, plan)
+            if statement.kind.dynamic:  # whoever looks at it again runs it again
+                frame = self._driver.of_rows(session, plan)
+            else:
+                _, frame = with_tables(plan, lambda bound: self._driver.of_rows(session, bound))
         finally:
             for target in targets:
                 self.remove_temporary(target)

@@ -57,6 +57,28 @@ class HadoopFiles:
             return FileInput(_LocalStream(local), os.path.getsize(local))
         return FileInput(_HadoopStream(system.open(path)), int(system.getFileStatus(path).getLen()))
 
+    def read_text(self, uri: str) -> str | None:
+        """A small file of UTF-8, None when it does not exist."""
+        path = self._path(uri)
+        system = path.getFileSystem(self._conf)
+        if not system.exists(path):
+            return None
+        stream = system.open(path)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def write_text(self, uri: str, text: str) -> None:
+        """Writes a small file of UTF-8, in place of one that is there; folders are made. Without a rename, which is a copy on
+        object stores: those show a file when it is whole, others may keep a part of it when the process dies meanwhile."""
+        path = self._path(uri)
+        stream = path.getFileSystem(self._conf).create(path, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
 

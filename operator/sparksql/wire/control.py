@@ -115,6 +115,14 @@ class UpsertOptions(WireModel):
     delete_when: str | None = None
 
 
+class RestoreOptions(WireModel):
+    """The state that a checkpoint begins with: a savepoint or another checkpoint at `location`, which becomes the query
+    `query_id`. Done once: a checkpoint that has begun is left as it is."""
+
+    location: str
+    query_id: str
+
+
 class StreamOptions(WireModel):
     """How a streaming statement runs. `checkpoint` is the Hadoop URI of its folder, which one attempt at a time may use;
     `interval_millis` None means that the gateway chooses."""
@@ -126,6 +134,7 @@ class StreamOptions(WireModel):
     max_files_per_trigger: int = 0
     output_mode: OutputMode = OutputMode.APPEND
     upsert: UpsertOptions | None = None
+    restore: RestoreOptions | None = None
 
 
 class SubmitRequest(WireModel):
@@ -218,6 +227,7 @@ class ErrorReason(StrEnum):
     EXECUTION_TIMEOUT = "ExecutionTimeout"
     QUEUE_TIMEOUT = "QueueTimeout"  # of clients' statements; the operator counts a manifest's own
     NOT_IMPLEMENTED = "NotImplemented"
+    STATE_INCOMPATIBLE = "StateIncompatible"  # of a streaming statement and its checkpoint
 
 
 class OperationError(WireModel):

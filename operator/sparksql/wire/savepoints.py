@@ -1,4 +1,5 @@
-"""Savepoints in the control protocol: the operator asks a gateway for a copy of a checkpoint and looks how far it is.
+"""Savepoints in the control protocol: the operator asks a gateway for a copy of a checkpoint, or what lies at a location, and
+looks how far it is.
 
 | request | body | answer |
 |---|---|---|
@@ -23,18 +24,26 @@ class SavepointState(StrEnum):
 
 
 class SavepointRequest(WireModel):
-    """Copy `checkpoint` into `target`, a folder that belongs to the SqlSavepoint `uid`. Both are Hadoop URIs."""
+    """Copy `checkpoint` into `target`, a folder that belongs to the SqlSavepoint `uid`. Both are Hadoop URIs.
+
+    Without `checkpoint`: look what lies at `target`, a savepoint or a checkpoint of whatever origin; nothing is written.
+    `sql_hash` is that of the text whose state it is, and is kept with it.
+    """
 
     boot_id: str
-    checkpoint: str
+    checkpoint: str | None = None
     target: str
     uid: str
     namespace: str
     name: str
+    sql_hash: str | None = None
 
 
 class SavepointView(WireModel):
-    """How an attempt is doing. What is in the manifest is there once it is Completed, `message` once it has Failed."""
+    """How an attempt is doing. What is in the manifest is there once it is Completed, `message` once it has Failed.
+
+    `location_invalid`: what lies there is no savepoint, or is another object's; a further attempt would find the same.
+    """
 
     attempt_id: str
     boot_id: str
@@ -44,4 +53,6 @@ class SavepointView(WireModel):
     spark_version: str | None = None
     size_bytes: int | None = None
     file_count: int | None = None
+    sql_hash: str | None = None
+    location_invalid: bool = False
     message: str | None = None

@@ -11,7 +11,7 @@
 | ... WIDE | has a result whose view is larger than 128 KiB |
 | ... STUBBORN | does not end when it is canceled |
 
-Streaming statements have words of their own, see `fake_streams`.
+Streaming statements have words of their own, see `fake_streams`; savepoints are in `fake_savepoints`.
 
 Everything that ever ran is in the ledger, which outlives the gateway: what ran twice is seen there.
 """
@@ -25,15 +25,16 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
+from fake_answers import Refused, answer, result
+from fake_savepoints import DriverSavepoints, Savepoints
 from fake_streams import Checkpoints, query, starts
 
 from sparksql.wire.control import (
     CancelRequest,
-    Column,
     ErrorBody,
     Event,
     GatewayInfo,
@@ -42,9 +43,7 @@ from sparksql.wire.control import (
     OperationError,
     OperationState,
     OperationView,
-    ResultSummary,
     SubmitRequest,
-    WireModel,
 )
 from sparksql.wire.driver import DriverConfig
 
@@ -71,6 +70,7 @@ class Ledger:
     released: set[str] = field(default_factory=set)
     peak: Counter[str] = field(default_factory=Counter)  # most statements that ran at once, by pod
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    savepoints: Savepoints = field(default_factory=Savepoints)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def ran(self, statement: str) -> list[Execution]:
@@ -87,12 +87,6 @@ class Ledger:
     async def until_released(self, statement: str) -> None:
         while statement not in self.released:
             await self._changed.wait()
-
-
-class _Refused(Exception):
-    def __init__(self, status: int, error: str) -> None:
-        super().__init__(error)
-        self.status = status
 
 
 class FakeGateway:
@@ -124,6 +118,7 @@ class FakeGateway:
         self._transports: set[asyncio.Transport] = set()
         self._said: GatewayInfo | None = None  # the last news of itself in a stream
         self._dead = False
+        self._savepoints = DriverSavepoints(pod, self.boot_id, ledger.savepoints, ledger.checkpoints)
 
     # --- life
 
@@ -138,6 +133,7 @@ class FakeGateway:
                 web.put(f"{root}/statements/{{id}}", self._submit),
                 web.get(f"{root}/statements/{{id}}", self._get),
                 web.post(f"{root}/statements/{{id}}/cancel", self._cancel),
+                *self._savepoints.routes(root),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -165,6 +161,7 @@ class FakeGateway:
             transport.abort()
         if runner is not None:
             await runner.cleanup()
+        await self._savepoints.kill()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -199,19 +196,19 @@ class FakeGateway:
             self._transports.add(request.transport)
         try:
             if request.headers.get("Authorization") != f"Bearer {self._token}":
-                raise _Refused(401, "Unauthorized")
+                raise Refused(401, "Unauthorized")
             return await handler(request)
-        except _Refused as refused:
+        except Refused as refused:
             body = ErrorBody(error=str(refused), message=str(refused))
             return web.json_response(text=body.to_json(), status=refused.status)
 
     async def _info(self, _: web.Request) -> web.Response:
-        return _json(self._own_info())
+        return answer(self._own_info())
 
     async def _drain(self, _: web.Request) -> web.Response:
         self._move(GatewayState.DRAINING)
         await self._close_streams()
-        return _json(self._own_info())
+        return answer(self._own_info())
 
     async def _submit(self, request: web.Request) -> web.Response:
         operation_id = request.match_info["id"]
@@ -219,7 +216,7 @@ class FakeGateway:
         self._check_boot(asked.boot_id)
         if operation_id not in self._views:
             if self._state is not GatewayState.READY:
-                raise _Refused(503, str(self._state))
+                raise Refused(503, str(self._state))
             self._requests[operation_id] = asked
             kind = asked.sql.split()[0].upper()
             streaming = asked.streaming is not None
@@ -230,13 +227,13 @@ class FakeGateway:
             self.drop_answers -= 1
             assert request.transport is not None
             request.transport.abort()
-        return _json(self._views[operation_id])
+        return answer(self._views[operation_id])
 
     async def _get(self, request: web.Request) -> web.Response:
         view = self._views.get(request.match_info["id"])
         if view is None:
-            raise _Refused(404, "UnknownOperation")
-        return _json(view)
+            raise Refused(404, "UnknownOperation")
+        return answer(view)
 
     async def _cancel(self, request: web.Request) -> web.Response:
         operation_id = request.match_info["id"]
@@ -247,7 +244,7 @@ class FakeGateway:
             self._put(self._new(operation_id, asked.outcome, completion_time=datetime.now(UTC)))
         elif not known.state.is_terminal and "STUBBORN" not in self._requests[operation_id].sql:
             await self._end_early(operation_id, asked.outcome)
-        return _json(self._views[operation_id])
+        return answer(self._views[operation_id])
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         seen = int(request.query.get("after", "0"))
@@ -283,7 +280,7 @@ class FakeGateway:
 
     def _check_boot(self, boot_id: str) -> None:
         if boot_id != self.boot_id:
-            raise _Refused(412, "OtherBoot")
+            raise Refused(412, "OtherBoot")
 
     def _own_info(self) -> GatewayInfo:
         failure = None
@@ -316,7 +313,7 @@ class FakeGateway:
         if "QUEUE" in words:
             await self.ledger.until_released(request.name)
         if request.streaming is not None:
-            if starts(request):
+            if starts(self.ledger.checkpoints, request):
                 self.ledger.executions.append(Execution(request.name, request.sql, operation_id, self.pod, request))
             async for change in query(self.ledger.checkpoints, self.ledger.until_released, operation_id, request):
                 self._change(operation_id, **change)
@@ -356,7 +353,7 @@ class FakeGateway:
             error = OperationError(condition="FAILED", sql_state="42000", message="it failed", line=1, position=1)
             self._end(operation_id, OperationState.ERROR, error=error)
             return
-        self._end(operation_id, OperationState.FINISHED, result=_result(request, wide="WIDE" in words))
+        self._end(operation_id, OperationState.FINISHED, result=result(request, wide="WIDE" in words))
 
     async def _end_early(self, operation_id: str, outcome: OperationState) -> None:
         self._tasks[operation_id].cancel()
@@ -388,20 +385,3 @@ class FakeGateway:
     def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
-
-
-def _result(request: SubmitRequest, *, wide: bool) -> ResultSummary:
-    columns = tuple(Column(name=f"column_{i:05}_{'x' * 100}", type="int") for i in range(2000)) if wide else (
-        Column(name="1", type="int"),
-    )  # fmt: skip
-    return ResultSummary(
-        columns=columns,
-        row_count=1,
-        preview=(tuple("1" for _ in columns),) if request.result.preview_rows else (),
-        bytes=4,
-        expiration_time=datetime.now(UTC) + timedelta(seconds=request.result.retention_seconds),
-    )
-
-
-def _json(model: WireModel) -> web.Response:
-    return web.Response(text=model.to_json(), content_type="application/json")

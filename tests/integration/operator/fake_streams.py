@@ -8,6 +8,9 @@ A streaming statement commits one batch and then runs until it is ended. Further
 | ... HOLD | what follows happens only when the statement is released |
 | ... FAIL | the query fails |
 | ... BROKEN | ends in Error before a query has started |
+| ... UNFIT | ends so as well, with StateIncompatible, on a checkpoint that is another text's |
+
+A checkpoint that is made of a savepoint, or of another checkpoint, has no text yet: every text fits it.
 """
 
 from __future__ import annotations
@@ -21,15 +24,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparksql.wire.control import (
+    ErrorReason,
     OperationError,
     OperationState,
     Progress,
+    RestoreOptions,
     StreamProgress,
     SubmitRequest,
     TriggerMode,
 )
 
 FAILURE = OperationError(condition="FAILED", sql_state="42000", message="it failed", line=1, position=1)
+UNFIT = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="operator 1: column k was int, is string")
 
 
 @dataclass
@@ -57,12 +63,37 @@ class Checkpoint:
         self.committed = 0 if self.committed is None else self.committed + 1
 
 
+@dataclass(frozen=True)
+class Saved:
+    """A complete savepoint: what its manifest says. `owner` is None for one that nobody here has made."""
+
+    batch_id: int
+    query_id: str
+    owner: str | None = None
+    sql_hash: str | None = None
+
+
 @dataclass
 class Checkpoints:
-    """By location. `overlaps` names queries that ran on the checkpoint of another one that had not ended."""
+    """Checkpoints and complete savepoints, by location. `overlaps` names queries that ran on the checkpoint of another one that had not ended."""
 
     known: dict[str, Checkpoint] = field(default_factory=dict)
+    saved: dict[str, Saved] = field(default_factory=dict)
     overlaps: list[str] = field(default_factory=list)
+
+    def restore(self, location: str, options: RestoreOptions) -> None:
+        """Makes a checkpoint of what lies elsewhere; one that has begun is left as it is."""
+        if location not in self.known:
+            found = self.look(options.location)
+            assert found is not None, f"nothing to restore from at {options.location}"
+            self.known[location] = Checkpoint(options.query_id, found.batch_id)
+
+    def look(self, location: str) -> Saved | None:
+        """What lies there: a savepoint, or the state of a checkpoint."""
+        checkpoint = self.known.get(location)
+        if checkpoint is not None and checkpoint.committed is not None:
+            return Saved(checkpoint.committed, checkpoint.query_id)
+        return self.saved.get(location)
 
     @contextlib.contextmanager
     def used(self, location: str, operation: str, sql: str) -> Iterator[Checkpoint]:
@@ -77,9 +108,19 @@ class Checkpoints:
             checkpoint.user = None
 
 
-def starts(request: SubmitRequest) -> bool:
+def starts(checkpoints: Checkpoints, request: SubmitRequest) -> bool:
     """Whether its query starts at all."""
-    return "BROKEN" not in request.sql.upper().split()
+    return _refusal(checkpoints, request) is None
+
+
+def _refusal(checkpoints: Checkpoints, request: SubmitRequest) -> OperationError | None:
+    words, options = request.sql.upper().split(), request.streaming
+    assert options is not None
+    if "BROKEN" in words:
+        return FAILURE
+    known = checkpoints.known.get(options.checkpoint)
+    is_anothers = known is not None and bool(known.texts) and request.sql not in known.texts
+    return UNFIT if "UNFIT" in words and is_anothers else None
 
 
 async def query(
@@ -88,9 +129,12 @@ async def query(
     """Changes of the operation's view as its query goes on; it goes on for ever unless its text says otherwise."""
     options, words = request.streaming, request.sql.upper().split()
     assert options is not None
-    if not starts(request):
-        yield _end(OperationState.ERROR, error=FAILURE)
+    refusal = _refusal(checkpoints, request)
+    if refusal is not None:
+        yield _end(OperationState.ERROR, error=refusal)
         return
+    if options.restore is not None:
+        checkpoints.restore(options.checkpoint, options.restore)
     with checkpoints.used(options.checkpoint, operation, request.sql) as checkpoint:
         run_id = str(uuid.uuid4())
         progress = checkpoint.progress(run_id)

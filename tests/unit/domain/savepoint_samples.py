@@ -21,8 +21,8 @@ CHECKPOINT = LOCATION
 ROOT = "s3a://bucket/savepoints"
 TARGET = f"{ROOT}/team-a/one/before-{SAVEPOINT_UID}"
 ELSEWHERE = "s3a://old/savepoints/7"
-PLACE = Place("standard", ROOT)
-ATTEMPT = Attempt(DRIVER, UID)
+PLACE = Place("standard", ROOT, "writer")
+ATTEMPT = Attempt(DRIVER, UID, "standard", "writer")
 WHOLE = Completed(batch_id=41, query_id="q", spark_version="4.1.4", size_bytes=123, file_count=9)
 
 # The contract's table: Ready, Reconciling, Stalled, Succeeded, Finished.

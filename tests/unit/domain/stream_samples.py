@@ -5,14 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from statement_samples import SQL, UID, handed_over, snapshot, statement, view
+from statement_samples import NOW, SQL, UID, ago, handed_over, snapshot, statement, view
 
 from sparksql.api.conditions import find_condition
+from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import StreamingStatus
-from sparksql.domain.statement.snapshot import Cancel, Decision, Settings, Snapshot, Submit
+from sparksql.domain.statement.snapshot import (
+    Cancel,
+    CreateSavepoint,
+    Decision,
+    SavepointFacts,
+    Settings,
+    Snapshot,
+    Submit,
+)
 from sparksql.domain.statement.streaming import settings_hash
-from sparksql.wire.control import OperationState, OperationView, Progress, StreamProgress
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView, Progress, StreamProgress
 
 OTHER = f"{SQL} WHERE true"
 ROOT = "s3a://bucket/checkpoints"
@@ -22,6 +31,9 @@ ON = ("True", "False", "False", "Unknown", "False")  # Ready, Reconciling, Stall
 WAITS = ("False", "True", "False", "Unknown", "False")
 RESTS = ("False", "False", "False", "Unknown", "False")
 PARKED = ("False", "False", "True", "Unknown", "False")
+UNFIT = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="aggregate 1: key day became month")
+START = {"startFrom": {"savepointRef": {"name": "before"}}}
+SAVED_AT = f"s3a://bucket/savepoints/team-a/one/before-{UID}"
 
 
 def stream(status: dict[str, Any] | None = None, *, deleted: datetime | None = None, **spec: Any) -> SqlStatement:
@@ -51,6 +63,32 @@ def telling(
     """What the gateway says; `told` are fields of the query's progress."""
     query = StreamProgress(**{"query_id": "q", "run_id": "r", "batch_id": 3, "committed_batch_id": 2, **(told or {})})
     return view(state, **{"progress": Progress(stream=query), "streaming": True, **fields})
+
+
+def unfit() -> OperationView:
+    """The driver's word that the state does not fit the text: the query never started."""
+    return telling(OperationState.ERROR, error=UNFIT, start_time=None, progress=None)
+
+
+def parked(*, error: OperationError = UNFIT, streaming: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    """Status of a statement that a driver has refused."""
+    ready = {"type": "Ready", "status": "False", "reason": str(error.reason), "message": error.message}
+    told = {"error": {"message": error.message}, "conditions": [ready]}
+    return resting(streaming={"queryId": "q", "committedBatchId": 2, **(streaming or {})}, **{**told, **status})
+
+
+def fact(name: str = "before", phase: str | None = "Completed", *, age: float = 10, **fields: Any) -> SavepointFacts:
+    """A savepoint as its statement sees it; by default a complete one that was asked for."""
+    over = phase is not None and SavepointPhase(phase).is_terminal
+    known = {"location": SAVED_AT, "ended": NOW if over else None, "trigger": SavepointTrigger.MANUAL, **fields}
+    return SavepointFacts(name, SavepointPhase(phase) if phase is not None else None, ago(age), **known)
+
+
+def created(decision: Decision) -> CreateSavepoint:
+    """Its only command, which is to make a savepoint."""
+    (command,) = decision.commands
+    assert isinstance(command, CreateSavepoint)
+    return command
 
 
 def shown(decision: Decision) -> tuple[str, ...]:

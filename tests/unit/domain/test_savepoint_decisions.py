@@ -44,7 +44,7 @@ from sparksql.domain.savepoint.snapshot import (
     VerifyExisting,
     Word,
 )
-from sparksql.domain.savepoint.steps import copy_id
+from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
 from sparksql.domain.statement.snapshot import Driver, Silence
 
 NO_STATE = stream(resting(streaming={}, observedRunNonce=""))
@@ -59,10 +59,13 @@ def test_it_begins_with_its_intent_written_down() -> None:
     assert decision.status.location == TARGET
     assert decision.status.start_time == NOW
     assert decision.status.trigger == "Manual"
-    assert decision.attempt == Attempt(DRIVER, UID)
-    assert decision.commands == (StartCopy(id_of(0), DRIVER, CHECKPOINT, TARGET, owner_uid=SAVEPOINT_UID),)
+    assert decision.attempt == Attempt(DRIVER, UID, "standard", "writer")
+    text = saved().status.sql_hash
+    assert text is not None
+    assert decision.commands == (StartCopy(id_of(0), DRIVER, CHECKPOINT, TARGET, SAVEPOINT_UID, text),)
     assert (decision.status.query_id, decision.status.sql_hash) == ("q", saved().status.sql_hash)
     assert decision.note is not None and decision.note.type == "Normal"
+    assert decision.requeue_after == FIRST_LOOK_SECONDS < POLL_SECONDS
 
 
 @pytest.mark.parametrize("root", [ROOT, f"{ROOT}/"])
@@ -152,7 +155,7 @@ def test_another_statement_of_the_same_name_is_no_substitute() -> None:
 
 @pytest.mark.parametrize(
     ("word", "commands", "wake"),
-    [(Running(), 0, 5), (Silence.UNREACHABLE, 0, 2), (None, 0, 2), (Silence.UNKNOWN, 1, 2)],
+    [(Running(), 0, POLL_SECONDS), (Silence.UNREACHABLE, 0, 2), (None, 0, 2), (Silence.UNKNOWN, 1, 2)],
 )
 def test_an_attempt_under_way(word: Word | None, commands: int, wake: float) -> None:
     decision = decided(savepoint(copying()), word=word, driver=None)
@@ -163,8 +166,10 @@ def test_an_attempt_under_way(word: Word | None, commands: int, wake: float) -> 
 
 
 def test_it_is_looked_at_when_its_time_is_up() -> None:
-    decision = decided(savepoint(copying(startTime=ago(599))), word=Running())
-    assert decision.requeue_after == pytest.approx(1.05)
+    running = decided(savepoint(copying(startTime=ago(599.5))), word=Running())
+    assert running.requeue_after == pytest.approx(0.55)
+    silent = decided(savepoint(copying(startTime=ago(599))), word=Silence.UNREACHABLE)
+    assert silent.requeue_after == pytest.approx(1.05)
 
 
 def test_a_request_that_was_lost_is_repeated_to_the_same_driver() -> None:

@@ -270,4 +270,6 @@ def test_each_attempt_after_the_first_has_waited_for_its_time(spec: dict[str, An
             assert before.next_attempt_time is None or snapshot.now >= before.next_attempt_time
             assert (before.failures > 0) is (before.next_attempt_time is not None)
             assert snapshot.driver is not None and snapshot.statement is not None
-            assert decision.attempt == Attempt(snapshot.driver, snapshot.statement.metadata.uid)
+            assert snapshot.place is not None
+            place, uid = snapshot.place, snapshot.statement.metadata.uid
+            assert decision.attempt == Attempt(snapshot.driver, uid, place.class_name, place.service_account)

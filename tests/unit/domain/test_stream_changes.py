@@ -1,20 +1,24 @@
-"""Streaming statements whose spec changes: a text never meets the state of another one, settings are taken over."""
+"""Streaming statements whose spec changes: a text goes on with the state if the driver finds that it fits, else it is parked."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from statement_samples import SQL, ago, ended, reason, told
+from statement_samples import NOW, SQL, ago, ended, message, reason, told
 from stream_samples import (
     LOCATION,
     OTHER,
     PARKED,
+    RESTS,
+    UNFIT,
     WAITS,
     asked,
     canceled,
     following,
     known,
+    parked,
     resting,
     running,
     shown,
@@ -22,6 +26,7 @@ from stream_samples import (
     streaming_of,
     submitted,
     telling,
+    unfit,
 )
 
 from sparksql.domain.statement.decide import decide
@@ -29,8 +34,9 @@ from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import (
     Inputs,
     MissingReference,
+    Silence,
 )
-from sparksql.wire.control import OperationState
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
 
 
 def test_changed_text_stops_it_first() -> None:
@@ -40,28 +46,122 @@ def test_changed_text_stops_it_first() -> None:
     assert canceled(decision).request.outcome is OperationState.CANCELED
 
 
-@pytest.mark.parametrize("mode", ["LastState", "Savepoint"])
-def test_changed_text_is_parked_with_the_hash_of_the_old_one(mode: str) -> None:
-    of = stream(running(), sql=OTHER, streaming={"upgradeMode": mode})
-    decision = decide(asked(of, operation=telling(OperationState.CANCELED)))
+@pytest.mark.parametrize("word", [telling(OperationState.CANCELED), Silence.DRIVER_GONE], ids=["canceled", "gone"])
+def test_changed_text_goes_on_with_the_same_checkpoint(word: Any) -> None:
+    of = stream(running(streaming={"restarts": 3, "committedBatchId": 2, "queryId": "q"}), sql=OTHER)
+    decision = decide(asked(of, operation=word, inputs=Inputs(OTHER)))
+    assert told(decision) == ("Initialized", "Upgrading")
+    assert message(decision) == "the text changed, it goes on from its checkpoint if the state fits"
+    streaming = streaming_of(decision)
+    assert (streaming.checkpoint_location, streaming.query_id, streaming.committed_batch_id) == (LOCATION, "q", 2)
+    assert (streaming.upgrades, streaming.restarts, decision.status.attempt) == (0, 0, 2)
+    goes = decide(asked(following(of, decision), inputs=Inputs(OTHER)))
+    assert (told(goes), goes.status.sql_hash) == (("Pending", "Submitted"), sql_hash(OTHER))
+    request = submitted(goes).request
+    assert request.streaming is not None
+    assert (request.sql, request.streaming.checkpoint, request.streaming.restore) == (OTHER, LOCATION, None)
+
+
+@pytest.mark.parametrize("status", [resting("Initialized"), resting("Initialized", nextAttemptTime=ago(-60))])
+def test_changed_text_that_waits_for_its_next_attempt_is_taken_in_at_once(status: dict[str, Any]) -> None:
+    decision = decide(asked(stream(status, sql=OTHER)))
+    assert told(decision) == ("Initialized", "Upgrading")
+    assert (decision.status.next_attempt_time, decision.status.attempt) == (None, 1)
+    assert streaming_of(decision).checkpoint_location == LOCATION
+
+
+# --- the driver finds that the state does not fit
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_text_that_the_state_does_not_fit_is_parked_with_the_drivers_word(phase: str) -> None:
+    of = stream(resting(phase, streaming={"queryId": "q", "committedBatchId": 2}))
+    decision = decide(asked(of, operation=unfit()))
     assert told(decision) == ("Stopped", "StateIncompatible")
     assert shown(decision) == PARKED
-    assert decision.status.sql_hash == sql_hash(SQL)
+    assert message(decision) == UNFIT.message
+    assert decision.status.error is not None and decision.status.error.message == UNFIT.message
+    assert (streaming_of(decision).checkpoint_location, streaming_of(decision).committed_batch_id) == (LOCATION, 2)
     assert decision.note is not None and decision.note.type == "Warning"
-    again = decide(asked(following(of, decision)))
-    assert (again.status, again.note) == (decision.status, None)
+
+
+def test_parked_one_stays_as_it_is_until_something_changes() -> None:
+    of = stream(resting("Pending", streaming={"queryId": "q", "committedBatchId": 2}))
+    first = decide(asked(of, operation=unfit()))
+    for passes in range(3):
+        again = decide(asked(following(of, first), now=NOW + timedelta(seconds=60 * (passes + 1))))
+        assert (again.status, again.note, again.commands) == (first.status, None, ())
+        of = following(of, again)
+
+
+@pytest.mark.parametrize("start", [{}, {"startFrom": {"savepointRef": {"name": "before"}}}], ids=["begun", "restored"])
+def test_first_text_that_does_not_fit_parks_as_well(start: dict[str, Any]) -> None:
+    """A query that never ran may still have a state: the one that it was to begin with."""
+    of = stream(resting("Pending", streaming={}), streaming=start)
+    assert told(decide(asked(of, operation=unfit()))) == ("Stopped", "StateIncompatible")
 
 
 @pytest.mark.parametrize(
-    "status", [resting(), resting("Initialized"), resting("Initialized", nextAttemptTime=ago(-60))]
+    ("spec", "wanted"),
+    [
+        ({"sql": OTHER}, "the text changed, it goes on from its checkpoint if the state fits"),
+        ({"streaming": {"outputMode": "Update"}}, "the spec changed, it goes on from its checkpoint"),
+        ({"conf": {"a": "b"}}, "the spec changed, it goes on from its checkpoint"),
+    ],
 )
-def test_changed_text_never_starts_on_the_old_checkpoint(status: dict[str, Any]) -> None:
-    assert told(decide(asked(stream(status, sql=OTHER)))) == ("Stopped", "StateIncompatible")
+def test_changed_spec_leaves_the_park_with_its_state(spec: dict[str, Any], wanted: str) -> None:
+    of = stream(parked(), **spec)
+    decision = decide(asked(of, inputs=Inputs(spec.get("sql", SQL))))
+    assert told(decision) == ("Initialized", "Upgrading")
+    assert message(decision) == wanted
+    assert (decision.status.attempt, decision.status.error) == (2, None)
+    streaming = streaming_of(decision)
+    assert (streaming.checkpoint_location, streaming.committed_batch_id, streaming.upgrades) == (LOCATION, 2, 0)
 
 
-def test_text_that_is_changed_back_leaves_the_park() -> None:
-    parked = stream(resting(conditions=[{"type": "Stalled", "status": "True", "reason": "StateIncompatible"}]))
-    assert told(decide(asked(parked))) == ("Initialized", "Pending")
+@pytest.mark.parametrize("wanted", [{"upgradeMode": "Stateless"}, {"onIncompatible": "StartFresh"}])
+def test_wish_to_begin_without_state_leaves_the_park(wanted: dict[str, Any]) -> None:
+    of = stream(parked(), streaming=wanted)
+    decision = decide(asked(of))
+    assert told(decision) == ("Initialized", "Upgrading")
+    streaming = streaming_of(decision)
+    assert (streaming.checkpoint_location, streaming.committed_batch_id, streaming.upgrades) == (None, None, 1)
+    goes = decide(asked(following(of, decision)))
+    assert streaming_of(goes).checkpoint_location == f"{LOCATION}-1"
+
+
+@pytest.mark.parametrize("wanted", [{"upgradeMode": "Stateless"}, {"onIncompatible": "StartFresh"}])
+def test_wish_to_begin_without_state_is_none_to_leave_a_park_for_another_reason(wanted: dict[str, Any]) -> None:
+    wrong = OperationError(reason=ErrorReason.INVALID_SPEC, message="no such source")
+    status = parked(error=wrong, streaming={"upgrades": 1, "queryId": None, "committedBatchId": None})
+    of = stream(status, streaming=wanted)
+    decision = decide(asked(of))
+    assert (told(decision), message(decision)) == (("Stopped", "InvalidSpec"), wrong.message)
+    assert streaming_of(decision).checkpoint_location == LOCATION
+
+
+def test_start_fresh_begins_without_state_at_once() -> None:
+    of = stream(
+        resting("Pending", streaming={"queryId": "q", "committedBatchId": 2, "restoredFrom": "s3a://x"}),
+        streaming={"onIncompatible": "StartFresh"},
+    )
+    decision = decide(asked(of, operation=unfit()))
+    assert told(decision) == ("Initialized", "StateIncompatible")
+    assert message(decision) == f"begins without state: {UNFIT.message}"
+    assert decision.note is not None and decision.note.type == "Warning"
+    streaming = streaming_of(decision)
+    assert (streaming.checkpoint_location, streaming.restored_from, streaming.upgrades) == (None, None, 1)
+    goes = decide(asked(following(of, decision)))
+    assert (streaming_of(goes).checkpoint_location, goes.status.attempt) == (f"{LOCATION}-1", 2)
+
+
+def test_user_who_stops_and_resumes_a_parked_one_has_the_driver_asked_once_more() -> None:
+    stopped = decide(asked(of := stream(parked(), desiredState="Stopped")))
+    assert (told(stopped), shown(stopped)) == (("Stopped", "StoppedByUser"), RESTS)
+    assert stopped.status.error is None
+    resumed = decide(asked(following(stream(), stopped)))
+    assert told(resumed) == ("Initialized", "Pending")
+    assert resumed.status.attempt == of.status.attempt + 1
 
 
 def test_upgrade_without_state_begins_on_another_checkpoint() -> None:
@@ -124,11 +224,13 @@ def test_other_changes_leave_it_alone(spec: dict[str, Any]) -> None:
 def test_text_kept_elsewhere_is_looked_at_when_it_is_read() -> None:
     source = {"sqlFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
     of = stream(resting(), **source)
-    assert told(decide(asked(of, inputs=Inputs(OTHER)))) == ("Stopped", "StateIncompatible")
+    assert told(decide(asked(of, inputs=Inputs(OTHER)))) == ("Initialized", "Upgrading")
     assert told(decide(asked(of, inputs=Inputs(SQL)))) == ("Initialized", "Pending")
     assert told(decide(asked(of, inputs=MissingReference("gone")))) == ("Stopped", "InvalidSpec")
     waits = stream(resting("Initialized"), **source)
-    assert told(decide(asked(waits, inputs=Inputs(OTHER)))) == ("Stopped", "StateIncompatible")
+    assert told(decide(asked(waits, inputs=Inputs(OTHER)))) == ("Initialized", "Upgrading")
+    unread = decide(asked(stream(parked(), **source), inputs=None))
+    assert told(unread) == ("Stopped", "StateIncompatible")
 
 
 @pytest.mark.parametrize("phase", ["Finished", "Error", "Canceled"])

@@ -51,20 +51,33 @@ FAILURE = OperationError(condition="FAILED", message="it failed")
 # --- refusals
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "startFrom": ({"startFrom": {"savepointRef": {"name": "a"}}}, "startFrom"),
-    "schedule": ({"savepoints": {"schedule": {"intervalSeconds": 60}}}, "savepoints.schedule"),
-    "savepoint": ({"upgradeMode": "Savepoint"}, "upgradeMode"),
-    "real time": ({"trigger": {"mode": "RealTime"}}, "trigger.mode"),
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "cron": (
+        {"savepoints": {"schedule": {"cron": "61 * * * *"}}},
+        "InvalidSpec",
+        "spec.streaming.savepoints.schedule.cron: '61 * * * *': ",
+    ),
 }
 
 
 @pytest.mark.parametrize("session", [READY, None], ids=["session", "no session"])
-@pytest.mark.parametrize(("wanted", "field"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_there_yet_ends_it_at_once(wanted: dict[str, Any], field: str, session: Any) -> None:
+@pytest.mark.parametrize(("wanted", "reason", "begins"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_done_ends_it_at_once(wanted: dict[str, Any], reason: str, begins: str, session: Any) -> None:
     decision = decide(asked(stream(streaming=wanted), session=session, settings=PLACE if session else None))
-    assert told(decision) == ("Error", "NotImplemented")
-    assert message(decision).startswith(f"spec.streaming.{field}: ")
+    assert told(decision) == ("Error", reason)
+    assert message(decision).startswith(begins)
+    assert "; " in message(decision)  # what to do instead
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [{"upgradeMode": "Savepoint"}, {"savepoints": {"schedule": {"intervalSeconds": 60}}}, {"restoreNonce": "1"}],
+)
+def test_savepoints_to_come_hinder_no_start(wanted: dict[str, Any]) -> None:
+    decision = decide(asked(stream(streaming=wanted)))
+    assert told(decision) == ("Pending", "Submitted")
+    options = submitted(decision).request.streaming
+    assert options is not None and options.restore is None
 
 
 def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
@@ -104,11 +117,45 @@ def test_refusal_of_one_that_has_a_state_parks_it() -> None:
     assert told(again) == ("Initialized", "Pending")
 
 
-def test_what_is_not_there_yet_does_not_hinder_a_restart_unless_it_is_news() -> None:
-    with_savepoints = stream(running(), streaming={"upgradeMode": "Savepoint"})
-    assert told(decide(asked(with_savepoints, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")
-    real_time = stream(running(), streaming={"trigger": {"mode": "RealTime"}})
-    assert told(decide(asked(real_time, operation=view(OperationState.CANCELED)))) == ("Stopped", "NotImplemented")
+def test_a_wrong_schedule_hinders_no_restart_unless_it_is_news_and_is_told_while_it_runs() -> None:
+    wrong = {"savepoints": {"schedule": {"cron": "61 * * * *"}}}
+    with_schedule = stream(running(), streaming=wrong)
+    assert told(decide(asked(with_schedule, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")
+    decision = decide(asked(with_schedule, operation=telling()))
+    assert (told(decision), decision.commands) == (("Running", "Running"), ())
+    assert "takes no periodic savepoints: spec.streaming.savepoints.schedule.cron" in (
+        decision.status.streaming.message or ""
+    )  # type: ignore[union-attr]
+    changed = stream(running(), streaming={**wrong, "outputMode": "Update"})
+    assert told(decide(asked(changed, operation=view(OperationState.CANCELED)))) == ("Stopped", "InvalidSpec")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_the_text"),
+    [
+        (OperationError(condition="PARSE_SYNTAX_ERROR", sql_state="42601", message="m"), True),
+        (OperationError(reason=ErrorReason.INVALID_SPEC, message="m"), True),
+        (OperationError(condition="X", sql_state="08000", message="m"), False),
+        (OperationError(message="m"), False),
+    ],
+)
+def test_an_error_of_the_text_parks_what_has_a_state_after_a_few_tries(
+    error: OperationError, is_of_the_text: bool
+) -> None:
+    """An upgrade with a wrong word: the state waits for the right one, instead of an end that gives it up."""
+    failed = view(OperationState.ERROR, error=error, start_time=None)
+    few = stream(running(streaming={"queryId": "q", "restarts": 1}, startTime=None))
+    assert told(decide(asked(few, operation=failed))) == ("Initialized", "Restarting")
+    many = stream(running(streaming={"queryId": "q", "restarts": 2}, startTime=None))
+    decision = decide(asked(many, operation=failed))
+    if not is_of_the_text:
+        assert told(decision) == ("Initialized", "Restarting")
+        return
+    assert (decision.status.phase, shown(decision)) == ("Stopped", PARKED)
+    again = decide(asked(following(many, decision)))
+    assert (again.status.phase, shown(again)) == ("Stopped", PARKED)
+    begun = view(OperationState.ERROR, error=error, start_time=NOW)
+    assert told(decide(asked(many, operation=begun))) == ("Initialized", "Restarting")
 
 
 # --- hand-over
@@ -290,7 +337,7 @@ ENDS = [
         ({"desiredState": "Stopped"}, CLOSED, ("Closed", "SessionClosed")),
         ({}, CLOSED, ("Closed", "SessionClosed")),
         ({}, None, ("Closed", "SessionClosed")),
-        ({"sql": OTHER}, READY, ("Stopped", "StateIncompatible")),
+        ({"sql": OTHER}, READY, ("Initialized", "Upgrading")),
     ],
 )
 def test_attempt_that_is_over_goes_where_it_is_wanted(

@@ -58,8 +58,9 @@ def test_patience_follows_the_interval(millis: int | None, wanted: float) -> Non
     assert patience(stream(streaming={"trigger": trigger}).spec) == wanted
 
 
-def test_patience_with_a_mode_that_has_no_interval() -> None:
-    assert patience(stream(streaming={"trigger": {"mode": "AvailableNow"}}).spec) == 60
+@pytest.mark.parametrize(("mode", "wanted"), [("AvailableNow", 60), ("RealTime", 180)])
+def test_patience_with_a_mode_that_needs_no_interval(mode: str, wanted: float) -> None:
+    assert patience(stream(streaming={"trigger": {"mode": mode}}).spec) == wanted
 
 
 @given(st.integers(0, 179))

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.streaming.savepoint import File, Manifest, Owner, SavepointError, belongs, last_committed
+from sparksql.gateway.streaming.savepoint import (
+    File,
+    LocationInvalid,
+    Manifest,
+    Owner,
+    SavepointError,
+    belongs,
+    last_committed,
+)
 
 MANIFEST = Manifest(Owner("u", "n", "s"), "q", 7, "4.1.4", (File("metadata", 45), File("offsets/7", 100)))
 
@@ -59,12 +70,30 @@ def test_the_newest_commit_is_the_batch_and_its_files_are_part_of_it(batches: li
     assert last_committed(["offsets/3", "metadata"]) is None
 
 
-def test_a_manifest_is_read_as_it_was_written() -> None:
-    assert Manifest.from_json(MANIFEST.to_json()) == MANIFEST
-    assert MANIFEST.size_bytes == 145
+@pytest.mark.parametrize("text", [None, "h" * 32])
+def test_a_manifest_is_read_as_it_was_written(text: str | None) -> None:
+    manifest = replace(MANIFEST, sql_hash=text)
+    assert Manifest.from_json(manifest.to_json()) == manifest
+    assert manifest.size_bytes == 145
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 2}', MANIFEST.to_json().replace('"batch_id": 7,', "")])
-def test_what_is_no_manifest_is_refused(text: str) -> None:
-    with pytest.raises(SavepointError):
+def test_a_manifest_without_a_hash_of_the_text_is_read() -> None:
+    """Those of the first drivers had none."""
+    raw = json.loads(MANIFEST.to_json())
+    del raw["sql_hash"]
+    assert Manifest.from_json(json.dumps(raw)) == MANIFEST
+
+
+def test_a_manifest_of_another_form_is_refused_by_its_number() -> None:
+    with pytest.raises(LocationInvalid, match="version 2, this driver knows 1"):
+        Manifest.from_json(replace(MANIFEST, version=2).to_json())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"version": 1}', MANIFEST.to_json().replace('"batch_id": 7,', ""), "null", "7"]
+)
+def test_what_is_no_manifest_is_refused_for_good(text: str) -> None:
+    """It would be the same the next time: no further attempt is worth it."""
+    with pytest.raises(LocationInvalid) as refused:
         Manifest.from_json(text)
+    assert isinstance(refused.value, SavepointError)

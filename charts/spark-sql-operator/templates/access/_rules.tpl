@@ -15,6 +15,10 @@
 - apiGroups: [sparksql.dev]
   resources: [sqlsessions]
   verbs: [create, delete]
+# Savepoints before a stop and on a schedule are made; retention, and onDelete of a statement, remove them.
+- apiGroups: [sparksql.dev]
+  resources: [sqlsavepoints]
+  verbs: [create, delete]
 # ttlSecondsAfterFinished.
 - apiGroups: [sparksql.dev]
   resources: [sqlstatements]
@@ -41,6 +45,10 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]
+# A Job deletes a savepoint's data; Kubernetes removes the Job.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, create]
 # The session's service account, bound to the one driver role and to no other.
 - apiGroups: [""]
   resources: [serviceaccounts]

@@ -187,10 +187,10 @@ def _under_way(s: Snapshot) -> Decision:
     lost = s.word is Silence.UNKNOWN and again is None
     if gone is not None or lost:
         message = gone or "there is no checkpoint to copy any more"
-        cancel = CancelCopy(current_id(s), attempt.driver, message)
+        cancel = CancelCopy(current_id(s.savepoint), attempt.driver, message)
         return go_on(s, Reason.CANCELING, f"is being ended: {message}", UNREACHABLE_SECONDS, cancel)
     if left <= 0 or _has_timed_out(s):
-        cancel = CancelCopy(current_id(s), attempt.driver, _timeout(s))
+        cancel = CancelCopy(current_id(s.savepoint), attempt.driver, _timeout(s))
         told = f"is being ended: {_timeout(s)}"
         return go_on(s, Reason.SAVEPOINT_TIMEOUT, told, UNREACHABLE_SECONDS, cancel)
     message = f"attempt {status.failures + 1} runs"

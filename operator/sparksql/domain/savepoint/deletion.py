@@ -37,7 +37,7 @@ def deleting(s: Snapshot) -> Decision:
         return _let_go(s)
     if s.attempt is not None and s.savepoint.status.phase is Phase.IN_PROGRESS and not _is_over(s):
         message = "waits for the driver's word that the copy has ended"
-        return _hold(s, message, CancelCopy(current_id(s), s.attempt.driver, "it is deleted"))
+        return _hold(s, message, CancelCopy(current_id(s.savepoint), s.attempt.driver, "it is deleted"))
     if s.used_by and s.cleaner is Cleaner.ABSENT:
         names = ", ".join(used_by(s)[:5]) + (" and others" if len(used_by(s)) > 5 else "")
         return _hold(s, f"statements refer to it: {names}", warn=True)

@@ -15,18 +15,23 @@ from sparksql.domain.statement.snapshot import Driver, Silence
 
 @dataclass(frozen=True)
 class Place:
-    """Where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names no place."""
+    """Where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names no place.
+    `service_account` is the session's."""
 
     class_name: str
     savepoint_root: str | None
+    service_account: str = "default"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is known of the newest attempt, kept with the status: the driver that was asked, and whose checkpoint it copies."""
+    """What is known of the newest attempt, kept with the status: the driver that was asked, whose checkpoint it copies, and
+    with which class and service account."""
 
     driver: Driver
     statement_uid: str
+    class_name: str = ""
+    service_account: str = "default"
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Completed:
 
     batch_id: int
     query_id: str
-    spark_version: str
+    spark_version: str | None
     size_bytes: int
     file_count: int
     sql_hash: str | None = None
@@ -105,6 +110,7 @@ class StartCopy:
     checkpoint: str
     target: str
     owner_uid: str
+    sql_hash: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
-from sparksql.api.savepoint import SavepointSource
+from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.domain.backoff import exponential
 from sparksql.domain.note import Note
 from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snapshot, StartCopy, VerifyExisting
@@ -18,7 +18,8 @@ from sparksql.domain.statement.snapshot import Driver
 from sparksql.domain.statement.streaming import streaming_of
 
 WAITING_SECONDS = 60.0  # wake-up of a savepoint that waits for an event
-POLL_SECONDS = 5.0  # of one that is being copied; the contract writes progress no more often
+FIRST_LOOK_SECONDS = 0.3  # of one that has just begun: most copies are small
+POLL_SECONDS = 1.0  # of one that is being copied
 UNREACHABLE_SECONDS = 2.0  # of one whose driver does not answer now, or was told to end it
 FIRST_BACKOFF_SECONDS = 10.0  # after the first failure; it doubles
 MAX_BACKOFF_SECONDS = 300.0
@@ -30,8 +31,9 @@ def copy_id(uid: str, failures: int) -> str:
     return str(uuid.uuid5(OPERATION_NAMESPACE, f"{uid}/copy/{failures + 1}"))
 
 
-def current_id(s: Snapshot) -> str:
-    return copy_id(s.savepoint.metadata.uid, s.savepoint.status.failures)
+def current_id(savepoint: SqlSavepoint) -> str:
+    """Identity of the present attempt, or of the one that comes next."""
+    return copy_id(savepoint.metadata.uid, savepoint.status.failures)
 
 
 def stay(s: Snapshot, wake: float | None, *commands: Command) -> Decision:
@@ -52,17 +54,18 @@ def go_on(s: Snapshot, reason: Reason, message: str, wake: float, *commands: Com
 def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExisting | None:
     """What the driver is asked for in the current attempt; None if there is nothing to copy."""
     if s.savepoint.spec.source is SavepointSource.EXISTING:
-        return VerifyExisting(current_id(s), driver, location)
+        return VerifyExisting(current_id(s.savepoint), driver, location)
     checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None
     if checkpoint is None:
         return None
-    return StartCopy(current_id(s), driver, checkpoint, target=location, owner_uid=s.savepoint.metadata.uid)
+    sql_hash = s.statement.status.sql_hash if s.statement is not None else None
+    return StartCopy(current_id(s.savepoint), driver, checkpoint, location, s.savepoint.metadata.uid, sql_hash)
 
 
 def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
     """The next attempt: its intent is in the status before the driver is asked."""
     asked = request(s, driver, location)
-    assert asked is not None and s.statement is not None
+    assert asked is not None and s.statement is not None and s.place is not None
     number = s.savepoint.status.failures + 1
     is_copy = isinstance(asked, StartCopy)  # what lies there already may be of another text
     status = advance(
@@ -77,8 +80,8 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
         sql_hash=s.statement.status.sql_hash if is_copy else None,
     )
     note = Note("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
-    attempt = Attempt(driver, s.statement.metadata.uid)
-    return Decision(status, (asked,), attempt, note=note, requeue_after=POLL_SECONDS)
+    attempt = Attempt(driver, s.statement.metadata.uid, s.place.class_name, s.place.service_account)
+    return Decision(status, (asked,), attempt, note=note, requeue_after=FIRST_LOOK_SECONDS)
 
 
 def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any) -> Decision:

@@ -21,6 +21,7 @@ from sparksql.domain.statement.snapshot import Cancel, Command, Decision, Delete
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import WAITING_SECONDS, stay
 from sparksql.domain.statement.stream_run import stopped
+from sparksql.domain.statement.stream_savepoints import going_along, last_savepoint
 from sparksql.domain.statement.waiting import initialized
 from sparksql.wire.control import OperationView
 
@@ -30,6 +31,15 @@ AWAITED_SECONDS = 1.0  # wake-up of an ended statement that others still wait fo
 
 def decide(s: Snapshot) -> Decision:
     """The decision for the statement of snapshot `s`."""
+    decision = _decide(s)
+    streaming = decision.status.streaming
+    if streaming is None:
+        return decision
+    known = decision.status.replace(streaming=streaming.replace(last_savepoint=last_savepoint(s)))
+    return replace(decision, status=known)
+
+
+def _decide(s: Snapshot) -> Decision:
     if s.statement.metadata.deletion_timestamp is not None:
         return _deleting(s)
     match s.statement.status.phase:
@@ -95,13 +105,13 @@ def _deleting(s: Snapshot) -> Decision:
         case _:
             pass
     if settled:
-        return Decision(status, commands, finalizer=False)
+        return Decision(status, (*commands, *going_along(s)), finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
         note = Note(
             "Warning", Reason.FINALIZER_DEADLINE, "deleted without the driver's word that the statement has ended"
         )
-        return Decision(status, commands, finalizer=False, note=note)
+        return Decision(status, (*commands, *going_along(s)), finalizer=False, note=note)
     wanted = wish(s)
     cancel: tuple[Command, ...] = (Cancel(status.operation_id, wanted),) if wanted and status.operation_id else ()
     return Decision(status, cancel, requeue_after=min(1.0, left))

@@ -12,6 +12,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import RetryReason, StatementSession
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
+from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement import stream_run
@@ -40,6 +41,7 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, cancel, end, new_attempt, retry, stay
+from sparksql.domain.statement.stream_savepoints import origin, restore
 from sparksql.domain.statement.streaming import at_rest, checkpoint, is_stream, options, settings_hash, streaming_of
 from sparksql.wire.control import CancelRequest, Mode, OperationState, OperationView, ResultOptions, SubmitRequest
 
@@ -58,10 +60,9 @@ def hand_over(s: Snapshot, driver: Driver, settings: Settings, inputs: Inputs, m
         return end(s, Phase.ERROR, hindrance.reason, hindrance.message)
     operation = operation_id(metadata.uid, status.run, status.attempt)
     updates: dict[str, Any] = {}
-    location = checkpoint(s.statement, settings.checkpoint_root or "") if is_stream(s.statement.spec) else None
-    if location is not None:
-        place = {"checkpoint_location": location, "settings_hash": settings_hash(s.statement.spec)}
-        updates["streaming"] = at_rest(streaming_of(s.statement), **place)
+    streaming = _begun(s, settings) if is_stream(s.statement.spec) else None
+    if streaming is not None:
+        updates["streaming"] = streaming
     ref = StatementSession(
         name=s.session.name if s.session else "",
         pod_name=driver.pod_name,
@@ -81,12 +82,32 @@ def hand_over(s: Snapshot, driver: Driver, settings: Settings, inputs: Inputs, m
         next_attempt_time=None,
         **updates,
     )
-    request = _request(s, driver.boot_id, settings, inputs, location)
+    request = _request(s, driver.boot_id, settings, inputs, streaming)
     return Decision(pending, (Submit(operation, request),), requeue_after=queue_left(s) or HANDED_OVER_SECONDS)
 
 
-def _request(s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, location: str | None) -> SubmitRequest:
+def _begun(s: Snapshot, settings: Settings) -> StreamingStatus:
+    """The streaming status at a hand-over: from here on the checkpoint has its place, and what it begins with is fixed."""
+    spec, streaming = s.statement.spec, streaming_of(s.statement)
+    assert spec.streaming is not None
+    updates: dict[str, Any] = {
+        "checkpoint_location": checkpoint(s.statement, settings.checkpoint_root or ""),
+        "settings_hash": settings_hash(spec),
+    }
+    if streaming.checkpoint_location is not None or streaming.upgrades == 0:  # else it says what it begins anew for
+        updates["observed_restore_nonce"] = spec.streaming.restore_nonce
+    begins_with = origin(s)
+    if isinstance(begins_with, str):
+        updates["restored_from"] = begins_with
+    return at_rest(streaming, **updates)
+
+
+def _request(
+    s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, streaming: StreamingStatus | None
+) -> SubmitRequest:
     spec, metadata = s.statement.spec, s.statement.metadata
+    location = streaming.checkpoint_location if streaming is not None else None
+    begins_with = restore(s.statement, streaming.restored_from) if streaming is not None else None
     return SubmitRequest(
         boot_id=boot_id,
         namespace=metadata.namespace,
@@ -101,7 +122,7 @@ def _request(s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, loca
             preview_rows=settings.preview_rows,
             retention_seconds=spec.result.retention_seconds,
         ),
-        streaming=options(spec, location) if location is not None else None,
+        streaming=options(spec, location, begins_with) if location is not None else None,
     )
 
 
@@ -136,8 +157,7 @@ def _not_arrived(s: Snapshot) -> Decision:
     if _hindrance(s) is not None:
         return cancel(s, CancelRequest(boot_id=boot_id(s), reason="it cannot be submitted any more"))
     if isinstance(s.inputs, Inputs) and isinstance(s.settings, Settings) and status.operation_id:
-        location = streaming_of(s.statement).checkpoint_location
-        request = _request(s, boot_id(s), s.settings, s.inputs, location)
+        request = _request(s, boot_id(s), s.settings, s.inputs, status.streaming)
         return stay(s, HANDED_OVER_SECONDS, Submit(status.operation_id, request))
     return stay(s, UNREACHABLE_SECONDS)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.snapshot import Settings, Snapshot
-from sparksql.domain.statement.streaming import change, is_stream, streaming_of
+from sparksql.domain.statement.stream_savepoints import origin
+from sparksql.domain.statement.streaming import Change, change, is_stream, streaming_of
 from sparksql.wire.control import CancelRequest, OperationState
 
 EXECUTION_GRACE_SECONDS = 30.0  # the gateway ends a statement at its limit; after this the operator asks for it
@@ -43,9 +44,15 @@ def wish(s: Snapshot) -> CancelRequest | None:
         return CancelRequest(boot_id=boot, outcome=OperationState.TIMED_OUT, reason="queue timeout")
     if _execution_overdue(s):
         return CancelRequest(boot_id=boot, outcome=OperationState.TIMED_OUT, reason="execution timeout")
-    if change(s) is not None:
+    if _takes_in(s):
         return CancelRequest(boot_id=boot, outcome=OperationState.CANCELED, reason="the spec changed")
     return None
+
+
+def _takes_in(s: Snapshot) -> bool:
+    """Whether it must stop for a change of its spec; one that is to go back to a savepoint runs until that is complete."""
+    changed = change(s)
+    return isinstance(origin(s), str) if changed is Change.RESTORE else changed is not None
 
 
 def queue_left(s: Snapshot) -> float | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum, auto
 
 from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement, SqlStatementStatus
 from sparksql.domain import dependencies
@@ -79,9 +80,25 @@ class Silence(Enum):
 
 
 @dataclass(frozen=True)
+class SavepointFacts:
+    """A SqlSavepoint as a statement sees it. `ended` is when it was complete or given up, `message` explains its phase."""
+
+    name: str
+    phase: SavepointPhase | None
+    created: datetime
+    trigger: SavepointTrigger = SavepointTrigger.MANUAL
+    location: str | None = None
+    ended: datetime | None = None
+    deleting: bool = False
+    pinned: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Facts at one moment. `operation` is about `status.operation_id`; `settings` is None while the session is unknown;
-    `awaited` tells that a dependant has not yet noted the end of this statement.
+    `awaited` tells that a dependant has not yet noted the end of this statement. Of a streaming statement `savepoints` are
+    those that name it, `start_from` is what its `startFrom` names, None if there is no such SqlSavepoint.
     """
 
     now: datetime
@@ -95,6 +112,8 @@ class Snapshot:
     operation: OperationView | Silence | None = None
     awaited: bool = False
     namespace_terminating: bool = False
+    savepoints: tuple[SavepointFacts, ...] = ()
+    start_from: SavepointFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +143,22 @@ class DeleteSelf:
     """`ttlSecondsAfterFinished` has passed."""
 
 
-Command = Submit | Cancel | CreateSession | DeleteSession | DeleteSelf
+@dataclass(frozen=True)
+class CreateSavepoint:
+    """Make a SqlSavepoint of this statement, unless one of that name is there."""
+
+    name: str
+    trigger: SavepointTrigger
+
+
+@dataclass(frozen=True)
+class DeleteSavepoint:
+    """`savepoints.onDelete: Delete`: it goes with the statement."""
+
+    name: str
+
+
+Command = Submit | Cancel | CreateSession | DeleteSession | DeleteSelf | CreateSavepoint | DeleteSavepoint
 
 
 @dataclass(frozen=True)

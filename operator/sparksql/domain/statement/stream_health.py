@@ -10,6 +10,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementSpec, SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import StreamingStatus, Trigger, TriggerMode
+from sparksql.domain.statement.stream_lag import growth
 
 LEAST_PATIENCE_SECONDS = 60.0  # a query that reports nothing for so long makes no progress
 PATIENCE_INTERVALS = 10  # or for so many intervals of its trigger, if that is longer
@@ -22,7 +23,7 @@ MANY_RESTARTS = 3  # so many in a row are not healthy, even if it runs just now
 def patience(spec: SqlStatementSpec) -> float:
     """Seconds without a report after which the query makes no progress."""
     trigger = spec.streaming.trigger if spec.streaming else Trigger()
-    if trigger.mode is TriggerMode.AUTO and trigger.interval_millis is None:
+    if trigger.mode in (TriggerMode.AUTO, TriggerMode.REAL_TIME) and trigger.interval_millis is None:
         return INFERRED_PATIENCE_SECONDS
     return max(LEAST_PATIENCE_SECONDS, PATIENCE_INTERVALS * (trigger.interval_millis or 0) / 1000)
 
@@ -50,6 +51,8 @@ def health(spec: SqlStatementSpec, status: SqlStatementStatus, now: datetime) ->
     elif streaming.restarts >= MANY_RESTARTS:
         message = f"was restarted {streaming.restarts} times in a row"
         healthy = _healthy(ConditionStatus.FALSE, Reason.RESTARTING, message)
+    elif growing := growth(streaming):
+        healthy = _healthy(ConditionStatus.FALSE, Reason.LAGGING, growing)
     else:
         healthy = _healthy(ConditionStatus.TRUE, Reason.HEALTHY)
     if streaming.committed_batch_id is None:

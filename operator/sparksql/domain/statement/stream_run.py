@@ -1,25 +1,28 @@
 """The life of a streaming statement from its hand-over on: it runs, fails, is started again, stops, goes on. Pure.
 
 Invariants (property tests): a new attempt only when the one before is confirmed over; restarts in a row are bounded and
-wait longer each time; a text never starts on the checkpoint of another one; Stopped is no end.
+wait longer each time; a text goes on with the state of another one only if a driver finds that it fits; a checkpoint is
+given up only for a savepoint that is complete, or when it is asked for to begin without state; Stopped is no end.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementDesiredState as DesiredState
+from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
+from sparksql.api.streaming import OnIncompatible
 from sparksql.domain.backoff import exponential
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.limits import is_closing, next_limit, wish
 from sparksql.domain.statement.outcome import End, end_of, seen
-from sparksql.domain.statement.snapshot import Cancel, Command, Decision, Snapshot
+from sparksql.domain.statement.snapshot import Cancel, Command, CreateSavepoint, Decision, Snapshot
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import (
     MAX_RETRY_BACKOFF_SECONDS,
@@ -30,10 +33,14 @@ from sparksql.domain.statement.steps import (
     stay,
 )
 from sparksql.domain.statement.stream_health import patience_left
+from sparksql.domain.statement.stream_lag import lag_trend
+from sparksql.domain.statement.stream_savepoints import Awaited, aside, before_rest, origin, periodic, unrestorable
 from sparksql.domain.statement.streaming import (
     Change,
     at_rest,
+    begun_anew,
     change,
+    drivers_word,
     has_checkpoint,
     observed,
     obstacle,
@@ -41,7 +48,10 @@ from sparksql.domain.statement.streaming import (
     streaming_of,
     unreadable,
 )
-from sparksql.wire.control import CancelRequest, OperationState, OperationView
+from sparksql.wire.control import CancelRequest, ErrorReason, OperationState, OperationView
+
+TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing for a moment, a wrong word does not heal
+SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
 
 
 def follow(s: Snapshot, view: OperationView) -> Decision:
@@ -52,8 +62,10 @@ def follow(s: Snapshot, view: OperationView) -> Decision:
             return _in_progress(s, view)
         case OperationState.FINISHED | OperationState.TIMED_OUT:
             return _end(s, view)
+        case OperationState.ERROR if end_of(view).reason is Reason.STATE_INCOMPATIBLE:
+            return _as_wished(s) or _unfit(s, view)
         case OperationState.ERROR if streaming_of(s.statement).query_id is None:
-            return _end(s, view)  # its query has never run: a wrong text does not heal
+            return _never_ran(s, view)
         case OperationState.ERROR:
             return _as_wished(s) or _restart(s, end_of(view), _told(view), view)
         case OperationState.CLOSED:
@@ -88,33 +100,110 @@ def stopped(s: Snapshot) -> Decision:
             return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
         case DesiredState.STOPPED:
             return stop(s)
+        case DesiredState.RUNNING if change(s) is not None:
+            return _saved_first(s) or _go_on(s, *_news(s))
         case DesiredState.RUNNING:
             return _go_on(s, Reason.PENDING, f"attempt {s.statement.status.attempt + 1} is accepted")
         case other:
             assert_never(other)
 
 
+def come_to_rest(s: Snapshot) -> Decision:
+    """Stopped by wish, after the savepoint that belongs to it."""
+    return _saved_first(s) or stop(s)
+
+
 def stop(s: Snapshot) -> Decision:
     """Stopped by wish. If that is no longer the wish, it goes on in the next pass."""
-    message = "stopped by the user; desiredState Running resumes it"
+    lacking = before_rest(s) if s.statement.status.phase is not Phase.STOPPED else None
+    without = f", without a savepoint: {lacking.message}" if isinstance(lacking, Refusal) else ""
+    message = f"stopped by the user{without}; desiredState Running resumes it"
     return _rest(s, Refusal(Reason.STOPPED_BY_USER, message), parked=False)
 
 
 def refuse(s: Snapshot, refusal: Refusal) -> Decision:
     """It may not start: that ends it, unless there is a state to lose, which then waits for a person."""
-    if has_checkpoint(s.statement):
+    if has_checkpoint(s.statement) or streaming_of(s.statement).upgrades:
         return _rest(s, refusal, parked=True)
     return end(s, Phase.ERROR, refusal.reason, refusal.message)
 
 
 def renew(s: Snapshot) -> Decision:
     """One that waits for its next attempt takes in what has changed, and waits no longer."""
+    first = _saved_first(s)
+    if first is not None:
+        return first
     reason, message = _news(s)
-    status = advance(s.statement, s.now, Phase.INITIALIZED, reason, message, next_attempt_time=None, **renewal(s))
+    status = advance(s.statement, s.now, Phase.INITIALIZED, reason, message, next_attempt_time=None, **_renewal(s))
     return Decision(status, note=Note("Normal", reason, message), requeue_after=0.0)
 
 
-def _rest(s: Snapshot, why: Refusal, *, parked: bool) -> Decision:
+def _saved_first(s: Snapshot) -> Decision | None:
+    """What keeps a query that is over from resting, or from going on with a change: its savepoint, then the one that it is to
+    go back to; None if nothing does."""
+    match before_rest(s):
+        case None:
+            return _origin_first(s)
+        case Refusal() as lacking if s.statement.spec.desired_state is DesiredState.RUNNING:
+            remedy = "delete that SqlSavepoint for another try, or set upgradeMode: LastState"
+            return _rest(s, Refusal(lacking.reason, f"{lacking.message}; {remedy}"), parked=True)
+        case Refusal():
+            return None
+        case Awaited(message):
+            return _held(s, Reason.TAKING_SAVEPOINT, message)
+        case CreateSavepoint(name) as command:
+            return _held(s, Reason.TAKING_SAVEPOINT, f"savepoint {name} is to be taken", command)
+        case other:
+            assert_never(other)
+
+
+def _origin_first(s: Snapshot) -> Decision | None:
+    """The checkpoint is given up only for a savepoint that is complete."""
+    if s.statement.spec.desired_state is not DesiredState.RUNNING or change(s) is not Change.RESTORE:
+        return None
+    match origin(s):
+        case Refusal() as refusal:
+            return refuse(s, refusal)
+        case Awaited(message):
+            return _held(s, Reason.WAITING_FOR_SAVEPOINT, message)
+        case _:
+            return None
+
+
+def _held(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
+    """It waits where it is; why a driver refused it, if one did, is no reason to rest any more."""
+    phase = s.statement.status.phase or Phase.INITIALIZED
+    streaming = at_rest(streaming_of(s.statement))
+    status = advance(s.statement, s.now, phase, reason, message, error=None, streaming=streaming)
+    return Decision(status, commands, requeue_after=UNREACHABLE_SECONDS)
+
+
+def _renewal(s: Snapshot) -> dict[str, Any]:
+    begins_with = origin(s)
+    return renewal(s, begins_with if isinstance(begins_with, str) else None)
+
+
+def _unfit(s: Snapshot, view: OperationView) -> Decision:
+    """The driver has found that the state does not fit the text; nothing was written."""
+    spec, outcome = s.statement.spec.streaming, end_of(view)
+    if spec is not None and spec.on_incompatible is OnIncompatible.START_FRESH:
+        message = f"begins without state: {outcome.message}"
+        failed = s.statement.status.failed_attempts
+        return new_attempt(s, outcome.reason, message, delay=0.0, failed=failed, **begun_anew(s.statement))
+    return _rest(s, Refusal(outcome.reason, outcome.message), parked=True, error=seen(view)["error"])
+
+
+def _never_ran(s: Snapshot, view: OperationView) -> Decision:
+    """A wrong text does not heal. That ends the statement, unless the run has had a state before, which then waits."""
+    if streaming_of(s.statement).upgrades == 0:
+        return _end(s, view)
+    outcome = end_of(view)
+    return _as_wished(s) or _rest(
+        s, Refusal(outcome.reason, outcome.message), parked=True, error=seen(view).get("error")
+    )
+
+
+def _rest(s: Snapshot, why: Refusal, *, parked: bool, error: StatementError | None = None) -> Decision:
     before = s.statement.status
     ready = find_condition(before.conditions, ConditionType.READY)
     is_news = before.phase is not Phase.STOPPED or ready is None or ready.reason != why.reason
@@ -127,6 +216,7 @@ def _rest(s: Snapshot, why: Refusal, *, parked: bool) -> Decision:
         parked=parked,
         start_time=None,
         progress=None,
+        error=error or (before.error if parked and drivers_word(s.statement) == why else None),
         next_attempt_time=None,
         streaming=at_rest(streaming_of(s.statement), restarts=0),
     )
@@ -137,13 +227,13 @@ def _rest(s: Snapshot, why: Refusal, *, parked: bool) -> Decision:
 
 def _absorbed(s: Snapshot, view: OperationView) -> Snapshot:
     """The snapshot with what the view says of the query, which outlives the attempt."""
-    status = s.statement.status
+    status, before = s.statement.status, streaming_of(s.statement)
     stream = view.progress.stream if view.progress is not None else None
     known = status.replace(
         statement_type=view.statement_type or status.statement_type,
         read_only=view.read_only,
         start_time=view.start_time or status.start_time,
-        streaming=observed(streaming_of(s.statement), stream),
+        streaming=observed(before, stream).replace(lag_trend=lag_trend(before, stream)),
     )
     return replace(s, statement=s.statement.replace(status=known))
 
@@ -154,12 +244,17 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     wanted = wish(s)
     phase = Phase.RUNNING if running else Phase.PENDING
     reason, message = _course(s, wanted, running)
-    streaming = streaming_of(s.statement).replace(restarts=_restarts(s, s.now))
+    command, due = periodic(s) if running and wanted is None else (None, None)
+    fields = {"restarts": _restarts(s, s.now), "next_savepoint_time": due, "message": aside(s)}
+    streaming = streaming_of(s.statement).replace(**fields)
     following = advance(s.statement, s.now, phase, reason, message, **{**seen(view), "streaming": streaming})
     begins = running and status.phase is Phase.PENDING
     note = Note("Normal", Reason.RUNNING, f"attempt {status.attempt} runs") if begins else None
     commands: tuple[Command, ...] = (Cancel(view.operation_id, wanted),) if wanted is not None else ()
+    commands += (command,) if command is not None else ()
     wakes = [UNREACHABLE_SECONDS if wanted is not None else next_limit(s)]
+    if due is not None and due > s.now:
+        wakes.append((due - s.now).total_seconds() + 0.05)
     left = patience_left(s.statement.spec, following, s.now)
     if left:
         wakes.append(left + 0.05)
@@ -182,24 +277,32 @@ def _as_wished(s: Snapshot) -> Decision | None:
     if is_closing(s):
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its session is closed")
     if wanted is DesiredState.STOPPED:
-        return stop(s)
-    if change(s) is not None or obstacle(s) is not None or unreadable(s) is not None:
+        return come_to_rest(s)
+    if change(s) is not None:
+        return _saved_first(s) or _go_on(s, *_news(s))
+    if obstacle(s) is not None or unreadable(s) is not None:
         return _go_on(s, *_news(s))
     return None
 
 
 def _news(s: Snapshot) -> tuple[Reason, str]:
-    if change(s) is Change.TEXT:
-        return Reason.UPGRADING, "the text changed"
-    return Reason.UPGRADING, "the spec changed, it goes on from its checkpoint"
+    match change(s):
+        case Change.RESTORE:
+            return Reason.UPGRADING, "restoreNonce changed, it begins again with the savepoint of startFrom"
+        case Change.ANEW:
+            return Reason.UPGRADING, "the text changed, it begins without state"
+        case Change.TEXT:
+            return Reason.UPGRADING, "the text changed, it goes on from its checkpoint if the state fits"
+        case Change.SETTINGS | None:
+            return Reason.UPGRADING, "the spec changed, it goes on from its checkpoint"
 
 
 def _go_on(s: Snapshot, reason: Reason, message: str, *, restarts: int = 0) -> Decision:
     """The next attempt at once, unless something stands against it; one that takes in a change begins its count anew."""
-    hindrance = obstacle(s) or unreadable(s)
+    hindrance = obstacle(s) or unreadable(s) or unrestorable(s)
     if hindrance is not None:
         return refuse(s, hindrance)
-    updates = renewal(s)
+    updates = _renewal(s)
     if change(s) is not None:
         reason, message = _news(s)
     else:
@@ -223,6 +326,8 @@ def _restart(s: Snapshot, failure: End, what: str, view: OperationView | None = 
     assert spec is not None
     ended = (view.completion_time if view is not None else None) or s.now
     count = _restarts(s, ended) + 1
+    if view is not None and count > TEXT_TRIES and _is_of_the_text(view):
+        return _rest(s, Refusal(failure.reason, failure.message), parked=True, error=seen(view).get("error"))
     if count > spec.restart.limit:
         message = f"gave up after {count - 1} restarts: {failure.message}"
         known = {} if view is None else seen(view)
@@ -232,6 +337,17 @@ def _restart(s: Snapshot, failure: End, what: str, view: OperationView | None = 
     streaming = at_rest(streaming_of(s.statement), restarts=count, next_restart_time=due)
     message = f"restart {count} of {spec.restart.limit} in {delay:g} s: {what}"
     return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
+
+
+def _is_of_the_text(view: OperationView) -> bool:
+    """Whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
+    if view.start_time is not None or view.error is None:
+        return False
+    reason = view.error.reason
+    of_text = (view.error.sql_state or "").startswith(SYNTAX_OR_NAMES)
+    return reason in (ErrorReason.INVALID_SPEC, ErrorReason.NOT_ALLOWED) or (
+        reason is ErrorReason.SQL_ERROR and of_text
+    )
 
 
 def _told(view: OperationView) -> str:

@@ -1,6 +1,6 @@
 """What a streaming statement asks for: where its checkpoint is, how its query runs, what has changed since. Pure readings.
 
-A run has one checkpoint. Its location is fixed at the first hand-over and stays, unless a changed text begins without state.
+A checkpoint's location is fixed at a hand-over and stays, until the statement begins anew: without state, or with a savepoint.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import json
 from enum import Enum, auto
 from typing import Any
 
+from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
-from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementMode
-from sparksql.api.streaming import StreamingStatus, TriggerMode, UpgradeMode
+from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementMode, StatementPhase
+from sparksql.api.streaming import OnIncompatible, StreamingStatus, UpgradeMode
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.savepoint.schedule import refusal as schedule_refusal
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import Inputs, MissingReference, Settings, Snapshot
 from sparksql.wire import control
-
-STATE_MAY_NOT_FIT = (
-    "spec.sql: the text changed, and it cannot be told yet whether the state in the checkpoint fits the new one. "
-    "Change the text back, set upgradeMode: Stateless to start without state, or create a new SqlStatement"
-)
 
 
 class Change(Enum):
     """What the checkpoint or the running query does not know of the spec."""
 
-    TEXT = auto()
+    RESTORE = auto()  # it goes back to `startFrom`
+    ANEW = auto()  # another text, or one that the state does not fit, begins without state
+    TEXT = auto()  # another text goes on with the state, if that fits
     SETTINGS = auto()
 
 
@@ -62,7 +61,17 @@ def settings_hash(spec: SqlStatementSpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def options(spec: SqlStatementSpec, location: str) -> control.StreamOptions:
+def begins_with_savepoint(statement: SqlStatement) -> bool:
+    """Whether the first checkpoint of the run is still to be made, and begins with `startFrom`."""
+    spec, streaming = statement.spec.streaming, streaming_of(statement)
+    if spec is None or spec.start_from is None or streaming.checkpoint_location is not None:
+        return False
+    return streaming.upgrades == 0
+
+
+def options(
+    spec: SqlStatementSpec, location: str, restore: control.RestoreOptions | None = None
+) -> control.StreamOptions:
     """How the driver is to run the query."""
     streaming = spec.streaming
     assert streaming is not None
@@ -77,18 +86,39 @@ def options(spec: SqlStatementSpec, location: str) -> control.StreamOptions:
         upsert=control.UpsertOptions(keys=upsert.keys, order_by=upsert.order_by, delete_when=upsert.delete_when)
         if upsert is not None
         else None,
+        restore=restore,
     )
 
 
 def change(s: Snapshot) -> Change | None:
     """What changed since the last hand-over; a text that is kept elsewhere is looked at only when it has been read."""
-    status, streaming = s.statement.status, streaming_of(s.statement)
-    if not is_stream(s.statement.spec) or streaming.checkpoint_location is None:
+    spec, streaming = s.statement.spec.streaming, streaming_of(s.statement)
+    if spec is None or not is_stream(s.statement.spec) or streaming.checkpoint_location is None:
         return None
-    text = _text(s)
-    if text is not None and status.sql_hash is not None and sql_hash(text) != status.sql_hash:
-        return Change.TEXT
+    if spec.start_from is not None and spec.restore_nonce != streaming.observed_restore_nonce:
+        return Change.RESTORE
+    stateless = spec.upgrade_mode is UpgradeMode.STATELESS
+    if _is_other_text(s):
+        return Change.ANEW if stateless else Change.TEXT
+    refused = drivers_word(s.statement)
+    may_begin_anew = stateless or spec.on_incompatible is OnIncompatible.START_FRESH
+    if refused is not None and refused.reason is Reason.STATE_INCOMPATIBLE and may_begin_anew:
+        return Change.ANEW
     return Change.SETTINGS if streaming.settings_hash != settings_hash(s.statement.spec) else None
+
+
+def _is_other_text(s: Snapshot) -> bool:
+    text, known = _text(s), s.statement.status.sql_hash
+    return text is not None and known is not None and sql_hash(text) != known
+
+
+def drivers_word(statement: SqlStatement) -> Refusal | None:
+    """Why a parked statement cannot run as it is written: a driver has said so, and would again."""
+    status = statement.status
+    ready = find_condition(status.conditions, ConditionType.READY)
+    if status.phase is not StatementPhase.STOPPED or status.error is None or ready is None:
+        return None
+    return Refusal(Reason(ready.reason), ready.message)
 
 
 def _text(s: Snapshot) -> str | None:
@@ -103,12 +133,14 @@ def obstacle(s: Snapshot) -> Refusal | None:
         return s.settings
     streaming, changed, begun = s.statement.spec.streaming, change(s), has_checkpoint(s.statement)
     assert streaming is not None
-    if changed is Change.TEXT and streaming.upgrade_mode is not UpgradeMode.STATELESS:
-        return Refusal(Reason.STATE_INCOMPATIBLE, STATE_MAY_NOT_FIT)
-    missing = _not_implemented(s.statement.spec) if changed is not None or not begun else None
-    if missing is not None:
-        return Refusal(Reason.NOT_IMPLEMENTED, f"spec.streaming.{missing}")
-    needs_place = changed is Change.TEXT or not begun
+    refused = drivers_word(s.statement) if changed is None else None
+    if refused is not None:
+        return refused
+    schedule = streaming.savepoints.schedule
+    unfit = schedule_refusal(schedule) if schedule is not None and (changed is not None or not begun) else None
+    if unfit is not None:
+        return unfit
+    needs_place = changed in (Change.RESTORE, Change.ANEW) or not begun
     if needs_place and isinstance(s.settings, Settings) and not s.settings.checkpoint_root:
         message = (
             f"spec.streaming: class {s.settings.class_name} has no storage.checkpointRoot; checkpoints need a place"
@@ -128,22 +160,6 @@ def unreadable(s: Snapshot) -> Refusal | None:
             return None
 
 
-def _not_implemented(spec: SqlStatementSpec) -> str | None:
-    """The first field that is accepted and does nothing yet, with what to do about it."""
-    streaming = spec.streaming
-    assert streaming is not None
-    fields = {
-        "startFrom: savepoints are not implemented yet; leave it out": streaming.start_from is not None,
-        "savepoints.schedule: savepoints are not implemented yet; leave it out": streaming.savepoints.schedule
-        is not None,
-        "upgradeMode: Savepoint is not implemented yet; use LastState or Stateless": streaming.upgrade_mode
-        is UpgradeMode.SAVEPOINT,
-        "trigger.mode: RealTime is not implemented yet; use Auto, Interval or AvailableNow": streaming.trigger.mode
-        is TriggerMode.REAL_TIME,
-    }
-    return next((message for message, is_set in fields.items() if is_set), None)
-
-
 def observed(before: StreamingStatus, seen: control.StreamProgress | None) -> StreamingStatus:
     """What the query said of itself; what it does not say (yet) stays as it was."""
     return before.replace(**{name: value for name, value in seen or () if value is not None})
@@ -151,17 +167,42 @@ def observed(before: StreamingStatus, seen: control.StreamProgress | None) -> St
 
 def at_rest(streaming: StreamingStatus, **changes: Any) -> StreamingStatus:
     """The state of a query that does not run: it has no rates, and no restart is due unless `changes` says so."""
-    idle = {"input_rows_per_second": None, "processed_rows_per_second": None, "next_restart_time": None}
+    idle = {
+        "input_rows_per_second": None,
+        "processed_rows_per_second": None,
+        "next_restart_time": None,
+        "next_savepoint_time": None,
+    }
     return streaming.replace(**{**idle, **changes})
 
 
-def renewal(s: Snapshot) -> dict[str, Any]:
-    """Status fields of a start that takes in what has changed: another text begins without state."""
-    streaming = streaming_of(s.statement)
+def renewal(s: Snapshot, origin: str | None = None) -> dict[str, Any]:
+    """Status fields of a start that takes in what has changed; `origin` is the savepoint that is gone back to.
+
+    That is fixed together with the loss of the checkpoint: taking `restoreNonce` back later must not leave it without state.
+    """
+    spec, streaming = s.statement.spec.streaming, streaming_of(s.statement)
+    taken_in = {"restarts": 0, "settings_hash": settings_hash(s.statement.spec)}
     match change(s):
+        case Change.RESTORE:
+            assert spec is not None and origin is not None
+            return _anew(streaming.upgrades + 1, spec.restore_nonce, origin)
+        case Change.ANEW:
+            return begun_anew(s.statement)
         case Change.TEXT:
-            return {"sql_hash": None, "streaming": StreamingStatus(upgrades=streaming.upgrades + 1)}
+            return {"sql_hash": None, "streaming": at_rest(streaming, **taken_in)}
         case Change.SETTINGS:
-            return {"streaming": at_rest(streaming, restarts=0, settings_hash=settings_hash(s.statement.spec))}
+            return {"streaming": at_rest(streaming, **taken_in)}
         case None:
             return {"streaming": at_rest(streaming, restarts=0)}
+
+
+def begun_anew(statement: SqlStatement) -> dict[str, Any]:
+    """Status fields of a start without state."""
+    spec, streaming = statement.spec.streaming, streaming_of(statement)
+    return _anew(streaming.upgrades + 1, spec.restore_nonce if spec is not None else "")
+
+
+def _anew(upgrades: int, nonce: str, origin: str | None = None) -> dict[str, Any]:
+    streaming = StreamingStatus(upgrades=upgrades, observed_restore_nonce=nonce, restored_from=origin)
+    return {"sql_hash": None, "streaming": streaming}

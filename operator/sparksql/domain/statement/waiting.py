@@ -14,9 +14,11 @@ from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.handover import hand_over
 from sparksql.domain.statement.snapshot import CreateSession, Decision, Inputs, MissingReference, Settings, Snapshot
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, end, stay, wait
-from sparksql.domain.statement.stream_run import refuse, renew, stop
+from sparksql.domain.statement.stream_run import come_to_rest, refuse, renew
+from sparksql.domain.statement.stream_savepoints import Awaited, origin
 from sparksql.domain.statement.streaming import change, is_stream, obstacle
 
+SAVEPOINT_SECONDS = 5.0  # wake-up of one that waits for a savepoint, of which a change tells first
 REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
 
 
@@ -25,7 +27,7 @@ def initialized(s: Snapshot) -> Decision:
     spec = s.statement.spec
     streams = is_stream(spec)
     if streams and spec.desired_state is DesiredState.STOPPED:
-        return stop(s)
+        return come_to_rest(s)
     if spec.desired_state is not DesiredState.RUNNING:
         return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
     refusal = obstacle(s) if streams else s.settings
@@ -35,6 +37,11 @@ def initialized(s: Snapshot) -> Decision:
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
     if change(s) is not None:
         return renew(s)
+    begins_with = origin(s) if streams else None
+    if isinstance(begins_with, Refusal):
+        return refuse(s, begins_with)
+    if isinstance(begins_with, Awaited):
+        return wait(s, Reason.WAITING_FOR_SAVEPOINT, begins_with.message, wake=SAVEPOINT_SECONDS)
     if s.queue_full:
         message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
         return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)

@@ -13,7 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from sparksql.gateway.errors import clean_message
-from sparksql.gateway.streaming.savepoint import CopyCancelled, Manifest, Owner, SavepointError, Savepoints
+from sparksql.gateway.streaming.savepoint import (
+    CopyCancelled,
+    LocationInvalid,
+    Manifest,
+    Owner,
+    SavepointError,
+    Savepoints,
+)
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 
 GIVEN_UP = "the copy was given up"
@@ -75,7 +82,8 @@ class SavepointAttempts:
         except CopyCancelled:
             changes = {"state": SavepointState.FAILED, "message": GIVEN_UP}
         except SavepointError as refused:
-            changes = {"state": SavepointState.FAILED, "message": str(refused)}
+            invalid = isinstance(refused, LocationInvalid)
+            changes = {"state": SavepointState.FAILED, "message": str(refused), "location_invalid": invalid}
         except Exception as failed:
             log.warning("a savepoint could not be made: %s", type(failed).__name__)
             changes = {"state": SavepointState.FAILED, "message": clean_message(str(failed)) or type(failed).__name__}
@@ -85,7 +93,11 @@ class SavepointAttempts:
     def _take(self, request: SavepointRequest, cancelled: threading.Event) -> Manifest:
         owner = Owner(request.uid, request.namespace, request.name)
         try:
-            return self._savepoints.take(request.checkpoint, request.target, owner, cancelled.is_set)
+            if request.checkpoint is None:
+                return self._savepoints.look(request.target)
+            return self._savepoints.take(
+                request.checkpoint, request.target, owner, sql_hash=request.sql_hash, is_cancelled=cancelled.is_set
+            )
         finally:
             self._release_thread()
 
@@ -98,4 +110,5 @@ def _completed(manifest: Manifest) -> dict[str, object]:
         "spark_version": manifest.spark_version,
         "size_bytes": manifest.size_bytes,
         "file_count": len(manifest.files),
+        "sql_hash": manifest.sql_hash,
     }

@@ -1,8 +1,7 @@
 """An INSERT from a STREAM: its target, and its query in the target's shape.
 
 Spark refuses to execute such an INSERT, and `DataStreamWriter.toTable` matches columns by name only: it ignores column lists
-and PARTITION, and file tables get NULL for what does not match, without an error. So the query is projected here, by the same
-resolver and store-assignment checks that Spark's analyzer applies to a batch INSERT.
+and PARTITION, and file tables get NULL for what does not match, without an error. So the query is projected here (`columns`).
 """
 
 from __future__ import annotations
@@ -12,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.errors import StatementError, refusal
-from sparksql.gateway.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.scala import elements, simple_name
 from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming.columns import aligned
+from sparksql.gateway.streaming.kafka_writes import topic_of
 from sparksql.gateway.streaming.sinks import Sink, sink_of
-from sparksql.wire.control import ErrorReason, OperationError
+from sparksql.wire.control import ErrorReason
 
 _INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
 
@@ -85,59 +86,12 @@ def parsed_insert(jvm: Any, plan: Any) -> ParsedInsert:
 
 def resolve(driver: SparkDriver, session: Any, parsed: ParsedInsert, frame: Any) -> StreamInsert:
     """The INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
+    topic = topic_of(driver, session, parsed.insert)
+    if topic is not None:
+        return StreamInsert(Sink(), topic.stream(frame))
+    name = ".".join(parsed.target)
     table = session.table(parsed.name).logicalPlan()
-    sink = sink_of(table, ".".join(parsed.target))
-    resolver = scala_object(driver.jvm.org.apache.spark.sql.catalyst.analysis, "TableOutputResolver")
-    aligned = resolver.resolveOutputColumns(
-        ".".join(parsed.target),
-        table.output(),
-        _named(driver.jvm, parsed.insert, frame, table).logicalPlan(),
-        True,
-        session.sessionState().conf(),
-        True,
-    )
-    return StreamInsert(sink, driver.of_rows(session, aligned))
-
-
-def _named(jvm: Any, insert: Any, frame: Any, table: Any) -> Any:
-    """The query with the target's column names: as the text lists them, by position, or as they are (BY NAME)."""
-    types = {str(column.name()).lower(): column.dataType() for column in elements(table.output())}
-    spec = insert.partitionSpec()
-    fixed = {str(pair._1()): option(pair._2()) for pair in elements(spec)}
-    fixed = {name: value for name, value in fixed.items() if value is not None}
-    for name in fixed:
-        if name.lower() not in types:
-            raise _no_column(name)
-    if not insert.byName():
-        listed = [str(name) for name in elements(insert.userSpecifiedCols())]
-        static = {name.lower() for name in fixed}
-        names = listed or [
-            str(column.name()) for column in elements(table.output()) if str(column.name()).lower() not in static
-        ]
-        _check_count(names, [str(name) for name in frame.columns()])
-        frame = frame.toDF(jvm.PythonUtils.toSeq(names))
-    for name, value in fixed.items():
-        literal = jvm.org.apache.spark.sql.functions.lit(str(value)).cast(types[name.lower()])
-        frame = frame.withColumn(name, literal)
-    return frame
-
-
-def _check_count(expected: list[str], given: list[str]) -> None:
-    if len(expected) == len(given):
-        return
-    kind, how = ("NOT_ENOUGH", "not enough") if len(given) < len(expected) else ("TOO_MANY", "too many")
-    message = (
-        f"Cannot write: {how} data columns: the target takes {', '.join(expected)}; the query gives {', '.join(given)}."
-    )
-    error = OperationError(
-        condition=f"INSERT_COLUMN_ARITY_MISMATCH.{kind}_DATA_COLUMNS", sql_state="21S01", message=message
-    )
-    raise StatementError(error)
-
-
-def _no_column(name: str) -> StatementError:
-    message = f"PARTITION names {name}, which is not a column of the target."
-    return StatementError(OperationError(condition="NON_PARTITION_COLUMN", sql_state="42000", message=message))
+    return StreamInsert(sink_of(table, name), aligned(driver, session, parsed.insert, name, frame, table))
 
 
 def ctas_of_stream() -> StatementError:

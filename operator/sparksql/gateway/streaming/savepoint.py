@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 OWNER, CHECKPOINT, MANIFEST = "owner.json", "checkpoint", "manifest.json"
@@ -29,6 +29,10 @@ _STATE_FILE = re.compile(r"([0-9]+)(?:_[^.]*)?\.(?:delta|snapshot|zip|changelog)
 
 class SavepointError(Exception):
     """A copy that cannot be made, or cannot be trusted; the message says why."""
+
+
+class LocationInvalid(SavepointError):
+    """What lies at a location is no savepoint, or is another object's: it would be the same the next time."""
 
 
 class CopyCancelled(Exception):
@@ -54,13 +58,17 @@ class File:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a complete savepoint holds. `files` are those below `checkpoint/`."""
+    """What a complete savepoint holds. `files` are those below `checkpoint/`; `sql_hash` is that of the query's text.
 
-    owner: Owner
+    Of a checkpoint that is adopted, neither its owner nor the Spark that wrote it is known.
+    """
+
+    owner: Owner | None
     query_id: str
     batch_id: int
-    spark_version: str
+    spark_version: str | None
     files: tuple[File, ...]
+    sql_hash: str | None = None
     version: int = FORMAT_VERSION
 
     @property
@@ -72,16 +80,16 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Raises SavepointError for what is no manifest of this form."""
+        """Raises LocationInvalid for what is no manifest of this form."""
         try:
             raw = json.loads(text)
             if raw["version"] != FORMAT_VERSION:
-                raise SavepointError(f"the manifest has version {raw['version']}, this driver knows {FORMAT_VERSION}")
+                raise LocationInvalid(f"the manifest has version {raw['version']}, this driver knows {FORMAT_VERSION}")
             files = tuple(File(each["path"], int(each["size"])) for each in raw["files"])
             owner = Owner(**raw["owner"])
-            return cls(owner, raw["query_id"], int(raw["batch_id"]), raw["spark_version"], files)
+            return cls(owner, raw["query_id"], int(raw["batch_id"]), raw["spark_version"], files, raw.get("sql_hash"))
         except (KeyError, TypeError, ValueError) as broken:
-            raise SavepointError("manifest.json is not a savepoint's manifest") from broken
+            raise LocationInvalid("manifest.json is not a savepoint's manifest") from broken
 
 
 def last_committed(paths: Iterable[str]) -> int | None:
@@ -128,7 +136,13 @@ class Savepoints:
         self._version = spark_version
 
     def take(
-        self, checkpoint: str, target: str, owner: Owner, is_cancelled: Callable[[], bool] = lambda: False
+        self,
+        checkpoint: str,
+        target: str,
+        owner: Owner,
+        *,
+        sql_hash: str | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Manifest:
         """Copies a checkpoint into `target`, or finds that it is there.
 
@@ -137,40 +151,63 @@ class Savepoints:
         known = self.read(target)
         if known is not None:
             if known.owner != owner:
-                raise SavepointError(f"{target} holds the savepoint of another object")
+                raise LocationInvalid(f"{target} holds the savepoint of another object")
             return known
         self._claim(target, owner)
-        files = list(self._files(checkpoint))
-        batch = last_committed(file.path for file in files)
-        if batch is None:
-            raise SavepointError("the checkpoint has no committed batch yet")
-        chosen = [file for file in files if belongs(file.path, batch)]
-        copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", chosen, is_cancelled)
-        self._check(checkpoint, copied, batch)
-        query_id = str(json.loads(self._text(f"{checkpoint}/metadata"))["id"])
-        manifest = Manifest(owner, query_id, batch, self._version, tuple(copied))
+        found = self._checkpoint(checkpoint)
+        copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", found.files, is_cancelled)
+        self._check(checkpoint, copied, found.batch_id)
+        manifest = replace(found, owner=owner, spark_version=self._version, files=tuple(copied), sql_hash=sql_hash)
         self._write(f"{target}/{MANIFEST}", manifest.to_json())
         return manifest
 
     def read(self, target: str) -> Manifest | None:
         """The manifest of a complete savepoint, None when there is none."""
-        path = self._path(f"{target}/{MANIFEST}")
-        return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._system(path).exists(path) else None
+        return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
-    def restore(self, target: str, checkpoint: str, query_id: str | None = None) -> Manifest:
-        """Makes a new checkpoint of a complete savepoint, with another identity if one is given. Raises SavepointError."""
-        manifest = self.read(target)
+    def look(self, location: str) -> Manifest:
+        """What lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
+
+        Raises LocationInvalid when it is neither, or lacks files.
+        """
+        manifest = self.read(location)
         if manifest is None:
-            raise SavepointError(f"{target} holds no complete savepoint")
-        place = self._path(checkpoint)
-        if self._system(place).exists(place):
-            raise SavepointError(f"{checkpoint} exists: a checkpoint is never written over")
-        copied = self._copy(f"{target}/{CHECKPOINT}", checkpoint, manifest.files, lambda: False)
-        if len(copied) != len(manifest.files):
-            raise SavepointError(f"{target} lacks files of its manifest")
-        if query_id is not None:
-            self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
+            if not self._exists(f"{location}/metadata"):
+                message = f"{location} holds neither a complete savepoint (manifest.json) nor a checkpoint (metadata)"
+                raise LocationInvalid(message)
+            return self._checkpoint(location)
+        there = set(self._files(f"{location}/{CHECKPOINT}"))
+        lacking = sorted(file.path for file in manifest.files if file not in there)
+        if lacking:
+            raise LocationInvalid(f"{location} lacks {lacking[0]}, or it has another size than its manifest says")
         return manifest
+
+    def restore(self, location: str, checkpoint: str, query_id: str) -> None:
+        """Makes a checkpoint, with the identity `query_id`, of what lies at `location`; not again if that was done.
+
+        A query takes a checkpoint for one that has begun when there is `metadata`: that comes last, and what an earlier
+        try has left behind without it is nobody's. Raises SavepointError.
+        """
+        if self._exists(f"{checkpoint}/metadata"):
+            return
+        found = self.look(location)
+        source = location if found.owner is None else f"{location}/{CHECKPOINT}"
+        files = [file for file in found.files if file.path != "metadata"]
+        place = self._path(checkpoint)
+        self._system(place).delete(place, True)
+        if len(self._copy(source, checkpoint, files, lambda: False)) != len(files):
+            raise SavepointError(f"{location} lost files while they were copied")
+        self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
+
+    def _checkpoint(self, folder: str) -> Manifest:
+        """What a copy of a checkpoint, pinned to its last committed batch, consists of."""
+        files = list(self._files(folder))
+        batch = last_committed(file.path for file in files)
+        if batch is None:
+            raise SavepointError(f"the checkpoint {folder} has no committed batch yet")
+        query_id = str(json.loads(self._text(f"{folder}/metadata"))["id"])
+        chosen = tuple(file for file in files if belongs(file.path, batch))
+        return Manifest(None, query_id, batch, None, chosen)
 
     def _claim(self, target: str, owner: Owner) -> None:
         """Begins anew in a folder that is this owner's, or nobody's."""
@@ -179,7 +216,7 @@ class Savepoints:
         if system.exists(folder):
             path = self._path(mark)
             if not system.exists(path) or json.loads(self._text(mark)) != asdict(owner):
-                raise SavepointError(f"{target} exists and is not this savepoint's")
+                raise LocationInvalid(f"{target} exists and is not this savepoint's")
             system.delete(self._path(f"{target}/{CHECKPOINT}"), True)
         self._write(mark, json.dumps(asdict(owner)))
 
@@ -241,6 +278,10 @@ class Savepoints:
         now = last_committed(f"commits/{file.path}" for file in commits)
         if now is None or now - batch > MAX_BATCHES_MEANWHILE:
             raise SavepointError("too many batches were committed during the copy: files of its batch may be missing")
+
+    def _exists(self, uri: str) -> bool:
+        path = self._path(uri)
+        return bool(self._system(path).exists(path))
 
     def _text(self, uri: str) -> str:
         """A small file of UTF-8."""

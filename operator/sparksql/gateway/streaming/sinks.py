@@ -8,8 +8,9 @@ error, and would hide rows that others have put into the table (measured with Sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparksql.gateway.errors import StatementError, refusal
@@ -19,15 +20,23 @@ from sparksql.wire.control import ErrorReason
 
 SINK_LOG = "_spark_metadata"
 _FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+_BATCH = re.compile(r"[0-9]+")
 _TRANSACTIONAL = "use a table of a transactional format (Iceberg, Delta)"
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A stream's target. `path` and `partitions` are those of a file table, `path` is None for any other."""
+    """A stream's target. `path` and `partitions` are those of a file table, `path` is None for any other.
+
+    `provider` is what the table is made with, if the catalog tells: Spark refuses a writer of another format, and a writer that
+    names none has the default one. `options` are the table's, which Spark does not give to a stream's writer: a csv table would
+    be read with a header that it was not written with.
+    """
 
     path: str | None = None
     partitions: tuple[str, ...] = ()
+    provider: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def sink_of(table: Any, name: str) -> Sink:
@@ -41,6 +50,8 @@ def sink_of(table: Any, name: str) -> Sink:
         case "HiveTableRelation":
             message = f"table {name} is a Hive serde table, which no stream can write: make it USING parquet or iceberg"
             raise refusal(ErrorReason.INVALID_SPEC, message)
+        case "DataSourceV2Relation":
+            return Sink(provider=leaf.table().properties().get("provider"))
         case "View":
             raise refusal(ErrorReason.INVALID_SPEC, f"{name} is a view: a stream writes into tables")
         case _:
@@ -51,17 +62,20 @@ def _file_sink(relation: Any) -> Sink:
     table = option(relation.catalogTable())
     provider = "" if table is None else str(option(table.provider()) or "").lower()
     if table is None or provider not in _FILE_FORMATS:
-        return Sink()
+        return Sink(provider=provider or None)
     columns = tuple(str(name) for name in elements(table.partitionColumnNames()))
-    return Sink(str(table.location().toString()), columns)
+    options = {str(pair._1()): str(pair._2()) for pair in elements(table.storage().properties())}
+    return Sink(str(table.location().toString()), columns, provider, options)
 
 
 def check(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
     """Raises StatementError when the query would lose rows in a file table, or hide some that are there."""
     if sink.path is None:
         return
-    has_log = files.exists(f"{sink.path}/{SINK_LOG}")
-    has_commits = bool(files.children(f"{checkpoint}/commits"))
+    written = _last_batch(files.children(f"{sink.path}/{SINK_LOG}"))
+    committed = _last_batch(files.children(f"{checkpoint}/commits"))
+    planned = _last_batch(files.children(f"{checkpoint}/offsets"))
+    has_log, has_commits = files.exists(f"{sink.path}/{SINK_LOG}"), committed is not None
     if has_log and not has_commits:
         raise _hazard(
             "its checkpoint is new, but another stream has written this table of files: batches whose numbers are taken "
@@ -71,6 +85,14 @@ def check(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
         raise _hazard(
             "its checkpoint has batches that this table of files does not: the table is another one, or was made anew, "
             "and could not be read afterwards"
+        )
+    # A crash between the sink's log and the commit leaves a batch behind that is planned, and comes next as it was.
+    if written is not None and committed is not None and written not in (committed, planned):
+        raise _hazard(
+            f"its state ends with batch {committed}, and this table of files has batch {written} already: the batches "
+            f"between them would silently not be written"
+            if written > committed
+            else f"its state ends with batch {committed}, and this table of files with batch {written}: it is another one"
         )
     if not has_log and _holds_data(sink.path, files):
         raise _hazard(
@@ -88,6 +110,12 @@ def check_batch(targets: Iterable[str], files: HadoopFiles) -> None:
                 f"would be lost. For both, {_TRANSACTIONAL}"
             )
             raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _last_batch(uris: Iterable[str]) -> int | None:
+    """The greatest number among the files of a log: `7`, or `9.compact`."""
+    names = (uri.rstrip("/").rpartition("/")[2] for uri in uris)
+    return max((int(found[0]) for name in names if (found := _BATCH.match(name))), default=None)
 
 
 def _holds_data(path: str, files: HadoopFiles) -> bool:

@@ -7,6 +7,7 @@ an attempt that has ended leaves nothing that writes.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,12 +15,17 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from sparksql.gateway.attempt import Attempt, Cancelled
 from sparksql.gateway.classify import Classifier
-from sparksql.gateway.errors import StatementError, refusal
+from sparksql.gateway.errors import StatementError, operation_error, refusal
 from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.script import Fragment
 from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming import sinks, sources, tables
+from sparksql.gateway.streaming import real_time, sinks, sources, state_file, tables
+from sparksql.gateway.streaming.hints import hinted
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
 from sparksql.gateway.streaming.progress import read_stream
+from sparksql.gateway.streaming.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.state_description import describe
+from sparksql.gateway.streaming.state_file import StateFile
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert import Upsert, upsert_target
 from sparksql.gateway.streaming.upsert import check as check_upsert
@@ -27,6 +33,7 @@ from sparksql.wire.control import ErrorReason, StreamOptions, UpsertOptions
 from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
+NO_OPTIONS: Mapping[str, str] = {}
 # How long a stop waits for the batch that runs; after that the batch is cut off, and runs again when the query goes on.
 BATCH_END_SECONDS = 8.0
 _BATCH_END_POLL_SECONDS = 0.02
@@ -43,6 +50,8 @@ class Streams:
         self._driver = driver
         self._files = files
         self._policy = policy
+        context = driver.context
+        self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
         self._active: set[str] = set()
 
     def runs(self, group: str) -> bool:
@@ -66,7 +75,7 @@ class Streams:
                 attempt.stream = read_stream(query)
                 attempt.started()
             own = started.batches.error if started.batches is not None else None
-            raise own or failed from None
+            raise own or _of_state(started, failed, attempt.request.sql) or failed from None
         finally:
             _stop(query)
             if attempt.stream is not None:
@@ -78,21 +87,55 @@ class Streams:
         return tables.prepared(self._driver.jvm, session, plan)
 
     def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> _Started:
-        parsed = parsed_insert(self._driver.jvm, plan)
+        parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
         frame = self._driver.of_rows(session, query)
         sources.check(parsed.query, frame.logicalPlan())
+        real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
-            attempt.check()
-            return self._start_upsert(self._writer(attempt, frame, parsed, options), upsert)
+            self._restore(options)
+            state = self._keep_state(attempt, session, frame, options)
+            return self._start_upsert(self._writer(attempt, frame, parsed, options), upsert, state)
         insert = resolve(self._driver, session, parsed, frame)
+        self._restore(options)
         sinks.check(insert.sink, options.checkpoint, self._files)
-        writer = self._writer(attempt, insert.frame, parsed, options)
+        writer = self._writer(attempt, insert.frame, parsed, options, insert.sink.options)
+        if insert.sink.provider:
+            writer = writer.format(insert.sink.provider)
         if insert.sink.partitions:
             writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(insert.sink.partitions)))
+        state = self._keep_state(attempt, session, insert.frame, options)
+        return _Started(writer.toTable(parsed.name), state)
+
+    def _restore(self, options: StreamOptions) -> None:
+        """Makes the checkpoint that begins with a savepoint, once the text is known to be right."""
+        restore = options.restore
+        if restore is None:
+            return
+        try:
+            self._savepoints.restore(restore.location, options.checkpoint, restore.query_id)
+        except SavepointError as failed:
+            message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
+            raise refusal(ErrorReason.INVALID_SPEC, message) from failed
+
+    def _keep_state(self, attempt: Attempt, session: Any, frame: Any, options: StreamOptions) -> StateFile:
+        """Has the checkpoint say what the query keeps in its state; the last step before the start. Raises StatementError when
+        the state that is there is another one, or Cancelled."""
+        file = StateFile(self._files, options.checkpoint)
+        description = describe(
+            self._driver,
+            session,
+            frame,
+            text=attempt.request.sql,
+            output_mode=options.output_mode,
+            mask=attempt.classified.masker.mask,
+            qualified=self._files.qualified,
+        )
+        file.check(description)
         attempt.check()
-        return _Started(writer.toTable(parsed.name))
+        file.write(description)
+        return file
 
     def _limited(self, query: Any, options: StreamOptions) -> Any:
         """The parsed query with the bounds of a batch among the options of its STREAMs."""
@@ -107,9 +150,17 @@ class Streams:
             raise refusal(ErrorReason.INVALID_SPEC, message)
         return sources.with_options(self._driver.jvm, query, limits)
 
-    def _writer(self, attempt: Attempt, frame: Any, parsed: ParsedInsert, options: StreamOptions) -> Any:
+    def _writer(
+        self,
+        attempt: Attempt,
+        frame: Any,
+        parsed: ParsedInsert,
+        options: StreamOptions,
+        of_table: Mapping[str, str] = NO_OPTIONS,
+    ) -> Any:
         writer = frame.writeStream().outputMode(options.output_mode.lower())
-        for key, value in parsed.options.items():  # first: what the text gives must not move the checkpoint
+        # First: what the text gives must not move the checkpoint.
+        for key, value in [*of_table.items(), *parsed.options.items()]:
             writer = writer.option(key, value)
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{attempt.request.namespace}/{attempt.request.name}")
@@ -124,12 +175,12 @@ class Streams:
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return Upsert(self._driver, options, target)
 
-    def _start_upsert(self, writer: Any, upsert: Upsert) -> _Started:
+    def _start_upsert(self, writer: Any, upsert: Upsert, state: StateFile) -> _Started:
         batches = _Batches(upsert)
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
         sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
-        return _Started(writer.start(), batches)
+        return _Started(writer.start(), state, batches)
 
 
 class _Batches:
@@ -155,6 +206,7 @@ class _Started:
     """A query that has been started, and what its batches go through if not straight into the table."""
 
     query: Any
+    state: StateFile
     batches: _Batches | None = None
 
 
@@ -170,6 +222,15 @@ def read_limits(options: StreamOptions) -> dict[str, str]:
     return limits
 
 
+def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError | None:
+    """The error of a query whose state Spark has refused, None for any other."""
+    error = operation_error(failed, Fragment(sql, 0), sql)
+    if not state_file.is_refusal(error):
+        return None
+    started.state.undo()
+    return StatementError(state_file.refused(error))
+
+
 def _report(attempt: Attempt, query: Any) -> None:
     if attempt.stream is None and str(query.status().message()) in _INITIALISING:
         return
@@ -178,8 +239,16 @@ def _report(attempt: Attempt, query: Any) -> None:
 
 
 def _stop(query: Any) -> None:
-    """Stops a query, between two batches if one ends soon."""
-    deadline = time.monotonic() + BATCH_END_SECONDS
+    """Stops a query, between two batches if one ends soon: where one follows the other, right after the report of one."""
+    deadline, reported = time.monotonic() + BATCH_END_SECONDS, _reported(query)
     while query.isActive() and query.status().isTriggerActive() and time.monotonic() < deadline:
+        if _reported(query) != reported:
+            break
         time.sleep(_BATCH_END_POLL_SECONDS)
     query.stop()
+
+
+def _reported(query: Any) -> int | None:
+    """The last batch that the query has reported, after its commit."""
+    progress = query.lastProgress()
+    return None if progress is None else int(progress.batchId())

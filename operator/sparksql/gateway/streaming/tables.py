@@ -1,7 +1,7 @@
-"""What Spark itself cannot analyse of a streaming query, though it can run it: two gaps that are closed here.
+"""What Spark itself cannot analyse of a statement, though it can run it: the gaps that are closed here.
 
-Tables of some sources cannot be streamed by name. A table `USING kafka` has the source's fixed schema in the catalog, which Spark hands to the source, which refuses any schema;
-and a table of a source that knows only the newer interface (`rate`) is not even looked up as such when the session catalog is
+Tables of some sources cannot be streamed by name. A table `USING kafka` has a schema in the catalog, which Spark hands to the
+source, which refuses any schema; it cannot be written, nor read if it declares columns of its own. And a table of a source that knows only the newer interface (`rate`) is not even looked up as such when the session catalog is
 Iceberg's or Delta's (measured with Spark 4.1.4). Both are read here as a user expects: by the provider and the options that
 the catalog keeps, with those that the text gives over them.
 
@@ -10,13 +10,26 @@ WATERMARK is not resolved at all in a session with Hive support, whose analyzer 
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from sparksql.gateway.errors import StatementError, refusal
 from sparksql.gateway.scala import elements, option, scala_object, simple_name
-from sparksql.gateway.streaming.sources import is_stream, nodes, rewritten
+from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming.kafka import PROVIDER, Format, kafka_table
+from sparksql.gateway.streaming.kafka_values import read
+from sparksql.gateway.streaming.kafka_writes import topic_of
+from sparksql.gateway.streaming.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
+from sparksql.gateway.streaming.sources import nodes, rewritten
+from sparksql.wire.control import ErrorReason
 
-PROVIDERS = frozenset({"kafka", "rate", "rate-micro-batch"})
-_SESSION_CATALOG = "spark_catalog"
+PROVIDERS = frozenset({PROVIDER, "rate", "rate-micro-batch"})
+T = TypeVar("T")
+
+_RELATION = "UnresolvedRelation"
+# `t WITH (...)` in a text, not that of `WITH x AS (...)`.
+_RELATION_OPTIONS = re.compile(r"\bWITH\s*\(", re.IGNORECASE)
 _WATERMARK = "UnresolvedEventTimeWatermark"
 _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with more
 
@@ -55,41 +68,165 @@ def _by_name(jvm: Any, node: Any) -> Any | None:
     return node.copy(analysis.UnresolvedAttribute(to_seq([column.name()])), node.delay(), project)
 
 
+def used(driver: SparkDriver, session: Any, text: str, plan: Any, use: Callable[[Any], T]) -> tuple[Any, T]:
+    """What `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it if Spark
+    cannot analyse it as it is.
+
+    Looking at each of a plan's nodes takes longer than analysing it, so statements that Spark can analyse do not pay for it, but
+    for those that give a relation options, which Spark ignores for a temporary view. Raises what `use` raises, and StatementError for
+    what the tables refuse.
+    """
+    has_options = _RELATION_OPTIONS.search(text) is not None
+    if has_options:
+        plan = _with_target(driver, session, _bound(driver.jvm, session, plan))
+    try:
+        return plan, use(plan)
+    except Exception:
+        if has_options or _is_analysable(driver, session, plan):
+            raise
+        bound = _with_target(driver, session, _bound(driver.jvm, session, plan))
+        if bound is plan:
+            raise
+    return bound, use(bound)
+
+
+def _is_analysable(driver: SparkDriver, session: Any, plan: Any) -> bool:
+    try:
+        driver.analyse(session, plan)
+    except Exception:
+        return False
+    return True
+
+
+def _with_target(driver: SparkDriver, session: Any, plan: Any) -> Any:
+    """The plan, or for an INSERT into a Kafka table the one that writes its records."""
+    match simple_name(plan):
+        case "InsertIntoStatement":
+            insert, query = plan, plan.query()
+        case "UnresolvedWith" if simple_name(plan.child()) == "InsertIntoStatement":
+            insert = plan.child()
+            query = plan.withNewChildren(driver.jvm.PythonUtils.toSeq([insert.query()]))
+        case _:
+            return plan
+    if simple_name(insert.table()) != _RELATION:
+        return plan
+    topic = topic_of(driver, session, insert)
+    return plan if topic is None else topic.command(driver.of_rows(session, query))
+
+
 def _bound(jvm: Any, session: Any, plan: Any) -> Any:
-    def replaced(node: Any) -> Any | None:
-        table = _catalog_table(jvm, session, node) if is_stream(node) else None
-        provider = None if table is None else option(table.provider())
-        if table is None or str(provider or "").lower() not in PROVIDERS:
+    """The plan with the tables that Spark cannot read by name replaced by what their sources give; itself without any."""
+    binder = _Binder(jvm, session)
+    bound = binder.bound(plan, frozenset())
+    if not binder.found:
+        return plan
+    match simple_name(bound):
+        case "CreateView" | "AlterViewAs":
+            raise _in_view(binder.found[0])
+        case "CreateViewCommand":
+            return _keeping_plan(jvm, bound, binder.found[0])
+    return bound
+
+
+class _Binder:
+    """Binds the relations of one statement. `found` are the tables that it has bound."""
+
+    def __init__(self, jvm: Any, session: Any) -> None:
+        self._jvm = jvm
+        self._session = session
+        self.found: list[str] = []
+
+    def bound(self, plan: Any, hidden: frozenset[str]) -> Any:
+        """The plan with its tables bound; the names in `hidden` are those of a WITH around it."""
+        return rewritten(self._jvm, plan, lambda node: self._replaced(node, hidden))
+
+    def _replaced(self, node: Any, hidden: frozenset[str]) -> Any | None:
+        if simple_name(node) == "UnresolvedWith":
+            return self._with(node, hidden)
+        self._check_subqueries(node, hidden)
+        if simple_name(node) != _RELATION or self._is_hidden(node, hidden):
             return None
-        reader = session.readStream().format(provider)
-        properties = table.storage().properties()
-        for pair in elements(properties):
-            reader = reader.option(pair._1(), pair._2())
-        given = node.options().asCaseSensitiveMap()
-        for key in given:
-            reader = reader.option(key, given[key])
-        identifier = table.identifier()
-        qualifier = [_SESSION_CATALOG, option(identifier.database())]
-        catalyst = jvm.org.apache.spark.sql.catalyst
-        alias = catalyst.AliasIdentifier(
-            identifier.table(), jvm.PythonUtils.toSeq([part for part in qualifier if part])
-        )
-        return catalyst.plans.logical.SubqueryAlias(alias, reader.load().logicalPlan())
+        metadata = metadata_of(self._jvm, self._session, node)
+        if metadata is None:
+            return None
+        provider = provider_of(metadata)
+        if provider not in PROVIDERS or not (node.isStreaming() or provider == PROVIDER):
+            return None
+        self.found.append(str(metadata.identifier().table()))
+        return _named(self._jvm, metadata.identifier(), _read(self._jvm, self._session, metadata, provider, node))
 
-    return rewritten(jvm, plan, replaced)
+    def _with(self, node: Any, hidden: frozenset[str]) -> Any:
+        relations = []
+        for relation in elements(node.cteRelations()):
+            query = self.bound(relation._2(), hidden)
+            relations.append(self._jvm.scala.Tuple3(relation._1(), query, relation._3()))
+            hidden |= {str(relation._1()).lower()}
+        child = self.bound(node.child(), hidden)
+        return node.copy(child, self._jvm.PythonUtils.toSeq(relations), node.allowRecursion())
+
+    def _is_hidden(self, node: Any, hidden: frozenset[str]) -> bool:
+        parts = elements(node.multipartIdentifier())
+        return len(parts) == 1 and str(parts[0]).lower() in hidden
+
+    def _check_subqueries(self, node: Any, hidden: frozenset[str]) -> None:
+        """Raises StatementError for a Kafka table with declared columns in a node's subquery, where nothing is bound."""
+        for inner in (inner for query in elements(node.subqueries()) for inner in nodes(query)):
+            if simple_name(inner) != _RELATION or self._is_hidden(inner, hidden):
+                continue
+            metadata = metadata_of(self._jvm, self._session, inner)
+            if metadata is None or provider_of(metadata) != PROVIDER or is_view(metadata):
+                continue
+            table = kafka_table(metadata, {}, streaming=False)
+            if table.format is not Format.RAW:
+                raise table.invalid(
+                    "it cannot be read in a subquery of an expression; put it into a WITH: "
+                    "WITH k AS (SELECT ... FROM t) SELECT ... WHERE x IN (SELECT ... FROM k)"
+                )
 
 
-def _catalog_table(jvm: Any, session: Any, node: Any) -> Any | None:
-    """Metadata of the session catalog's table that a relation names; None for views, other catalogs, and what is not there."""
-    parts = [str(part) for part in elements(node.multipartIdentifier())]
-    catalog, manager = session.sessionState().catalog(), session.sessionState().catalogManager()
-    if len(parts) == 3 and parts[0].lower() == _SESSION_CATALOG:
-        parts = parts[1:]
-    elif len(parts) > 2 or str(manager.currentCatalog().name()).lower() != _SESSION_CATALOG:
-        return None
-    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(
-        parts[-1], jvm.scala.Option.apply(parts[0] if len(parts) == 2 else None)
+def _read(jvm: Any, session: Any, metadata: Any, provider: str, node: Any) -> Any:
+    """A Dataset of a table's rows, by its provider and options, with those that the text gives over them."""
+    streaming = bool(node.isStreaming())
+    if provider == PROVIDER:
+        table = kafka_table(metadata, given_options(node), streaming=streaming)
+        return read(jvm, session, table, streaming=streaming)
+    reader = session.readStream().format(provider)
+    options = {str(pair._1()): str(pair._2()) for pair in elements(metadata.storage().properties())}
+    for key, value in {**options, **given_options(node)}.items():
+        reader = reader.option(key, value)
+    return reader.load()
+
+
+def _named(jvm: Any, identifier: Any, frame: Any) -> Any:
+    """The plan of a Dataset under the table's qualified name, as Spark gives it to a table that it reads itself."""
+    catalyst, database = jvm.org.apache.spark.sql.catalyst, option(identifier.database())
+    qualifier = [SESSION_CATALOG, str(database)] if database else []
+    alias = catalyst.AliasIdentifier(identifier.table(), jvm.PythonUtils.toSeq(qualifier))
+    return catalyst.plans.logical.SubqueryAlias(alias, frame.logicalPlan())
+
+
+def _keeping_plan(jvm: Any, view: Any, table: str) -> Any:
+    """CREATE TEMPORARY VIEW that keeps its analysed plan: what it would keep else is its text, to be analysed at each use."""
+    if simple_name(view.viewType()) == "PersistedView$":
+        raise _in_view(table)
+    none = jvm.scala.Option.apply(None)
+    return view.copy(
+        view.name(),
+        view.userSpecifiedColumns(),
+        view.comment(),
+        view.collation(),
+        view.properties(),
+        none,
+        view.plan(),
+        view.allowExisting(),
+        view.replace(),
+        view.viewType(),
+        view.viewSchemaMode(),
+        view.isAnalyzed(),
+        view.referredTempFunctions(),
     )
-    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
-        return None
-    return catalog.getTableMetadata(identifier)
+
+
+def _in_view(table: str) -> StatementError:
+    message = f"a view of the catalog cannot read table {table}, only its text would be kept: CREATE TEMPORARY VIEW can"
+    return refusal(ErrorReason.INVALID_SPEC, message)

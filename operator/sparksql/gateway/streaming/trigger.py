@@ -6,15 +6,18 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparksql.gateway.errors import refusal
 from sparksql.gateway.scala import elements, scala_object, simple_name
 from sparksql.gateway.streaming.sources import nodes
-from sparksql.wire.control import ErrorReason, StreamOptions, TriggerMode
+from sparksql.wire.control import StreamOptions, TriggerMode
 
 # Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little
 # and more than a minute keeps readers waiting for windows that are long over.
 MIN_INTERVAL_MILLIS = 1_000
 MAX_INTERVAL_MILLIS = 60_000
+# Of a real-time query this is how long it runs between two commits. Spark's own default of five minutes is what a stop would
+# repeat, and for so long the query would report nothing.
+REAL_TIME_MILLIS = 60_000
+_DAY_MILLIS = 86_400_000
 _WINDOW_FUNCTIONS = frozenset({"window", "session_window"})
 
 
@@ -38,7 +41,7 @@ def trigger(jvm: Any, options: StreamOptions, parsed: Any) -> Any:
                 inferred_interval(window_millis(jvm, parsed)) if given is None else int(given)
             )
         case TriggerMode.REAL_TIME:
-            raise refusal(ErrorReason.NOT_IMPLEMENTED, "spec.streaming.trigger.mode RealTime is not implemented yet")
+            return triggers.RealTime(int(options.interval_millis or REAL_TIME_MILLIS))
 
 
 def window_millis(jvm: Any, parsed: Any) -> Iterator[int]:
@@ -50,27 +53,27 @@ def window_millis(jvm: Any, parsed: Any) -> Iterator[int]:
             children = elements(expression.children())
             pending.extend(children)
             if simple_name(expression) == "UnresolvedFunction" and _function(expression) in _WINDOW_FUNCTIONS:
-                yield from (found for found in (_millis(jvm, argument) for argument in children[1:3]) if found)
+                yield from (found for found in (millis(jvm, argument) for argument in children[1:3]) if found)
 
 
 def _function(expression: Any) -> str:
     return str(elements(expression.nameParts())[-1]).lower()
 
 
-def _millis(jvm: Any, argument: Any) -> int | None:
-    """Milliseconds of `'10 minutes'` or `INTERVAL 10 MINUTES`."""
+def millis(jvm: Any, argument: Any) -> int | None:
+    """Milliseconds of `'10 minutes'` or `INTERVAL 10 MINUTES`; None for anything else, and for months and years."""
     if simple_name(argument) != "Literal" or argument.value() is None:
         return None
-    value = argument.value()
-    if isinstance(value, int):  # a day-time interval, in microseconds
-        return value // 1000
+    value, type_name = argument.value(), str(argument.dataType().simpleString())
+    if type_name.startswith("interval"):  # a day-time interval is in microseconds, one of the other kind in months
+        return None if "month" in type_name or "year" in type_name else int(value) // 1000
+    if type_name != "string":
+        return None
+    intervals = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils")
+    text = jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
     try:
-        intervals = scala_object(jvm.org.apache.spark.sql.catalyst.util, "IntervalUtils")
-        parsed = intervals.stringToInterval(
-            jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value.toString()))
-        )
-        return (
-            (int(parsed.days()) * 86_400_000_000 + int(parsed.microseconds())) // 1000 if not parsed.months() else None
-        )
+        parsed = intervals.stringToInterval(text)
     except Exception:
         return None  # no interval: analysis has told, or will tell, why
+    period, duration = parsed.extractAsPeriod(), parsed.extractAsDuration()
+    return None if period.toTotalMonths() else int(period.getDays()) * _DAY_MILLIS + int(duration.toMillis())

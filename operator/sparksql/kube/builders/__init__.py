@@ -1,6 +1,7 @@
-"""Manifests of a session's children as pure functions: an `EffectiveSession` and arguments in, plain objects out."""
+"""Manifests of what the operator makes as pure functions: an `EffectiveSession` or a `Cleaning` in, plain objects out."""
 
 from sparksql.kube.builders.access import role_binding, service_account
+from sparksql.kube.builders.cleaner import Cleaning, cleaner_job, cleaner_secret
 from sparksql.kube.builders.conf import spark_conf
 from sparksql.kube.builders.driver import driver_pod
 from sparksql.kube.builders.executor import executor_template
@@ -8,6 +9,9 @@ from sparksql.kube.builders.network import network_policy, operator_peer
 from sparksql.kube.builders.session import secret, service
 
 __all__ = [
+    "Cleaning",
+    "cleaner_job",
+    "cleaner_secret",
     "driver_pod",
     "executor_template",
     "network_policy",

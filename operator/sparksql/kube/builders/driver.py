@@ -16,7 +16,6 @@ TERMINATION_SECONDS = 25
 # The gateway answers /healthz before Spark is up, so this counts from the start of Python and needs no start-up probe.
 _LIVENESS = {"periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 9}
 _READINESS = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 3}
-_CONFIG_VOLUME = "sparksql-config"
 
 
 def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) -> dict[str, Any]:
@@ -24,7 +23,7 @@ def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) ->
     own_labels = labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT)
     own_labels[names.LABEL_INCARNATION] = str(incarnation)
     pod = pods.from_template(session.driver_template, own_labels, {names.ANNOTATION_CONFIG_HASH: config_hash})
-    pods.schedule(pod, session)
+    pods.schedule(pod, session.scheduling)
     name = names.driver_pod_name(session.name, session.uid, incarnation)
     pod["metadata"] |= owned(session, name, pod["metadata"]["labels"])
     spec = pod["spec"]
@@ -37,8 +36,8 @@ def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) ->
     }
     container = pods.take_container(spec)
     _fill_container(container, session, config_hash)
-    pods.add_volumes(spec, container, session, ("/tmp", pods.LOCAL_DIR, pods.WORK_DIR))  # noqa: S108 - the pod's own
-    _add_config(spec, container, session)
+    pods.add_volumes(spec, container, session.volume_claim, ("/tmp", pods.LOCAL_DIR, pods.WORK_DIR))  # noqa: S108 - the pod's own
+    pods.add_config(spec, container, base_name(session))
     pods.restrict(spec)
     return pod
 
@@ -89,11 +88,3 @@ def _resources(template: dict[str, Any], session: EffectiveSession) -> dict[str,
 
 def _probe(path: str, timing: dict[str, int]) -> dict[str, Any]:
     return {"httpGet": {"path": path, "port": wire.GATEWAY_PORT, "scheme": "HTTPS"}, **timing}
-
-
-def _add_config(spec: dict[str, Any], container: dict[str, Any], session: EffectiveSession) -> None:
-    # Readable to the container's group only, which fsGroup makes the file's.
-    volume = {"name": _CONFIG_VOLUME, "secret": {"secretName": base_name(session), "defaultMode": 0o440}}
-    mount = {"name": _CONFIG_VOLUME, "mountPath": wire.DEFAULT_CONFIG_DIR, "readOnly": True}
-    spec["volumes"] = pods.put(spec["volumes"], [volume], "name")
-    container["volumeMounts"] = pods.put(container["volumeMounts"], [mount], "mountPath")

@@ -18,7 +18,7 @@ def executor_template(session: EffectiveSession) -> dict[str, Any]:
     """A Pod, for `spark.kubernetes.executor.podTemplateFile`. Executors get no token of the API server."""
     own_labels = labels(session, names.EXECUTOR_APP_NAME, names.EXECUTOR_COMPONENT)
     pod = pods.from_template(session.executor_template, own_labels, {})
-    pods.schedule(pod, session)
+    pods.schedule(pod, session.scheduling)
     spec = pod["spec"]
     spec |= {
         "restartPolicy": "Never",
@@ -28,6 +28,6 @@ def executor_template(session: EffectiveSession) -> dict[str, Any]:
     }
     container = pods.take_container(spec)
     container.pop("command", None)
-    pods.add_volumes(spec, container, session, ("/tmp", pods.WORK_DIR))  # noqa: S108 - the pod's own
+    pods.add_volumes(spec, container, session.volume_claim, ("/tmp", pods.WORK_DIR))  # noqa: S108 - the pod's own
     pods.restrict(spec)
     return pod

@@ -1,4 +1,4 @@
-"""What driver and executor pods have in common: the class's pod template underneath, our fields over it, and on top the
+"""What the pods of the session image have in common: the class's pod template underneath, our fields over it, and on top the
 security contexts of the restricted Pod Security profile, which no template can loosen.
 
 Nothing of a template is lost that is not ours to say: sidecars, init containers, volumes, node selectors, annotations
@@ -11,12 +11,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective import Scheduling, VolumeClaim
+from sparksql.wire import driver as wire
 
 CONTAINER = "spark"
 SPARK_USER = 185  # user and group of Spark's own images, and of ours
 LOCAL_DIR = "/var/spark/local"
 WORK_DIR = "/opt/spark/work-dir"
+_CONFIG_VOLUME = "sparksql-config"
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 
 Json = dict[str, Any]
@@ -50,7 +52,7 @@ def put(entries: Sequence[Json] | None, ours: Sequence[Json], key: str) -> list[
     return [*(entry for entry in entries or () if entry.get(key) not in taken), *ours]
 
 
-def add_volumes(spec: Json, container: Json, session: EffectiveSession, writable: Sequence[str]) -> None:
+def add_volumes(spec: Json, container: Json, claim: VolumeClaim | None, writable: Sequence[str]) -> None:
     """Empty directories where a read-only root has to be writable, and the class's volume claim.
 
     A path that the template mounts already is left to it: a class may have faster disks for shuffle files.
@@ -59,7 +61,7 @@ def add_volumes(spec: Json, container: Json, session: EffectiveSession, writable
     sources: list[tuple[str, Json, str]] = [
         (f"sparksql{path.replace('/', '-')}", {"emptyDir": {}}, path) for path in writable if path not in mounted
     ]
-    if (claim := session.volume_claim) is not None:
+    if claim is not None:
         sources.append(("sparksql-data", {"persistentVolumeClaim": {"claimName": claim.name}}, claim.mount_path))
     volumes = [{"name": name, **source} for name, source, _ in sources]
     mounts = [{"name": name, "mountPath": path} for name, _, path in sources]
@@ -67,9 +69,16 @@ def add_volumes(spec: Json, container: Json, session: EffectiveSession, writable
     container["volumeMounts"] = put(container.get("volumeMounts"), mounts, "mountPath")
 
 
-def schedule(pod: Json, session: EffectiveSession) -> None:
+def add_config(spec: Json, container: Json, secret: str) -> None:
+    """Mounts a Secret at `/etc/sparksql`. Readable to the container's group only, which fsGroup makes the files'."""
+    volume = {"name": _CONFIG_VOLUME, "secret": {"secretName": secret, "defaultMode": 0o440}}
+    mount = {"name": _CONFIG_VOLUME, "mountPath": wire.DEFAULT_CONFIG_DIR, "readOnly": True}
+    spec["volumes"] = put(spec.get("volumes"), [volume], "name")
+    container["volumeMounts"] = put(container.get("volumeMounts"), [mount], "mountPath")
+
+
+def schedule(pod: Json, scheduling: Scheduling) -> None:
     """Queue system by name and label, and priority, where the class names them."""
-    scheduling = session.scheduling
     pod["metadata"]["labels"] = {**scheduling.queue_label, **pod["metadata"]["labels"]}
     if scheduling.scheduler_name:
         pod["spec"]["schedulerName"] = scheduling.scheduler_name

@@ -1,0 +1,30 @@
+"""A session as its statements and savepoints see it: its phase, and the driver that can work for them now."""
+
+from __future__ import annotations
+
+from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase, SqlSession
+from sparksql.controllers.indexes import SESSION
+from sparksql.controllers.runtime import Runtime
+from sparksql.domain.statement.snapshot import Driver, SessionFacts
+from sparksql.engine.key import Key
+from sparksql.wire.control import GatewayState
+
+
+def session_facts(rt: Runtime, session: SqlSession) -> SessionFacts:
+    """Facts of a session; its driver only while its gateway serves and is the one that the status knows."""
+    status = session.status
+    key = Key(SESSION, session.metadata.namespace, session.metadata.name)
+    driver, known = None, status.driver
+    info = rt.gateways.info(key)
+    serves = status.phase is SessionPhase.READY and info is not None and info.state is GatewayState.READY
+    if serves and info is not None and known is not None and known.pod_name and known.pod_uid and known.boot_id:
+        same = rt.gateways.linked_pod(key) == known.pod_uid and info.boot_id == known.boot_id
+        driver = Driver(known.pod_name, known.pod_uid, known.boot_id) if same else None
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    problem = None
+    if stalled is not None and stalled.status is ConditionStatus.TRUE:
+        problem = (Reason(stalled.reason), stalled.message)
+    deleting = session.metadata.deletion_timestamp is not None
+    return SessionFacts(session.metadata.name, status.phase, deleting, None if deleting else driver, problem)

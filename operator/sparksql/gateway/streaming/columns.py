@@ -1,0 +1,69 @@
+"""A query's columns in the order and the types of an INSERT's target.
+
+The same resolver and store-assignment checks do it that Spark's analyzer applies to a batch INSERT.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparksql.gateway.errors import StatementError
+from sparksql.gateway.scala import elements, option, scala_object
+from sparksql.gateway.spark import SparkDriver
+from sparksql.wire.control import OperationError
+
+
+def aligned(driver: SparkDriver, session: Any, insert: Any, name: str, frame: Any, table: Any) -> Any:
+    """The Dataset `frame` of a parsed INSERT's query with the columns of the analysed plan `table`. Raises StatementError."""
+    resolver = scala_object(driver.jvm.org.apache.spark.sql.catalyst.analysis, "TableOutputResolver")
+    plan = resolver.resolveOutputColumns(
+        name,
+        table.output(),
+        _named(driver.jvm, insert, frame, table).logicalPlan(),
+        True,
+        session.sessionState().conf(),
+        True,
+    )
+    return driver.of_rows(session, plan)
+
+
+def _named(jvm: Any, insert: Any, frame: Any, table: Any) -> Any:
+    """The query with the target's column names: as the text lists them, by position, or as they are (BY NAME)."""
+    types = {str(column.name()).lower(): column.dataType() for column in elements(table.output())}
+    spec = insert.partitionSpec()
+    fixed = {str(pair._1()): option(pair._2()) for pair in elements(spec)}
+    fixed = {name: value for name, value in fixed.items() if value is not None}
+    for name in fixed:
+        if name.lower() not in types:
+            raise _no_column(name)
+    if not insert.byName():
+        listed = [str(name) for name in elements(insert.userSpecifiedCols())]
+        static = {name.lower() for name in fixed}
+        names = listed or [
+            str(column.name()) for column in elements(table.output()) if str(column.name()).lower() not in static
+        ]
+        check_count(names, [str(name) for name in frame.columns()])
+        frame = frame.toDF(jvm.PythonUtils.toSeq(names))
+    for name, value in fixed.items():
+        literal = jvm.org.apache.spark.sql.functions.lit(str(value)).cast(types[name.lower()])
+        frame = frame.withColumn(name, literal)
+    return frame
+
+
+def check_count(expected: list[str], given: list[str]) -> None:
+    """Raises StatementError when an INSERT gives more or fewer columns than it names."""
+    if len(expected) == len(given):
+        return
+    kind, how = ("NOT_ENOUGH", "not enough") if len(given) < len(expected) else ("TOO_MANY", "too many")
+    message = (
+        f"Cannot write: {how} data columns: the target takes {', '.join(expected)}; the query gives {', '.join(given)}."
+    )
+    error = OperationError(
+        condition=f"INSERT_COLUMN_ARITY_MISMATCH.{kind}_DATA_COLUMNS", sql_state="21S01", message=message
+    )
+    raise StatementError(error)
+
+
+def _no_column(name: str) -> StatementError:
+    message = f"PARTITION names {name}, which is not a column of the target."
+    return StatementError(OperationError(condition="NON_PARTITION_COLUMN", sql_state="42000", message=message))

@@ -1,0 +1,72 @@
+"""What Spark's real-time mode runs: from Kafka to Kafka, in mode Update, without state. Anything else is refused here.
+
+Spark itself refuses most of it when the first batch is planned, which to the operator is the failure of a query that runs: it
+would be tried again and again. Measured with Spark 4.1.4, whose list of sinks is Kafka, foreach and console.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparksql.gateway.errors import refusal
+from sparksql.gateway.scala import elements, simple_name
+from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming.insert import ParsedInsert
+from sparksql.gateway.streaming.kafka import is_kafka
+from sparksql.gateway.streaming.kafka_writes import topic_of
+from sparksql.gateway.streaming.sources import nodes
+from sparksql.wire.control import ErrorReason, OutputMode, StreamOptions, TriggerMode
+
+_STATEFUL = frozenset(
+    {
+        "Aggregate",
+        "Distinct",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "FlatMapGroupsWithState",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+    }
+)
+
+
+def check(driver: SparkDriver, session: Any, parsed: ParsedInsert, analysed: Any, options: StreamOptions) -> None:
+    """Raises StatementError when the trigger is RealTime and the query cannot run so. Writes nothing."""
+    if options.trigger is not TriggerMode.REAL_TIME:
+        return
+    problem = _of_options(options) or _of_query(analysed)
+    if problem is None and topic_of(driver, session, parsed.insert) is None:
+        problem = "writes Kafka alone, and the target is no table USING kafka"
+    if problem is not None:
+        message = (
+            f"spec.streaming.trigger.mode: RealTime {problem}. Where that cannot be, use mode Interval; with intervalMillis: 0 "
+            "each batch begins when the one before is done"
+        )
+        raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _of_options(options: StreamOptions) -> str | None:
+    if options.upsert is not None:
+        return "cannot merge: leave spec.streaming.upsert out"
+    if options.output_mode is not OutputMode.UPDATE:
+        return f"needs spec.streaming.outputMode: Update, not {options.output_mode}"
+    return None
+
+
+def _of_query(analysed: Any) -> str | None:
+    for node in nodes(analysed):
+        if not node.isStreaming():
+            continue
+        if not elements(node.children()) and not _is_kafka(node):
+            return "reads Kafka alone, and a STREAM of the query is something else"
+        if simple_name(node) in _STATEFUL or _joins_streams(node):
+            return "keeps no state, and the query aggregates, removes duplicates or joins streams"
+    return None
+
+
+def _is_kafka(leaf: Any) -> bool:
+    return simple_name(leaf) == "StreamingRelationV2" and is_kafka(str(leaf.sourceName()))
+
+
+def _joins_streams(node: Any) -> bool:
+    return simple_name(node) == "Join" and bool(node.left().isStreaming() and node.right().isStreaming())

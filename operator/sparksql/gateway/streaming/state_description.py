@@ -1,0 +1,304 @@
+"""Reads what a streaming query keeps in its state, and what that means, from its plan. For `compatibility`.
+
+The plan is optimised as Spark does it for a batch, because only then it shows what the state holds: columns that nobody needs
+are gone, WHERE has become join keys, DISTINCT an aggregation. Rules that only reword expressions, some of them as it suits a
+filter, are left out. Another version of Spark may optimise in another way: see `compatibility.differences`.
+
+The bodies of functions in other languages are not looked at, nor is what a table holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sparksql.gateway.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming import source_identity
+from sparksql.gateway.streaming.compatibility import AGGREGATE, Column, Description, Operator, Source, Watermark
+from sparksql.gateway.streaming.expressions import Expressions
+
+_RULES = "org.apache.spark.sql.catalyst.optimizer."
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_REWORDING = (
+    "ConstantFolding",
+    "InferFiltersFromConstraints",
+    "InferFiltersFromGenerate",
+    "LikeSimplification",
+    "NullPropagation",
+    "OptimizeIn",
+    "ReorderAssociativeOperator",
+    "SimplifyConditionals",
+)
+_CONFS = ("spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass", "spark.sql.session.timeZone")
+_WHERE = "where "
+_SIDES = ("left", "right")
+# Nodes that change neither which rows there are nor what their columns mean; and filters, which may change.
+_PLAIN = frozenset(
+    {
+        "Filter",
+        "LocalLimit",
+        "Project",
+        "RebalancePartitions",
+        "Repartition",
+        "RepartitionByExpression",
+        "ResolvedHint",
+        "Sort",
+        "SubqueryAlias",
+    }
+)
+
+
+def describe(
+    driver: SparkDriver,
+    session: Any,
+    frame: Any,
+    *,
+    text: str,
+    output_mode: str,
+    mask: Callable[[str], str],
+    qualified: Callable[[str], str],
+) -> Description:
+    """The description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
+    full form. Raises what Spark raises."""
+    jvm = driver.jvm
+    analysed = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(
+        frame.queryExecution().analyzed()
+    )
+    has_now = analysed.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
+    began = _micros()
+    optimised = _optimised(driver, session, analysed)
+    walk = _Walk(jvm, mask, (began, _micros()) if has_now else None)
+    sources: list[Source] = []
+    for leaf, name in source_identity.streamed(analysed):
+        if walk.source_number(leaf) > len(sources):
+            sources.append(source_identity.source(leaf, name, qualified))
+    walk.visit(optimised)
+    conf = session.conf()
+    return Description(
+        spark_version=str(driver.context.version),
+        text_hash=hashlib.sha256(text.encode()).hexdigest(),
+        output_mode=output_mode.lower(),
+        sources=tuple(sources),
+        watermarks=tuple(walk.watermarks),
+        operators=tuple(walk.operators),
+        confs=tuple((key, str(conf.get(key))) for key in _CONFS),
+    )
+
+
+def _micros() -> int:
+    return time.time_ns() // 1000
+
+
+def _optimised(driver: SparkDriver, session: Any, plan: Any) -> Any:
+    other = session.cloneSession()
+    given = option(session.conf().getOption(_EXCLUDED))
+    rules = [*([given] if given else []), *(f"{_RULES}{rule}" for rule in _REWORDING)]
+    other.conf().set(_EXCLUDED, ",".join(rules))
+    driver.activate(other)  # the optimiser follows the settings of the thread's session
+    try:
+        return other.sessionState().optimizer().execute(plan)
+    finally:
+        driver.activate(session)
+        driver.close_session(other)
+
+
+class _Walk:
+    """One way through a plan, from the leaves up. `visit` tells what the rows of a node come from and went through."""
+
+    def __init__(self, jvm: Any, mask: Callable[[str], str], now: tuple[int, int] | None) -> None:
+        self._jvm = jvm
+        self._mask = mask
+        self._expressions = Expressions(jvm, mask, self._subquery, now)
+        self._sources: dict[int, int] = {}  # number of the source by the id of its first column
+        self.operators: list[Operator] = []
+        self.watermarks: list[Watermark] = []
+
+    def source_number(self, leaf: Any) -> int:
+        """The number of a streaming leaf, from 1, in the order of the calls. What is used twice under one name is one source for
+        Spark, too."""
+        columns = elements(leaf.output())
+        first = _column_id(columns[0]) if columns else 0
+        if first not in self._sources:
+            self._sources[first] = len(self._sources) + 1
+            for column in columns:
+                self._expressions.define(column, f"[{self._sources[first]}].{self._mask(str(column.name()))}")
+        return self._sources[first]
+
+    def visit(self, node: Any) -> tuple[str, ...]:
+        kind = simple_name(node)
+        children = elements(node.children())
+        if not children:
+            return self._leaf(node)
+        below = [self.visit(child) for child in children]
+        told = tuple(part for parts in below for part in parts)
+        streams = bool(node.isStreaming())
+        match kind:
+            case "Project":
+                for named in elements(node.projectList()):
+                    self._expressions.define_named(named)
+            case "Filter" if not streams:
+                told = (*told, f"{_WHERE}{self._text(node.condition())}")
+            case "ArrowEvalPython" | "BatchEvalPython":
+                for function, column in zip(elements(node.udfs()), elements(node.resultAttrs()), strict=True):
+                    self._expressions.define(column, self._text(function))
+            case "EventTimeWatermark":
+                self._watermark(node)
+            case "Aggregate":
+                told = self._aggregate(node, told)
+            case "Join":
+                told = self._join(node, below)
+            case "Deduplicate" | "DeduplicateWithinWatermark" if streams:
+                told = self._stateful(Operator("deduplication", self._columns(node.keys()), inputs=told))
+            case "GlobalLimit" if streams:
+                limit = ("limit", self._text(node.limitExpr()))
+                told = self._stateful(Operator("limit", settings=(limit,), inputs=told))
+            case "Union":
+                told = self._union(node, children, told)
+            case "Expand":
+                told = self._expand(node, told)
+            case "Generate":
+                told = self._generate(node, told)
+            case _ if kind not in _PLAIN:
+                told = (*told, f"{kind}({', '.join(map(self._text, elements(node.expressions())))})")
+        self._define_rest(kind, node)
+        return told
+
+    def _leaf(self, node: Any) -> tuple[str, ...]:
+        columns = elements(node.output())
+        if simple_name(node).startswith("StreamingRelation"):
+            return (f"source {self.source_number(node)}",)
+        name = self._mask(source_identity.static(node))
+        for column in columns:
+            self._expressions.define(column, f"{name}.{self._mask(str(column.name()))}")
+        return (name,)
+
+    def _subquery(self, plan: Any) -> str:
+        told = self.visit(plan)
+        return f"{', '.join(self._text(column) for column in elements(plan.output()))} from {', '.join(told)}"
+
+    def _watermark(self, node: Any) -> None:
+        delay = scala_object(self._jvm.org.apache.spark.sql.catalyst.plans.logical, "EventTimeWatermark")
+        self.watermarks.append(Watermark(self._text(node.eventTime()), int(delay.getDelayMs(node.delay()))))
+
+    def _aggregate(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+        results = elements(node.aggregateExpressions())
+        names = {_column_id(result.child()): str(result.name()) for result in results if simple_name(result) == "Alias"}
+        keys = tuple(
+            self._column(names.get(_column_id(key) or -1) or _name(key), key, self._text(key))
+            for key in elements(node.groupingExpressions())
+        )
+        streams = bool(node.isStreaming())
+        values: dict[str, Column] = {}
+        for result in results:
+            for function in _aggregate_functions(result) if streams else ():
+                meaning = self._text(function)
+                # Spark keeps equal functions once, at the place of the first.
+                values.setdefault(meaning, self._column(str(result.name()), function, meaning))
+        for result in results:
+            self._expressions.define_named(result)
+        if not streams:
+            return (*told, f"grouped by {', '.join(key.meaning for key in keys)}")
+        return self._stateful(Operator(AGGREGATE, keys, tuple(values.values()), inputs=told))
+
+    def _join(self, node: Any, below: list[tuple[str, ...]]) -> tuple[str, ...]:
+        left, right = node.left(), node.right()
+        kind = _join_type(node.joinType())
+        told = tuple(part for parts in below for part in parts)
+        if left.isStreaming() and right.isStreaming():
+            return self._stateful(self._stream_join(node, kind, told))
+        if not node.isStreaming():
+            return (*told, f"{kind} join on {self._condition(option(node.condition()))}")
+        if kind in ("LeftSemi", "LeftAnti"):  # a filter, by what is in a table
+            return below[0]
+        if kind == "Inner":
+            told = tuple(part for part in told if not part.startswith(_WHERE))
+        return (*told, f"{kind} join on {self._condition(option(node.condition()))}")
+
+    def _stream_join(self, node: Any, kind: str, told: tuple[str, ...]) -> Operator:
+        keys: list[Column] = []
+        rest = option(node.condition())
+        planning = self._jvm.org.apache.spark.sql.catalyst.planning
+        found = option(scala_object(planning, "ExtractEquiJoinKeys").unapply(node))
+        if found is not None:
+            for left, right in zip(elements(found._2()), elements(found._3()), strict=True):
+                meaning = f"{self._text(left)} = {self._text(right)}"
+                keys.append(self._column(_name(left), left, meaning))
+            rest = option(found._4())
+        values = tuple(
+            self._column(f"{side} {column.name()}", column, self._text(column))
+            for side, child in zip(_SIDES, (node.left(), node.right()), strict=True)
+            for column in elements(child.output())
+        )
+        settings = (("type", kind), ("condition", self._condition(rest)))
+        return Operator("join of streams", tuple(keys), values, settings, told)
+
+    def _union(self, node: Any, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
+        outputs = [elements(child.output()) for child in children]
+        for column, *same_place in zip(elements(node.output()), *outputs, strict=True):
+            self._expressions.define(column, f"union({', '.join(map(self._text, same_place))})")
+        return (*told, f"union of {len(children)}")
+
+    def _expand(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+        rows = [elements(row) for row in elements(node.projections())]
+        for column, *same_place in zip(elements(node.output()), *rows, strict=True):
+            window = self._expressions.window(column, same_place)
+            texts = [window] if window else list(dict.fromkeys(map(self._text, same_place)))
+            self._expressions.define(column, texts[0] if len(texts) == 1 else f"one of ({', '.join(texts)})")
+        return (*told, f"each row {len(rows)} times")
+
+    def _generate(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+        text = self._text(node.generator())
+        for index, column in enumerate(elements(node.generatorOutput())):
+            self._expressions.define(column, f"{text}.{index}")
+        return (*told, f"{'outer ' if node.outer() else ''}{text}")
+
+    def _stateful(self, operator: Operator) -> tuple[str, ...]:
+        self.operators.append(operator)
+        return (f"operator {len(self.operators)}",)
+
+    def _define_rest(self, kind: str, node: Any) -> None:
+        """Columns that a node makes in a way that is not known here."""
+        for column in elements(node.output()):
+            if int(column.exprId().id()) not in self._expressions.meanings:
+                self._expressions.define(column, f"{kind}.{self._mask(str(column.name()))}")
+
+    def _condition(self, condition: Any | None) -> str:
+        """The parts that AND connects, in one order."""
+        return "none" if condition is None else " AND ".join(sorted(map(self._text, _conjuncts(condition))))
+
+    def _columns(self, expressions: Any) -> tuple[Column, ...]:
+        return tuple(self._column(_name(each), each, self._text(each)) for each in elements(expressions))
+
+    def _column(self, name: str, expression: Any, meaning: str) -> Column:
+        return Column(self._mask(name), self._mask(str(expression.dataType().catalogString())), meaning)
+
+    def _text(self, expression: Any) -> str:
+        return self._expressions.text(expression)
+
+
+def _aggregate_functions(expression: Any) -> list[Any]:
+    if simple_name(expression) == "AggregateExpression":
+        return [expression]
+    return [found for child in elements(expression.children()) for found in _aggregate_functions(child)]
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if simple_name(condition) != "And":
+        return [condition]
+    return [part for child in elements(condition.children()) for part in _conjuncts(child)]
+
+
+def _join_type(join_type: Any) -> str:
+    return str(join_type.toString()).partition("(")[0]  # ExistenceJoin(exists#12)
+
+
+def _column_id(expression: Any) -> int:
+    """Spark's id of a plain column, 0 for any other expression."""
+    return int(expression.exprId().id()) if simple_name(expression) == "AttributeReference" else 0
+
+
+def _name(expression: Any) -> str:
+    return str(expression.name()) if simple_name(expression) in ("AttributeReference", "Alias") else "(expression)"

@@ -1,0 +1,189 @@
+"""Savepoints on the cluster: taken, restored, forked, taken before a stop and on a schedule, and removed with their data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness import Object, Space, condition, phase, reason
+from streams import QUICK, SECONDS, count_up, resume, stop, stream, wait_batch
+
+from sparksql.api.names import API_VERSION
+
+KEYS = 5
+FEW = {"spark.sql.shuffle.partitions": "2"}
+UPSERT = {**QUICK, "outputMode": "Update", "upsert": {"keys": ["k"]}}
+
+
+@pytest.fixture(scope="module")
+def counted(main: Space) -> Space:
+    """A session with the stream `counting`, which counts the ticks by key."""
+    count_up(main)
+    for table in ("counted", "forked"):
+        made = main.run(f"CREATE TABLE {table} (k BIGINT, n BIGINT, top BIGINT) USING iceberg")
+        assert phase(made) == "Finished", made["status"]
+    main.statement(counting("counted"), name="counting", conf=FEW, streaming=UPSERT)
+    wait_batch(main, "counting")
+    return main
+
+
+def counting(table: str, where: str = "", number: str = "count(*)") -> str:
+    return f"INSERT INTO {table} SELECT value % {KEYS} AS k, {number} AS n, max(value) AS top FROM STREAM ticks {where} GROUP BY 1"
+
+
+def check(space: Space, table: str) -> None:
+    """Every tick up to the last one is counted once: k, k + KEYS, ... up to `top`."""
+    rows = space.rows(f"SELECT k, n, top FROM {table} ORDER BY k")
+    assert len(rows) == KEYS, rows
+    wrong = [row for row in rows if int(row[1] or 0) != (int(row[2] or 0) - int(row[0] or 0)) // KEYS + 1]
+    assert not wrong, rows
+
+
+def savepoint(space: Space, name: str, statement: str = "counting", **spec: Any) -> Object:
+    """A SqlSavepoint once it is over."""
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "SqlSavepoint",
+        "metadata": {"name": name, "namespace": space.name},
+        "spec": {"statementRef": {"name": statement}, **spec},
+    }
+    space.cluster.create(body)
+    return space.cluster.wait(
+        "SqlSavepoint", space.name, name, lambda s: condition(s, "Finished") == "True", "Finished", SECONDS
+    )
+
+
+def savepoints(space: Space, statement: str) -> list[Object]:
+    found = space.cluster.list("SqlSavepoint", space.name)
+    return [each for each in found if each["spec"]["statementRef"]["name"] == statement]
+
+
+def test_one_is_taken_while_it_runs_and_another_query_goes_on_from_it(counted: Space) -> None:
+    made = savepoint(counted, "first")
+    status = made["status"]
+    assert (phase(made), condition(made, "Ready"), condition(made, "Succeeded")) == ("Completed", "True", "True"), (
+        status
+    )
+    origin = counted.get("counting")
+    assert status["queryId"] == stream(origin)["queryId"]
+    assert status["trigger"] == "Manual"
+    assert {"batchId", "sqlHash", "sparkVersion", "sizeBytes", "fileCount", "startTime", "completionTime"} <= set(
+        status
+    )
+    assert status["location"].startswith("s3a://"), status
+
+    counted.statement(
+        counting("forked"),
+        name="fork",
+        conf=FEW,
+        streaming={**UPSERT, "startFrom": {"savepointRef": {"name": "first"}}},
+    )
+    fork = wait_batch(counted, "fork", more=status["batchId"] + 3)
+    assert stream(fork)["queryId"] != status["queryId"]
+    assert stream(fork)["restoredFrom"] == status["location"]
+    assert stream(fork)["checkpointLocation"] != stream(origin)["checkpointLocation"]
+    counted.cluster.wait(
+        "SqlSavepoint", counted.name, "first", lambda s: "fork" in (s or {})["status"].get("usedBy", ()), "used", 60
+    )
+    stop(counted, "fork")
+    check(counted, "forked")
+    assert stream(wait_batch(counted, "counting"))["lastSavepoint"]["name"] == "first"
+
+
+def test_an_upgrade_takes_a_savepoint_first_and_keeps_its_counts(counted: Space) -> None:
+    before = counted.get("counting")
+    counted.change("SqlStatement", "counting", streaming={"upgradeMode": "Savepoint"})
+    stopped = stop(counted, "counting")
+    last = stream(stopped)["lastSavepoint"]["name"]
+    assert last.startswith("counting-stop-"), stopped["status"]
+    taken = counted.cluster.get("SqlSavepoint", counted.name, last)
+    assert taken is not None and phase(taken) == "Completed"
+    assert taken["status"]["trigger"] == "Upgrade"
+    assert taken["status"]["batchId"] == stream(stopped)["committedBatchId"]
+    counted.change("SqlStatement", "counting", sql=counting("counted", where="WHERE value >= 0"))
+    resume(counted, "counting")
+    upgraded = wait_batch(counted, "counting")
+    for field in ("queryId", "checkpointLocation"):
+        assert stream(upgraded)[field] == stream(before)[field]
+    counted.kill_driver()
+    wait_batch(counted, "counting")
+    stop(counted, "counting")
+    check(counted, "counted")
+    resume(counted, "counting")
+    wait_batch(counted, "counting")
+
+
+def test_a_text_that_the_state_does_not_fit_is_parked_until_it_is_put_back(counted: Space) -> None:
+    text = counted.get("counting")["spec"]["sql"]
+    counted.change("SqlStatement", "counting", sql=counting("counted", number="sum(value)"))
+    parked = counted.wait_reason("SqlStatement", "counting", "StateIncompatible", seconds=SECONDS)
+    assert (phase(parked), condition(parked, "Stalled")) == ("Stopped", "True"), parked["status"]
+    assert "sum" in (condition(parked, "Ready", "message") or ""), parked["status"]
+    counted.change("SqlStatement", "counting", sql=text)
+    wait_batch(counted, "counting")
+    stop(counted, "counting")
+    check(counted, "counted")
+
+
+def test_it_goes_back_to_a_savepoint(counted: Space) -> None:
+    before, first = counted.get("counting"), counted.cluster.get("SqlSavepoint", counted.name, "first")
+    assert first is not None
+    restore = {"startFrom": {"savepointRef": {"name": "first"}}, "restoreNonce": "1"}
+    counted.change("SqlStatement", "counting", desiredState="Running", streaming=restore)
+    counted.cluster.wait(
+        "SqlStatement", counted.name, "counting",
+        lambda s: stream(s or {}).get("observedRestoreNonce") == "1", "restored", SECONDS,
+    )  # fmt: skip
+    again = wait_batch(counted, "counting")
+    assert stream(again)["restoredFrom"] == first["status"]["location"]
+    assert stream(again)["queryId"] != stream(before)["queryId"]
+    stop(counted, "counting")
+    check(counted, "counted")
+
+
+def test_data_go_first_and_the_object_after_them(counted: Space) -> None:
+    [taken] = [each for each in savepoints(counted, "counting") if each["status"]["trigger"] == "Upgrade"][:1]
+    name, location = taken["metadata"]["name"], taken["status"]["location"]
+    adopted = savepoint(counted, "adopted", source="Existing", location=location)
+    assert phase(adopted) == "Completed", adopted["status"]
+    assert adopted["status"]["batchId"] == taken["status"]["batchId"]
+    counted.cluster.delete("SqlSavepoint", counted.name, name)
+    counted.cluster.wait_gone("SqlSavepoint", counted.name, name, seconds=90)
+    orphaned = [e for e in counted.cluster.events(counted.name) if e["reason"] == "FinalizerDeadline"]
+    assert orphaned == []
+    gone = savepoint(counted, "gone", source="Existing", location=location)
+    assert (phase(gone), reason(gone)) == ("Failed", "LocationInvalid"), gone["status"]
+
+
+def test_periodic_ones_come_and_go_and_leave_with_their_statement(counted: Space) -> None:
+    every = {"schedule": {"intervalSeconds": 3}, "retention": {"keepLast": 1}, "onDelete": "Delete"}
+    name = counted.statement(
+        "INSERT INTO ticked SELECT value FROM STREAM ticks",
+        streaming={**QUICK, "savepoints": every},
+        dependsOn=[{"name": counted.statement("CREATE TABLE ticked (value BIGINT) USING iceberg")}],
+    )
+    seen: set[str] = set()
+
+    def several() -> bool:
+        seen.update(each["metadata"]["name"] for each in savepoints(counted, name))
+        return len(seen) >= 4
+
+    counted.cluster.wait_until(several, "with four savepoints", SECONDS, lambda: sorted(seen))
+    triggers = {each.get("status", {}).get("trigger", "Periodic") for each in savepoints(counted, name)}
+    assert triggers == {"Periodic"}
+    counted.change("SqlStatement", name, streaming={"savepoints": {"schedule": {"paused": True}}})
+    counted.cluster.wait_until(
+        lambda: len(savepoints(counted, name)) == 1,
+        "with the last one only",
+        SECONDS,
+        lambda: [each["metadata"]["name"] for each in savepoints(counted, name)],
+    )
+    counted.cluster.delete("SqlStatement", counted.name, name)
+    counted.cluster.wait_gone("SqlStatement", counted.name, name, seconds=60)
+    counted.cluster.wait_until(
+        lambda: not savepoints(counted, name),
+        "without savepoints",
+        120,
+        lambda: [each["metadata"]["name"] for each in savepoints(counted, name)],
+    )
+    assert counted.cluster.get("SqlSavepoint", counted.name, "first") is not None

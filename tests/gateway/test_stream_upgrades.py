@@ -1,0 +1,207 @@
+"""Changed streaming texts on the checkpoints of old ones: refused with the place, or going on with right numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from sparksql.gateway.streaming.sinks import SINK_LOG
+from sparksql.gateway.streaming.state_file import NAME
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter
+
+from .client import connect
+from .process import GatewayProcess
+from .streams import Streams
+from .upgrades import BASES, CASES, COLUMNS, TARGET, Accepted, Case, Parked, rows
+
+PAGE = Path(__file__).parents[2] / "docs" / "upgrades.md"
+BY_NAME = {case.name: case for case in CASES}
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class World:
+    """Tables, and a checkpoint of each base text that has read part 1. Only copies of checkpoints and targets are gone on with."""
+
+    def __init__(self, streams: Streams, warehouse: Path) -> None:
+        self.streams = streams
+        self.folder = streams.folder
+        self._copies = 0
+        self._tables = warehouse / f"{streams.database}.db"
+
+    async def make(self) -> None:
+        await self.streams.ok(
+            f"CREATE TABLE $.src ({COLUMNS}) USING parquet",
+            f"CREATE TABLE $.other ({COLUMNS}) USING parquet",
+            "CREATE TABLE $.dim (code STRING, region STRING) USING parquet",
+            "CREATE TABLE $.dim2 (code STRING, region STRING) USING parquet",
+            "INSERT INTO $.dim VALUES ('de', 'north'), ('fr', 'west'), ('it', 'south')",
+            "INSERT INTO $.dim2 VALUES ('de', 'centre'), ('fr', 'centre'), ('it', 'centre')",
+            *(f"CREATE TABLE $.{base} ({TARGET}) USING parquet" for base in BASES),
+        )
+        await self._add(1)
+        await asyncio.gather(*(self.streams.drained(text, base) for base, text in BASES.items()))
+        await self._add(2)
+
+    async def _add(self, part: int) -> None:
+        await self.streams.ok(f"INSERT INTO $.src {rows(part)}", f"INSERT INTO $.other {rows(part)}")
+
+    async def copy(self, case: Case) -> str:
+        """A checkpoint and a target like the base's, for one case alone; answers the target's name."""
+        self._copies += 1
+        name = f"{case.base}_{self._copies}"
+        shutil.copytree(self.folder / case.base, self.folder / name)
+        location = (self.folder / f"{name}_rows").as_uri()
+        shutil.copytree(self._tables / case.base, self.folder / f"{name}_rows")
+        for log in (self.folder / f"{name}_rows" / SINK_LOG).iterdir():  # it has full paths
+            if log.name.endswith(".crc"):
+                log.unlink()
+            else:
+                log.write_text(log.read_text().replace((self._tables / case.base).as_uri(), location))
+        await self.streams.ok(f"CREATE TABLE $.{name} ({TARGET}) USING parquet LOCATION '{location}'")
+        return name
+
+    def forget(self, name: str) -> None:
+        """Makes a checkpoint one that plain Spark could have made."""
+        for each in (NAME, f".{NAME}.crc"):
+            (self.folder / name / each).unlink()
+
+    def checkpoint(self, name: str) -> dict[str, bytes]:
+        folder = self.folder / name
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    async def rows(self, query: str) -> list[str]:
+        return sorted(map(repr, await self.streams.rows(query)))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    async with connect(gateway) as client:
+        await client.until_started()
+        streams = Streams(client, tmp_path_factory.mktemp("upgrades"), "upgrades")
+        await client.ok("CREATE DATABASE upgrades")
+        made = World(streams, gateway.folder / "warehouse")
+        await made.make()
+        yield made
+        for operation_id in streams.started:
+            await client.cancel(operation_id)
+        await asyncio.gather(*(client.until(each, lambda view: view.state.is_terminal) for each in streams.started))
+        await client.ok("DROP DATABASE upgrades CASCADE")
+
+
+def into(case: Case, target: str) -> str:
+    """The changed text with another target."""
+    return case.text.replace(f"$.{case.base} ", f"$.{target} ")
+
+
+def incompatible(view: OperationView) -> str:
+    """The message of a query that was refused because of its state."""
+    assert view.state is OperationState.ERROR, view
+    assert view.error is not None
+    assert view.error.reason is ErrorReason.STATE_INCOMPATIBLE, view.error
+    return view.error.message
+
+
+def cases(kind: type[Parked] | type[Accepted]) -> list[Any]:
+    return [pytest.param(case, id=case.name) for case in CASES if isinstance(case.outcome, kind)]
+
+
+@pytest.mark.parametrize("case", cases(Parked))
+async def test_a_text_that_does_not_fit_its_state_is_refused_and_changes_nothing(world: World, case: Case) -> None:
+    assert isinstance(case.outcome, Parked)
+    name = await world.copy(case)
+    before = world.checkpoint(name)
+    view = await world.streams.run(into(case, name), name, **case.options)
+    message = incompatible(view)
+    assert case.outcome.words in message
+    assert "spec.streaming.upgradeMode Stateless" in message
+    assert world.checkpoint(name) == before
+    assert (view.start_time, view.progress and view.progress.stream) == (None, None)
+
+
+@pytest.mark.parametrize("case", cases(Accepted))
+async def test_what_goes_on_gives_the_numbers_of_a_recomputation(world: World, case: Case) -> None:
+    assert isinstance(case.outcome, Accepted)
+    name = await world.copy(case)
+    await world.streams.drained(into(case, name), name, **case.options)
+    columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
+    assert await world.rows(f"SELECT {columns} FROM $.{name}") == await world.rows(case.outcome.query)
+
+
+async def test_a_checkpoint_of_plain_spark_is_taken_as_it_is_and_described(world: World) -> None:
+    case = BY_NAME["setting: other trigger and limit of a batch"]
+    name = await world.copy(case)
+    described = json.loads((world.folder / name / NAME).read_text())
+    world.forget(name)
+    await world.streams.drained(into(case, name), name)
+    again = json.loads((world.folder / name / NAME).read_text())
+    assert {**again, "text_hash": ""} == {**described, "text_hash": ""}
+
+
+@pytest.mark.parametrize(
+    ("change", "base"), [("aggregation: aggregate added", "windows"), ("stateless: source added", "plain")]
+)
+async def test_refusals_of_spark_itself_have_the_same_reason_and_leave_no_description(
+    world: World, change: str, base: str
+) -> None:
+    case = BY_NAME[change]
+    assert case.base == base
+    name = await world.copy(case)
+    world.forget(name)
+    message = incompatible(await world.streams.run(into(case, name), name))
+    assert "Spark refuses the state" in message and "upgradeMode Stateless" in message
+    assert not (world.folder / name / NAME).exists()
+    await world.streams.drained(BASES[base].replace(f"$.{base} ", f"$.{name} "), name)
+
+
+async def test_a_description_that_cannot_be_read_is_told(world: World) -> None:
+    case = BY_NAME["nothing changed"]
+    name = await world.copy(case)
+    world.forget(name)
+    (world.folder / name / NAME).write_text("{}")
+    assert f"{NAME} in the checkpoint" in incompatible(await world.streams.run(into(case, name), name))
+
+
+async def test_a_text_that_never_began_a_batch_binds_nobody(world: World) -> None:
+    """Its state is empty, whatever it would have been."""
+    await world.streams.ok(f"CREATE TABLE $.unbegun ({TARGET}) USING parquet")
+    case = BY_NAME["aggregation: aggregate added"]
+    (world.folder / "unbegun").mkdir()
+    shutil.copy(world.folder / case.base / NAME, world.folder / "unbegun" / NAME)
+    await world.streams.drained(into(case, "unbegun"), "unbegun")
+
+
+async def test_secret_values_are_not_written_down(world: World) -> None:
+    await world.streams.ok(f"CREATE TABLE $.secrets ({TARGET}) USING parquet")
+    text = (
+        "INSERT INTO $.secrets (a, n, until) SELECT concat(country, :salt), count(*), window.end FROM STREAM $.src "
+        "WATERMARK ts DELAY OF INTERVAL 10 SECONDS GROUP BY concat(country, :salt), window(ts, '1 minute')"
+    )
+    salt = Parameter(name="salt", value="much-salt", secret=True)
+    view = await world.streams.client.put(
+        text.replace("$", world.streams.database), streaming=world.streams.options("secrets"), parameters=(salt,)
+    )
+    assert (await world.streams.client.end(view)).state is OperationState.FINISHED
+    kept = (world.folder / "secrets" / NAME).read_text()
+    assert "much-salt" not in kept
+    assert "concat([1].country, " in kept
+
+
+async def test_the_page_lists_the_changes_that_are_tried() -> None:
+    table = [
+        line.strip().strip("|").split(" | ")
+        for line in PAGE.read_text().split("## Changes that are tried")[1].splitlines()
+        if line.startswith("| ")
+    ]
+    listed = [[cell.strip().strip("`") for cell in row] for row in table[1:]]
+    expected = [
+        [case.name, "parked", case.outcome.words] if isinstance(case.outcome, Parked) else [case.name, "goes on", ""]
+        for case in CASES
+    ]
+    assert listed == expected

@@ -1,0 +1,34 @@
+"""What the scripted gateway answers with: bodies, refusals, and the one result that every statement has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+
+from sparksql.wire.control import Column, ResultSummary, SubmitRequest, WireModel
+
+
+class Refused(Exception):
+    """Ends a request with `status`."""
+
+    def __init__(self, status: int, error: str) -> None:
+        super().__init__(error)
+        self.status = status
+
+
+def answer(model: WireModel) -> web.Response:
+    return web.Response(text=model.to_json(), content_type="application/json")
+
+
+def result(request: SubmitRequest, *, wide: bool) -> ResultSummary:
+    columns = tuple(Column(name=f"column_{i:05}_{'x' * 100}", type="int") for i in range(2000)) if wide else (
+        Column(name="1", type="int"),
+    )  # fmt: skip
+    return ResultSummary(
+        columns=columns,
+        row_count=1,
+        preview=(tuple("1" for _ in columns),) if request.result.preview_rows else (),
+        bytes=4,
+        expiration_time=datetime.now(UTC) + timedelta(seconds=request.result.retention_seconds),
+    )

@@ -1,0 +1,197 @@
+"""Savepoints as their statements see them, as the operator makes them, and as drivers speak of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparksql.api.names import ANNOTATION_TRIGGER
+from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
+from sparksql.api.statement import SqlStatement
+from sparksql.controllers.indexes import INDEXES
+from sparksql.controllers.savepoint_facts import savepoint_body, savepoints_of, start_of, trigger_of
+from sparksql.controllers.savepoint_gather import attempt_of, recorded, word_of
+from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
+from sparksql.domain.statement.snapshot import Driver, SavepointFacts
+from sparksql.engine.store import Store
+from sparksql.wire.savepoints import SavepointState, SavepointView
+
+MADE = datetime(2026, 1, 31, 8, tzinfo=UTC)
+DONE = datetime(2026, 1, 31, 9, tzinfo=UTC)
+UID = "5f0c2a9e-0000-4000-8000-000000000001"
+
+
+def savepoint(
+    name: str = "before", statement: str = "one", status: dict[str, Any] | None = None, **metadata: Any
+) -> Any:
+    return {
+        "metadata": {
+            "name": name, "namespace": "team-a", "uid": f"uid-{name}", "resourceVersion": "1",
+            "creationTimestamp": "2026-01-31T08:00:00Z", **metadata,
+        },
+        "spec": {"statementRef": {"name": statement}},
+        "status": status or {},
+    }  # fmt: skip
+
+
+def statement(name: str = "one", **spec: Any) -> SqlStatement:
+    metadata = {"name": name, "namespace": "team-a", "uid": UID, "generation": 1}
+    return SqlStatement.parse({"metadata": metadata, "spec": {"sessionRef": {"name": "s"}, "sql": "x", **spec}})
+
+
+def store(*savepoints: Any) -> Store:
+    filled = Store(INDEXES)
+    for each in savepoints:
+        filled.apply("SqlSavepoint", each)
+    return filled
+
+
+# --- facts
+
+
+def test_statement_sees_the_savepoints_that_name_it() -> None:
+    filled = store(
+        savepoint("a"),
+        savepoint("b"),
+        savepoint("c", statement="other"),
+        savepoint("d", namespace="team-b"),
+    )
+    assert {each.name for each in savepoints_of(filled, statement(streaming={}))} == {"a", "b"}
+
+
+@pytest.mark.parametrize("spec", [{}, {"streaming": {}, "mode": "Explain"}])
+def test_statement_that_does_not_stream_has_none(spec: dict[str, Any]) -> None:
+    assert savepoints_of(store(savepoint()), statement(**spec)) == ()
+
+
+def test_facts_are_those_of_the_object() -> None:
+    status = {
+        "phase": "Completed", "trigger": "Periodic", "location": "s3a://b/before", "message": "complete",
+        "completionTime": "2026-01-31T09:00:00Z",
+    }  # fmt: skip
+    going = savepoint(status=status, deletionTimestamp="2026-01-31T10:00:00Z")
+    going["spec"]["pinned"] = True
+    assert savepoints_of(store(going), statement(streaming={})) == (
+        SavepointFacts(
+            "before",
+            SavepointPhase.COMPLETED,
+            MADE,
+            SavepointTrigger.PERIODIC,
+            "s3a://b/before",
+            DONE,
+            deleting=True,
+            pinned=True,
+            message="complete",
+        ),
+    )
+
+
+def test_new_one_has_no_phase() -> None:
+    assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, MADE),)
+
+
+def test_start_is_what_start_from_names_whosever_it_is() -> None:
+    filled = store(savepoint(statement="other"), savepoint("far", namespace="team-b"))
+    named = statement(streaming={"startFrom": {"savepointRef": {"name": "before"}}})
+    found = start_of(filled, named)
+    assert found is not None and found.name == "before"
+    assert start_of(filled, statement(streaming={"startFrom": {"savepointRef": {"name": "far"}}})) is None
+    assert start_of(filled, statement(streaming={})) is None
+    assert start_of(filled, statement()) is None
+
+
+# --- made by the operator
+
+
+@pytest.mark.parametrize("trigger", SavepointTrigger)
+def test_one_that_is_made_is_known_for_what_it_is(trigger: SavepointTrigger) -> None:
+    body = savepoint_body("one-stop", "team-a", "one", trigger)
+    body["metadata"].update(uid="u", creationTimestamp="2026-01-31T08:00:00Z", resourceVersion="1")
+    made = SqlSavepoint.parse(body)
+    assert trigger_of(made) is trigger
+    assert made.spec.statement_ref.name == "one"
+    assert (made.spec.source, made.spec.reclaim_policy) == (SavepointSource.COPY, ReclaimPolicy.DELETE)
+    (seen,) = savepoints_of(store(body), statement(streaming={}))
+    assert (seen.trigger, seen.phase, seen.pinned) == (trigger, None, False)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "status", "trigger"),
+    [
+        ({}, {}, "Manual"),
+        ({ANNOTATION_TRIGGER: "Upgrade"}, {}, "Upgrade"),
+        ({ANNOTATION_TRIGGER: "Sunday"}, {}, "Manual"),
+        ({ANNOTATION_TRIGGER: ""}, {}, "Manual"),
+        ({ANNOTATION_TRIGGER: "Upgrade"}, {"trigger": "Periodic"}, "Periodic"),  # once recorded, it stays
+        ({}, {"trigger": "Upgrade"}, "Upgrade"),
+    ],
+)
+def test_why_it_was_made(annotations: dict[str, str], status: dict[str, Any], trigger: str) -> None:
+    assert trigger_of(SqlSavepoint.parse(savepoint(status=status, annotations=annotations))) == trigger
+
+
+# --- attempts, and what drivers say of them
+
+
+names = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
+
+
+@given(names, names, names, names, names, names)
+def test_attempt_is_read_as_it_was_recorded(pod: str, uid: str, boot: str, of: str, klass: str, account: str) -> None:
+    attempt = Attempt(Driver(pod, uid, boot), of, klass, account)
+    status = SqlSavepoint.parse(savepoint()).status.replace(attempt=recorded(attempt))
+    kept = SqlSavepoint.parse(savepoint(status=status.to_dict())).status.attempt
+    assert kept is not None and attempt_of(kept) == attempt
+
+
+def test_attempt_is_kept_by_its_names_in_the_api() -> None:
+    status = SqlSavepoint.parse(savepoint()).status
+    kept = status.replace(attempt=recorded(Attempt(Driver("p", "u", "b"), "s", "standard", "spark"))).to_dict()
+    assert kept["attempt"] == {
+        "podName": "p", "podUID": "u", "bootId": "b", "statementUID": "s", "className": "standard",
+        "serviceAccountName": "spark",
+    }  # fmt: skip
+
+
+WHOLE = SavepointView(
+    attempt_id="a",
+    boot_id="b",
+    state=SavepointState.COMPLETED,
+    batch_id=41,
+    query_id="q",
+    spark_version="4.1.4",
+    size_bytes=123,
+    file_count=9,
+    sql_hash="h",
+)
+
+
+def of_state(state: SavepointState, **fields: Any) -> SavepointView:
+    return SavepointView(attempt_id="a", boot_id="b", state=state, **fields)
+
+
+@pytest.mark.parametrize(
+    ("view", "word"),
+    [
+        (of_state(SavepointState.RUNNING), Running()),
+        (WHOLE, Completed(41, "q", "4.1.4", 123, 9, "h")),
+        (WHOLE.model_copy(update={"batch_id": 0, "file_count": 0}), Completed(0, "q", "4.1.4", 123, 0, "h")),
+        (WHOLE.model_copy(update={"spark_version": None, "sql_hash": None}), Completed(41, "q", None, 123, 9, None)),
+        (of_state(SavepointState.FAILED, message="no space"), Failed("no space")),
+        (of_state(SavepointState.FAILED, message="empty", location_invalid=True), Failed("empty", True)),
+        (of_state(SavepointState.FAILED), Failed("the driver gave no reason")),
+    ],
+)
+def test_what_a_driver_says(view: SavepointView, word: Any) -> None:
+    assert word_of(view) == word
+    assert word_of(SavepointView.model_validate_json(view.model_dump_json(by_alias=True))) == word
+
+
+def test_adopted_checkpoint_without_a_version_is_complete() -> None:
+    word = word_of(WHOLE.model_copy(update={"spark_version": None}))
+    assert isinstance(word, Completed) and replace(word, spark_version="4.1.4") == word_of(WHOLE)

@@ -1,0 +1,324 @@
+"""What a changed text may do with the state of the one before: differences of descriptions, and what people are told of them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparksql.api.reasons import Reason
+from sparksql.gateway.streaming.compatibility import (
+    AGGREGATE,
+    Change,
+    Column,
+    Description,
+    DescriptionError,
+    Difference,
+    Operator,
+    Source,
+    Watermark,
+    differences,
+    message,
+)
+from sparksql.gateway.streaming.savepoint import belongs
+from sparksql.gateway.streaming.state_file import CONDITIONS, NAME, is_refusal, refused
+from sparksql.wire.control import ErrorReason, OperationError
+
+ORDERS, CLICKS = Source("orders", "parquet file:/orders"), Source("clicks", "parquet file:/clicks")
+COUNTRY, CITY = Column("country", "string", "[1].country"), Column("city", "string", "[1].city")
+COUNT, TOTAL = Column("n", "bigint", "count(1)"), Column("total", "bigint", "sum([1].amount)")
+TOTALS = Operator(AGGREGATE, (COUNTRY, CITY), (COUNT, TOTAL), inputs=("source 1",))
+JOIN = Operator(
+    "join of streams",
+    (Column("id", "int", "[1].id = [2].id"),),
+    (Column("left id", "int", "[1].id"), Column("right id", "int", "[2].id")),
+    (("type", "Inner"), ("condition", "none")),
+    ("source 1", "source 2"),
+)
+OLD = Description("4.1.4", "hash", "append", (ORDERS,), (Watermark("[1].ts", 10_000),), (TOTALS,))
+JOINED = replace(OLD, sources=(ORDERS, CLICKS), operators=(JOIN,))
+STATELESS = replace(OLD, watermarks=(), operators=())
+
+
+def with_operator(**changes: Any) -> Description:
+    return replace(OLD, operators=(replace(TOTALS, **changes),))
+
+
+RENAMED = with_operator(keys=(replace(COUNTRY, name="c"), CITY), values=(COUNT, replace(TOTAL, name="sum")))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(OLD, RENAMED, id="other names"),
+        pytest.param(OLD, replace(OLD, text_hash="other"), id="another text"),
+        pytest.param(OLD, replace(OLD, spark_version="4.2.0"), id="another Spark"),
+        pytest.param(OLD, replace(OLD, watermarks=(Watermark("[1].ts", 1),)), id="another delay"),
+        pytest.param(OLD, replace(OLD, output_mode="update"), id="append to update"),
+        pytest.param(OLD, replace(OLD, sources=(replace(ORDERS, name="o"),)), id="a table renamed in its place"),
+        pytest.param(OLD, replace(OLD, confs=(("spark.sql.shuffle.partitions", "7"),)), id="other settings"),
+        pytest.param(STATELESS, replace(STATELESS, watermarks=OLD.watermarks), id="a watermark without state"),
+        pytest.param(STATELESS, replace(STATELESS, output_mode="complete"), id="a mode without state"),
+    ],
+)
+def test_what_may_change(old: Description, new: Description) -> None:
+    assert differences(old, new) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "told"),
+    [
+        pytest.param(
+            OLD, with_operator(values=(COUNT, replace(TOTAL, meaning="count([1].amount)"))),
+            Difference(Change.AGGREGATE_CHANGED, "aggregate", "total", "sum([1].amount)", "count([1].amount)"),
+            "aggregate: column total was sum(amount), is count(amount)", id="aggregate changed",
+        ),
+        pytest.param(
+            OLD, with_operator(values=(COUNT, replace(TOTAL, type="double"))),
+            Difference(Change.AGGREGATE_CHANGED, "aggregate", "total", "sum([1].amount) bigint", "double"),
+            "aggregate: column total was sum(amount) bigint, is double", id="type changed",
+        ),
+        pytest.param(
+            OLD, with_operator(values=(COUNT, TOTAL, Column("top", "int", "max([1].amount)"))),
+            Difference(Change.AGGREGATE_ADDED, "aggregate", "top", after="max([1].amount)"),
+            "aggregate: column top was added (max(amount))", id="aggregate added",
+        ),
+        pytest.param(
+            OLD, with_operator(values=(TOTAL,)),
+            Difference(Change.AGGREGATE_REMOVED, "aggregate", "n", before="count(1)"),
+            "aggregate: column n was removed (count(1))", id="aggregate removed",
+        ),
+        pytest.param(
+            OLD, with_operator(values=(TOTAL, COUNT)),
+            Difference(Change.AGGREGATES_REORDERED, "aggregate", "n, total", "count(1), sum([1].amount)", "sum([1].amount), count(1)"),
+            "aggregate: columns n, total were count(1), sum(amount) in this order, are sum(amount), count(1)",
+            id="aggregates swapped",
+        ),
+        pytest.param(
+            OLD, with_operator(keys=(COUNTRY, replace(CITY, meaning="[1].street"))),
+            Difference(Change.KEY_CHANGED, "aggregate", "city", "[1].city", "[1].street"),
+            "aggregate: key column city was city, is street", id="key changed",
+        ),
+        pytest.param(
+            OLD, with_operator(keys=(COUNTRY,)),
+            Difference(Change.KEY_REMOVED, "aggregate", "city", before="[1].city"),
+            "aggregate: key column city was removed (city)", id="key removed",
+        ),
+        pytest.param(
+            OLD, with_operator(keys=(CITY, COUNTRY)),
+            Difference(Change.KEYS_REORDERED, "aggregate", "country, city", "[1].country, [1].city", "[1].city, [1].country"),
+            "aggregate: key columns country, city were country, city in this order, are city, country", id="keys swapped",
+        ),
+        pytest.param(
+            OLD, with_operator(inputs=("source 1", "each row 2 times")),
+            Difference(Change.INPUT_CHANGED, "aggregate", "", "source 1", "source 1, each row 2 times"),
+            "aggregate: its input was source 1, is source 1, each row 2 times", id="input changed",
+        ),
+        pytest.param(
+            OLD, STATELESS,
+            Difference(Change.OPERATOR_REMOVED, "aggregate", before="by [1].country, [1].city, of count(1), sum([1].amount)"),
+            "aggregate was removed (by country, city, of count(1), sum(amount))", id="operator removed",
+        ),
+        pytest.param(
+            OLD, replace(OLD, operators=(TOTALS, Operator("limit", settings=(("limit", "3"),)))),
+            Difference(Change.OPERATOR_ADDED, "limit", after="limit 3"), "limit was added (limit 3)", id="operator added",
+        ),
+        pytest.param(
+            JOINED, replace(JOINED, operators=(replace(JOIN, settings=(("type", "LeftOuter"), ("condition", "none"))),)),
+            Difference(Change.OPERATOR_CHANGED, "join of streams", "type", "Inner", "LeftOuter"),
+            "join of streams: type was Inner, is LeftOuter", id="join type",
+        ),
+        pytest.param(
+            JOINED, replace(JOINED, operators=(replace(JOIN, values=JOIN.values[1:]),)),
+            Difference(Change.COLUMN_REMOVED, "join of streams", "left id", before="[1].id"),
+            "join of streams: column left id was removed (orders.id)", id="join column",
+        ),
+        pytest.param(
+            JOINED, replace(JOINED, sources=(CLICKS, ORDERS)),
+            Difference(Change.SOURCES_REORDERED, "sources", "", "orders, clicks", "clicks, orders"),
+            "sources were orders, clicks in this order, are clicks, orders", id="sources reordered",
+        ),
+        pytest.param(
+            STATELESS, replace(STATELESS, sources=(CLICKS,)),
+            Difference(Change.SOURCE_CHANGED, "source orders", "", "parquet file:/orders", "parquet file:/clicks"),
+            "source orders was parquet file:/orders, is parquet file:/clicks", id="source changed",
+        ),
+        pytest.param(
+            STATELESS, replace(STATELESS, sources=(ORDERS, CLICKS)),
+            Difference(Change.SOURCE_ADDED, "source clicks", after="parquet file:/clicks"),
+            "source clicks was added (parquet file:/clicks)", id="source added",
+        ),
+        pytest.param(
+            JOINED, replace(JOINED, sources=(CLICKS,)),
+            Difference(Change.SOURCE_REMOVED, "source orders", before="parquet file:/orders"),
+            "source orders was removed (parquet file:/orders)", id="source removed",
+        ),
+        pytest.param(
+            OLD, replace(OLD, watermarks=(Watermark("[1].seen", 10_000),)),
+            Difference(Change.WATERMARK_CHANGED, "watermark", "[1].ts", "[1].ts", "[1].seen"),
+            "watermark was ts, is seen", id="watermark column",
+        ),
+        pytest.param(
+            OLD, replace(OLD, watermarks=()),
+            Difference(Change.WATERMARK_CHANGED, "watermark", "[1].ts", "[1].ts", "none"),
+            "watermark was ts, is none", id="watermark removed",
+        ),
+        pytest.param(
+            OLD, replace(OLD, output_mode="complete"),
+            Difference(Change.OUTPUT_MODE_CHANGED, "output mode", "", "append", "complete"),
+            "output mode was append, is complete", id="output mode",
+        ),
+    ],
+)  # fmt: skip
+def test_what_may_not_change(old: Description, new: Description, expected: Difference, told: str) -> None:
+    found = differences(old, new)
+    assert found == (expected,)
+    text = message(found, old, new)
+    assert text.startswith(
+        f"the SQL text does not fit the state in its checkpoint: {told}. To go on, change the text back"
+    )
+    assert "upgradeMode Stateless" in text
+    assert "onIncompatible StartFresh" in text
+
+
+def test_several_operators_of_a_kind_are_numbered() -> None:
+    old = replace(OLD, operators=(TOTALS, TOTALS))
+    new = replace(OLD, operators=(TOTALS, replace(TOTALS, keys=(COUNTRY,))))
+    assert [each.operator for each in differences(old, new)] == ["aggregate 2"]
+
+
+def test_a_message_is_bounded() -> None:
+    columns = tuple(Column(f"c{number}", "int", f"max([1].{'x' * 500}{number})") for number in range(40))
+    new = with_operator(values=columns)
+    text = message(differences(OLD, new), OLD, new)
+    assert "more. To go on" in text
+    assert len(text) < 2500
+
+
+REWORDED = with_operator(values=(COUNT, replace(TOTAL, meaning="sum(cast([1].amount AS bigint))")))
+
+
+def test_another_spark_may_word_the_same_text_in_another_way() -> None:
+    assert differences(OLD, replace(REWORDED, spark_version="4.2.0")) == ()
+    changed = replace(REWORDED, spark_version="4.2.0", text_hash="other")
+    found = differences(OLD, changed)
+    assert [each.change for each in found] == [Change.AGGREGATE_CHANGED]
+    assert "written by Spark 4.1.4 and this is 4.2.0" in message(found, OLD, changed)
+    assert differences(OLD, REWORDED)
+
+
+def test_another_spark_is_still_held_to_types_operators_and_sources() -> None:
+    typed = with_operator(values=(COUNT, replace(TOTAL, type="double")))
+    for other, change in (
+        (typed, Change.AGGREGATE_CHANGED),
+        (STATELESS, Change.OPERATOR_REMOVED),
+        (replace(OLD, sources=(CLICKS,)), Change.SOURCE_CHANGED),
+    ):
+        assert [each.change for each in differences(OLD, replace(other, spark_version="4.2.0"))] == [change]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "{}", '{"version": 2}', OLD.to_json().replace('"kind"', '"sort"')]
+)
+def test_what_is_no_description_is_told(text: str) -> None:
+    with pytest.raises(DescriptionError):
+        Description.from_json(text)
+
+
+texts = st.text(max_size=8)
+columns = st.lists(st.builds(Column, texts, texts, texts), max_size=3).map(tuple)
+pairs = st.lists(st.tuples(texts, texts), max_size=2).map(tuple)
+operators = st.builds(
+    Operator, st.sampled_from([AGGREGATE, "limit"]), columns, columns, pairs, st.lists(texts, max_size=2).map(tuple)
+)
+descriptions = st.builds(
+    Description,
+    spark_version=st.sampled_from(["4.1.4", "4.2.0"]),
+    text_hash=st.sampled_from(["", "a", "b"]),
+    output_mode=st.sampled_from(["append", "update", "complete"]),
+    sources=st.lists(st.builds(Source, texts, texts), max_size=3).map(tuple),
+    watermarks=st.lists(st.builds(Watermark, texts, st.integers(0, 10**9)), max_size=2).map(tuple),
+    operators=st.lists(operators, max_size=3).map(tuple),
+    confs=pairs,
+)
+
+
+@given(descriptions)
+def test_a_description_comes_back_from_its_file_and_fits_itself(description: Description) -> None:
+    again = Description.from_json(description.to_json())
+    assert again == description
+    assert differences(description, again) == ()
+
+
+@given(descriptions, descriptions)
+def test_differences_are_found_in_both_directions_and_can_be_told(old: Description, new: Description) -> None:
+    found = differences(old, new)
+    assert bool(found) == bool(differences(new, old))
+    if found:
+        assert message(found, old, new)
+
+
+@given(descriptions, st.data())
+def test_any_other_meaning_of_a_column_is_found(old: Description, data: st.DataObject) -> None:
+    places = [
+        (index, part, column)
+        for index, each in enumerate(old.operators)
+        for part in ("keys", "values")
+        for column in range(len(getattr(each, part)))
+    ]
+    if not places:
+        return
+    index, part, column = data.draw(st.sampled_from(places))
+    changed = list(getattr(old.operators[index], part))
+    changed[column] = replace(changed[column], meaning=changed[column].meaning + "!")
+    others = list(old.operators)
+    others[index] = (
+        replace(others[index], keys=tuple(changed)) if part == "keys" else replace(others[index], values=tuple(changed))
+    )
+    assert differences(old, replace(old, operators=tuple(others)))
+
+
+@pytest.mark.parametrize("batch", [0, 7])
+def test_a_savepoint_takes_the_description_along(batch: int) -> None:
+    assert belongs(NAME, batch)
+    assert not belongs(f".{NAME}.crc", batch)
+
+
+@pytest.mark.parametrize(
+    ("condition", "text", "expected"),
+    [
+        ("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "Provided value schema does not match.", True),
+        (
+            None,
+            "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources.",
+            True,
+        ),
+        ("DIVIDE_BY_ZERO", "Division by zero.", False),
+        (None, "boom", False),
+    ],
+)
+def test_refusals_of_spark_are_told_from_other_ends(condition: str | None, text: str, expected: bool) -> None:
+    error = OperationError(condition=condition, message=text)
+    assert is_refusal(error) is expected
+    if expected:
+        told = refused(error)
+        assert told.reason is ErrorReason.STATE_INCOMPATIBLE
+        assert Reason(told.reason) is Reason.STATE_INCOMPATIBLE
+        assert text.rstrip(".") in told.message and "upgradeMode Stateless" in told.message
+
+
+def test_spark_knows_the_conditions_that_are_taken_for_refusals() -> None:
+    """So that a new version of Spark which renames one is noticed."""
+    [jar] = (Path(pyspark.__file__).parent / "jars").glob("spark-common-utils_*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        known = json.loads(archive.read("error/error-conditions.json"))
+    for condition in CONDITIONS:
+        main, _, sub = condition.partition(".")
+        assert main in known and (not sub or sub in known[main]["subClass"]), condition
