@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparksql.api.names import ANNOTATION_TRIGGER, API_VERSION
-from sparksql.api.savepoint import ReclaimPolicy, SavepointTrigger, SqlSavepoint
+from sparksql.api.savepoint import ReclaimPolicy, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.controllers.indexes import SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped
 from sparksql.domain.statement.snapshot import SavepointFacts
@@ -57,5 +57,6 @@ def _facts(savepoint: SqlSavepoint) -> SavepointFacts:
         ended=status.completion_time,
         deleting=metadata.is_deleting,
         pinned=savepoint.spec.pinned,
+        adopted=savepoint.spec.source is SavepointSource.EXISTING,
         message=status.message or "",
     )

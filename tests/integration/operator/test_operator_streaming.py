@@ -298,12 +298,11 @@ async def test_class_that_moves_its_root_does_not_move_a_checkpoint(world: World
 # --- refusals
 
 
-async def test_what_is_not_there_yet_is_refused(world: World) -> None:
+async def test_schedule_that_cannot_be_followed_is_refused(world: World) -> None:
     async with world.operator():
-        await stream(world, streaming={"upgradeMode": "Savepoint"})
-        done = await world.ended("st", "Error", "NotImplemented")
-    wanted = "spec.streaming.upgradeMode: Savepoint is not implemented yet; use LastState or Stateless"
-    assert message_of(done) == wanted
+        await stream(world, streaming={"savepoints": {"schedule": {"cron": "61 * * * *"}}})
+        done = await world.ended("st", "Error", "InvalidSpec")
+    assert message_of(done).startswith("spec.streaming.savepoints.schedule.cron: '61 * * * *': ")
     assert world.ledger.ran("st") == []
 
 

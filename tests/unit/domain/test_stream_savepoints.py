@@ -258,6 +258,7 @@ def test_last_savepoint_is_the_newest_complete_one_that_stays() -> None:
         fact("old", ended=ago(9)),
         fact("new", ended=ago(5)),
         fact("going", ended=ago(4), deleting=True),
+        fact("adopted", ended=ago(4), adopted=True),
         fact("failed", "Failed", ended=ago(3)),
         fact("open", "InProgress"),
     )

@@ -28,6 +28,7 @@ from sparksql.gateway.streaming.compatibility import (
     message,
 )
 from sparksql.gateway.streaming.savepoint import belongs
+from sparksql.gateway.streaming.state_description import undescribed
 from sparksql.gateway.streaming.state_file import CONDITIONS, NAME, is_refusal, refused
 from sparksql.wire.control import ErrorReason, OperationError
 
@@ -322,3 +323,11 @@ def test_spark_knows_the_conditions_that_are_taken_for_refusals() -> None:
     for condition in CONDITIONS:
         main, _, sub = condition.partition(".")
         assert main in known and (not sub or sub in known[main]["subClass"]), condition
+
+
+def test_what_cannot_be_described_fits_its_own_text_only() -> None:
+    one, other = (undescribed("4.1.4", text, "Append") for text in ("one", "other"))
+    assert differences(one, one) == ()
+    [gone, come] = differences(one, other)
+    assert (gone.change, come.change) == (Change.OPERATOR_REMOVED, Change.OPERATOR_ADDED)
+    assert "text " in message((gone, come), one, other)

@@ -72,7 +72,8 @@ def _pending(s: Snapshot) -> Decision:
         message = f"spec.statementRef.name: statement {name} is not a streaming one; only those have a state to save"
         return end(s, Phase.FAILED, Reason.STATEMENT_NOT_STREAMING, message)
     if status.failures > spec.backoff_limit:
-        message = f"gave up after {status.failures} attempts: spec.backoffLimit is {spec.backoff_limit} now"
+        attempts = "1 attempt" if status.failures == 1 else f"{status.failures} attempts"
+        message = f"gave up after {attempts}: spec.backoffLimit is {spec.backoff_limit} now"
         return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, message)
     if status.next_attempt_time is not None and s.now < status.next_attempt_time:
         left = (status.next_attempt_time - s.now).total_seconds()

@@ -81,7 +81,8 @@ class Silence(Enum):
 
 @dataclass(frozen=True)
 class SavepointFacts:
-    """A SqlSavepoint as a statement sees it. `ended` is when it was complete or given up, `message` explains its phase."""
+    """A SqlSavepoint as a statement sees it. `ended` is when it was complete or given up, `adopted` that it was there already,
+    `message` explains its phase."""
 
     name: str
     phase: SavepointPhase | None
@@ -91,6 +92,7 @@ class SavepointFacts:
     ended: datetime | None = None
     deleting: bool = False
     pinned: bool = False
+    adopted: bool = False
     message: str = ""
 
 

@@ -150,11 +150,11 @@ def _is_open(savepoint: SavepointFacts) -> bool:
 
 
 def last_savepoint(s: Snapshot) -> LastSavepoint | None:
-    """The newest complete one; one that is being deleted counts no more, so that it can go."""
+    """The newest complete one that was taken; one that is being deleted counts no more, so that it can go."""
     complete = [
         (each.ended, each.name)
         for each in s.savepoints
-        if each.phase is SavepointPhase.COMPLETED and each.ended is not None and not each.deleting
+        if each.phase is SavepointPhase.COMPLETED and each.ended is not None and not (each.deleting or each.adopted)
     ]
     if not complete:
         return None

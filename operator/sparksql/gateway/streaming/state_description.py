@@ -10,15 +10,20 @@ The bodies of functions in other languages are not looked at, nor is what a tabl
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
+
+from py4j.protocol import Py4JError
 
 from sparksql.gateway.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.streaming import source_identity
 from sparksql.gateway.streaming.compatibility import AGGREGATE, Column, Description, Operator, Source, Watermark
 from sparksql.gateway.streaming.expressions import Expressions
+
+log = logging.getLogger(__name__)
 
 _RULES = "org.apache.spark.sql.catalyst.optimizer."
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -62,7 +67,31 @@ def describe(
     qualified: Callable[[str], str],
 ) -> Description:
     """The description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
-    full form. Raises what Spark raises."""
+    full form."""
+    try:
+        return _read(driver, session, frame, text, output_mode, mask, qualified)
+    except Py4JError as unknown:  # a node or an expression of some extension
+        log.warning("a query's state cannot be described: %s", type(unknown).__name__)
+        return undescribed(str(driver.context.version), text, output_mode)
+
+
+def undescribed(spark_version: str, text: str, output_mode: str) -> Description:
+    """Of a query whose plan cannot be read: its state is taken to fit the very same text and no other."""
+    text_hash = hashlib.sha256(text.encode()).hexdigest()
+    return Description(
+        spark_version, text_hash, output_mode.lower(), (), operators=(Operator(f"text {text_hash[:12]}"),)
+    )
+
+
+def _read(
+    driver: SparkDriver,
+    session: Any,
+    frame: Any,
+    text: str,
+    output_mode: str,
+    mask: Callable[[str], str],
+    qualified: Callable[[str], str],
+) -> Description:
     jvm = driver.jvm
     analysed = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(
         frame.queryExecution().analyzed()
