@@ -14,6 +14,9 @@ PATHS = {
     "SqlSessionClass": "sqlsessionclasses",
     "SqlSession": "namespaces/demo/sqlsessions",
     "SqlStatement": "namespaces/demo/sqlstatements",
+    "SqlSavepoint": "namespaces/demo/sqlsavepoints",
+    "Service": "namespaces/demo/services",
+    "Deployment": "namespaces/demo/deployments",
 }
 
 
@@ -29,7 +32,8 @@ def test_manifests_are_accepted(demo: ApiServer, file: Path) -> None:
     manifests = list(yaml.safe_load_all(file.read_text()))
     assert manifests
     for manifest in manifests:
-        path = f"/apis/{manifest['apiVersion']}/{PATHS[manifest['kind']]}"
+        group = "apis" if "/" in manifest["apiVersion"] else "api"
+        path = f"/{group}/{manifest['apiVersion']}/{PATHS[manifest['kind']]}"
         response = demo.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
         assert response.status == 201, f"{manifest['metadata']['name']}: {response.message}"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, spark_home
-from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, UpsertOptions
+from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, OutputMode, UpsertOptions
 
 from .kafka_broker import Broker, running_broker
 from .maven import jars
@@ -158,6 +158,24 @@ async def test_a_stream_goes_on_where_it_was_and_options_of_a_query_win(kafka: K
     assert await kafka.rows("SELECT id, at FROM lake.$.dst ORDER BY id, at") == [(n, n) for n in range(8)]
     bounded = json.dumps({kafka.topic: {"0": 2, "1": 0}})
     assert await kafka.rows(f"SELECT id FROM $.orders WITH ('endingOffsets' = '{bounded}') ORDER BY id") == [(0,), (1,)]
+
+
+async def test_how_values_are_decoded_is_no_part_of_a_state_and_its_columns_are(kafka: Kafka) -> None:
+    await kafka.ok(
+        "CREATE TABLE $.totals (op STRING, n DECIMAL(38,2)) USING delta",
+        ORDERS.format(mode="failfast").replace("'latest'", "'earliest'"),
+    )
+    await kafka.put_values(ORDER, {**ORDER, "id": 2})
+    text = "INSERT INTO $.totals SELECT op, sum(amount) FROM STREAM $.orders GROUP BY op"
+    whole = {"output_mode": OutputMode.COMPLETE}
+    await kafka.streams.drained(text, **whole)
+    await kafka.put((None, "no JSON"))
+    await kafka.put_values({**ORDER, "id": 3, "op": "u"})
+    await kafka.streams.drained(text.replace("$.orders", "$.orders WITH ('value.mode' = 'DROPMALFORMED')"), **whole)
+    assert sorted((op, float(n)) for op, n in await kafka.rows("SELECT * FROM $.totals")) == [("c", 25.0), ("u", 12.5)]
+    other = await kafka.streams.run(text.replace("sum(amount)", "max(amount)"), **whole)
+    assert other.error is not None and other.error.reason is ErrorReason.STATE_INCOMPATIBLE, other
+    assert "was sum(amount), is max(amount)" in other.error.message
 
 
 async def test_a_malformed_value_never_becomes_nulls_unasked(kafka: Kafka) -> None:

@@ -11,10 +11,13 @@ from typing import Any
 
 from sparksql.gateway.scala import elements, option, simple_name
 from sparksql.gateway.streaming.compatibility import Source
+from sparksql.gateway.streaming.kafka import is_kafka
+from sparksql.gateway.streaming.sources import rewritten
 
 # In lower case; those of Kafka, then that of Iceberg.
 _TELLING_OPTIONS = ("subscribe", "subscribepattern", "assign", "branch")
 _LISTS = frozenset({"subscribe"})
+_DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
 def streamed(plan: Any) -> Iterator[tuple[Any, str]]:
@@ -27,6 +30,38 @@ def streamed(plan: Any) -> Iterator[tuple[Any, str]]:
             yield node, name or str(node.sourceName())
         name = str(node.alias()) if kind == "SubqueryAlias" else ""
         pending.extend((child, name) for child in reversed(elements(node.children())))
+
+
+def undecoded(jvm: Any, plan: Any) -> Any:
+    """An analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
+    of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
+
+    def replaced(node: Any) -> Any | None:
+        leaf = _decoded_leaf(node.child()) if simple_name(node) == "SubqueryAlias" else None
+        if leaf is None:
+            return None
+        columns = leaf.copy(
+            leaf.source(),
+            leaf.sourceName(),
+            leaf.table(),
+            leaf.extraOptions(),
+            node.child().output(),
+            leaf.catalog(),
+            leaf.identifier(),
+            leaf.v1Relation(),
+        )
+        return node.withNewChildren(jvm.PythonUtils.toSeq([columns]))
+
+    return rewritten(jvm, plan, replaced)
+
+
+def _decoded_leaf(node: Any) -> Any | None:
+    """The leaf below what `kafka_values` makes of Kafka's records; None for anything else."""
+    if simple_name(node) not in _DECODING:
+        return None
+    while simple_name(node) in _DECODING:
+        node = node.child()
+    return node if simple_name(node) == "StreamingRelationV2" and is_kafka(node.sourceName()) else None
 
 
 def source(leaf: Any, name: str, qualified: Callable[[str], str]) -> Source:

@@ -96,6 +96,7 @@ def _read(
     analysed = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(
         frame.queryExecution().analyzed()
     )
+    analysed = source_identity.undecoded(jvm, analysed)
     has_now = analysed.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
     began = _micros()
     optimised = _optimised(driver, session, analysed)
