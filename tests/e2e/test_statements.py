@@ -201,18 +201,17 @@ def test_a_dedicated_session_goes_with_its_statement(main: Space) -> None:
     assert phase(main.get(name)) == "Finished"
 
 
-def test_what_is_not_implemented_says_so(main: Space) -> None:
-    streaming = main.run("INSERT INTO runs SELECT 1", streaming={"upgradeMode": "Savepoint"})
-    assert (phase(streaming), reason(streaming)) == ("Error", "NotImplemented"), streaming["status"]
+def test_a_savepoint_of_a_batch_statement_fails_and_says_why(main: Space) -> None:
+    ended = main.run("SELECT 1")
     body = {
         "apiVersion": "sparksql.dev/v1alpha1",
         "kind": "SqlSavepoint",
-        "metadata": {"name": "early", "namespace": main.name},
-        "spec": {"statementRef": {"name": "any"}},
+        "metadata": {"name": "batch", "namespace": main.name},
+        "spec": {"statementRef": {"name": ended["metadata"]["name"]}},
     }
     main.cluster.create(body)
-    savepoint = main.wait_reason("SqlSavepoint", "early", "NotImplemented")
-    assert condition(savepoint, "Stalled") == "True"
+    savepoint = main.wait_reason("SqlSavepoint", "batch", "StatementNotStreaming")
+    assert (phase(savepoint), condition(savepoint, "Stalled")) == ("Failed", "True"), savepoint["status"]
 
 
 def _wait_run(space: Space, name: str, run: int) -> Object:
