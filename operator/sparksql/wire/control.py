@@ -169,7 +169,7 @@ class StreamProgress(WireModel):
 
     `query_id` belongs to the checkpoint, `run_id` to this start. `committed_batch_id` is the last batch that is done and
     durable, `batch_id` the one that is worked on or comes next. `lag` counts what the sources say that waits: offsets of
-    Kafka, else files. `watermark` is ISO 8601.
+    Kafka, files where a source counts them. `watermark` is ISO 8601.
     """
 
     query_id: str

@@ -1,9 +1,10 @@
 """What Spark itself cannot analyse of a statement, though it can run it: the gaps that are closed here.
 
 Tables of some sources cannot be streamed by name. A table `USING kafka` has a schema in the catalog, which Spark hands to the
-source, which refuses any schema; it cannot be written, nor read if it declares columns of its own. And a table of a source that knows only the newer interface (`rate`) is not even looked up as such when the session catalog is
-Iceberg's or Delta's (measured with Spark 4.1.4). Both are read here as a user expects: by the provider and the options that
-the catalog keeps, with those that the text gives over them.
+source, which refuses any schema; it cannot be written, nor read if it declares columns of its own. And a table of a source that
+knows only the newer interface (`rate`) is not even looked up as such when the session catalog is Iceberg's or Delta's (measured
+with Spark 4.1.4). Both are read here as a user expects: by the provider and the options that the catalog keeps, with those that
+the text gives over them.
 
 WATERMARK is not resolved at all in a session with Hive support, whose analyzer lacks the rule (Spark 4.1.4).
 """

@@ -1,0 +1,136 @@
+"""What a streaming statement is refused for, and whether that ends it or parks it: case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from statement_samples import NOW, READY, message, told, view
+from stream_samples import (
+    PARKED,
+    PLACE,
+    asked,
+    following,
+    resting,
+    running,
+    shown,
+    stream,
+    submitted,
+    telling,
+)
+
+from sparksql.api.reasons import Reason
+from sparksql.domain.admission import Turn
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import (
+    Settings,
+    Silence,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, UpsertOptions
+
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "cron": (
+        {"savepoints": {"schedule": {"cron": "61 * * * *"}}},
+        "InvalidSpec",
+        "spec.streaming.savepoints.schedule.cron: '61 * * * *': ",
+    ),
+}
+
+
+@pytest.mark.parametrize("session", [READY, None], ids=["session", "no session"])
+@pytest.mark.parametrize(("wanted", "reason", "begins"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_done_ends_it_at_once(wanted: dict[str, Any], reason: str, begins: str, session: Any) -> None:
+    decision = decide(asked(stream(streaming=wanted), session=session, settings=PLACE if session else None))
+    assert told(decision) == ("Error", reason)
+    assert message(decision).startswith(begins)
+    assert "; " in message(decision)  # what to do instead
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [{"upgradeMode": "Savepoint"}, {"savepoints": {"schedule": {"intervalSeconds": 60}}}, {"restoreNonce": "1"}],
+)
+def test_savepoints_to_come_hinder_no_start(wanted: dict[str, Any]) -> None:
+    decision = decide(asked(stream(streaming=wanted)))
+    assert told(decision) == ("Pending", "Submitted")
+    options = submitted(decision).request.streaming
+    assert options is not None and options.restore is None
+
+
+def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
+    upsert = {"keys": ["id"], "orderBy": "at", "deleteWhen": "gone"}
+    wanted = {"trigger": {"maxFilesPerTrigger": 7, "maxRowsPerTrigger": 8}, "upsert": upsert}
+    options = submitted(decide(asked(stream(streaming=wanted)))).request.streaming
+    assert options is not None
+    assert (options.max_files_per_trigger, options.max_rows_per_trigger) == (7, 8)
+    assert options.upsert == UpsertOptions(keys=("id",), order_by="at", delete_when="gone")
+
+
+@pytest.mark.parametrize("root", [None, ""])
+def test_class_without_a_place_for_checkpoints_ends_it(root: str | None) -> None:
+    decision = decide(asked(stream(), settings=Settings(class_name="standard", checkpoint_root=root)))
+    assert told(decision) == ("Error", "InvalidSpec")
+    assert message(decision) == "spec.streaming: class standard has no storage.checkpointRoot; checkpoints need a place"
+
+
+@pytest.mark.parametrize("mode", ["Preview", "Explain", "Validate"])
+def test_other_modes_go_the_way_of_batch(mode: str) -> None:
+    of = stream(mode=mode, streaming={"upgradeMode": "Savepoint"})
+    decision = decide(asked(of, settings=Settings()))
+    assert submitted(decision).request.streaming is None
+    assert decision.status.streaming is None
+    assert len(decision.status.conditions) == 5
+    waits = decide(asked(of, settings=Settings(), turn=Turn(False, 1)))
+    assert told(waits) == ("Initialized", "QueuedBehindStatements")
+
+
+def test_refusal_of_one_that_has_a_state_parks_it() -> None:
+    """An end would give up the checkpoint of this run."""
+    of = stream(resting("Initialized"))
+    decision = decide(asked(of, settings=Refusal(Reason.NOT_ALLOWED, "spec.conf: key")))
+    assert told(decision) == ("Stopped", "NotAllowed")
+    assert shown(decision) == PARKED
+    again = decide(asked(following(of, decision)))
+    assert told(again) == ("Initialized", "Pending")
+
+
+def test_a_wrong_schedule_hinders_no_restart_unless_it_is_news_and_is_told_while_it_runs() -> None:
+    wrong = {"savepoints": {"schedule": {"cron": "61 * * * *"}}}
+    with_schedule = stream(running(), streaming=wrong)
+    assert told(decide(asked(with_schedule, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")
+    decision = decide(asked(with_schedule, operation=telling()))
+    assert (told(decision), decision.commands) == (("Running", "Running"), ())
+    assert "takes no periodic savepoints: spec.streaming.savepoints.schedule.cron" in (
+        decision.status.streaming.message or ""
+    )  # type: ignore[union-attr]
+    changed = stream(running(), streaming={**wrong, "outputMode": "Update"})
+    assert told(decide(asked(changed, operation=view(OperationState.CANCELED)))) == ("Stopped", "InvalidSpec")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_the_text"),
+    [
+        (OperationError(condition="PARSE_SYNTAX_ERROR", sql_state="42601", message="m"), True),
+        (OperationError(reason=ErrorReason.INVALID_SPEC, message="m"), True),
+        (OperationError(condition="X", sql_state="08000", message="m"), False),
+        (OperationError(message="m"), False),
+    ],
+)
+def test_an_error_of_the_text_parks_what_has_a_state_after_a_few_tries(
+    error: OperationError, is_of_the_text: bool
+) -> None:
+    """An upgrade with a wrong word: the state waits for the right one, instead of an end that gives it up."""
+    failed = view(OperationState.ERROR, error=error, start_time=None)
+    few = stream(running(streaming={"queryId": "q", "restarts": 1}, startTime=None))
+    assert told(decide(asked(few, operation=failed))) == ("Initialized", "Restarting")
+    many = stream(running(streaming={"queryId": "q", "restarts": 2}, startTime=None))
+    decision = decide(asked(many, operation=failed))
+    if not is_of_the_text:
+        assert told(decision) == ("Initialized", "Restarting")
+        return
+    assert (decision.status.phase, shown(decision)) == ("Stopped", PARKED)
+    again = decide(asked(following(many, decision)))
+    assert (again.status.phase, shown(again)) == ("Stopped", PARKED)
+    begun = view(OperationState.ERROR, error=error, start_time=NOW)
+    assert told(decide(asked(many, operation=begun))) == ("Initialized", "Restarting")
