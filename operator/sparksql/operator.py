@@ -29,6 +29,7 @@ from sparksql.controllers import config as configuration
 from sparksql.controllers import logs
 from sparksql.controllers.classes import ClassController
 from sparksql.controllers.config import OperatorConfig
+from sparksql.controllers.ended_pods import EndedPods
 from sparksql.controllers.gateways import Gateways
 from sparksql.controllers.http import Health, application
 from sparksql.controllers.indexes import (
@@ -36,6 +37,7 @@ from sparksql.controllers.indexes import (
     CLASS,
     INDEXES,
     LIVE_BY_SESSION,
+    POD,
     SAVEPOINT,
     SESSION,
     STATEMENT,
@@ -78,6 +80,7 @@ class Operator:
         self.metrics = Metrics()
         self.queue = WorkQueue()
         self.store = WakingStore(self.queue, indexes=INDEXES)
+        self.ended_pods = EndedPods()
         self._proven_at = time.monotonic()
         self.health = Health(self.queue, config.stale_watch_seconds, lambda: time.monotonic() - self._proven_at)
 
@@ -128,6 +131,7 @@ class Operator:
                     status=StatusWriter(client, self.store),
                     events=events,
                     gateways=gateways,
+                    ended_pods=self.ended_pods,
                     metrics=self.metrics,
                     clock=lambda: datetime.now(UTC),
                 )
@@ -211,6 +215,8 @@ class Operator:
 
     def _take(self, kind: str, change: str | None, obj: Object) -> None:
         self._prove()
+        if kind == POD:
+            self.ended_pods.observe(obj)
         if change == "DELETED":
             metadata = obj["metadata"]
             self.store.delete(kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])

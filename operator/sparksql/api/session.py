@@ -12,6 +12,8 @@ from sparksql.api.conditions import Conditions
 from sparksql.api.fields import SAFE_INT_MAX, Count, Image, Nonce, ObjectName, ResourceName, SqlSource
 from sparksql.api.settings import SessionSettings
 
+MAX_UNCONFIRMED_DRIVERS = 8  # a session gives up after fewer lost drivers in a row
+
 
 class SessionDesiredState(StrEnum):
     RUNNING = "Running"
@@ -86,6 +88,13 @@ class DriverStatus(ApiModel):
         None, description="Spark's application id."
     )
     spark_version: Annotated[str, Field(max_length=64)] | None = Field(None, description="Spark version of the driver.")
+    unconfirmed: Annotated[
+        tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=MAX_UNCONFIRMED_DRIVERS)
+    ] = Field(
+        (),
+        description="Boot ids of the last drivers before this one that vanished without having been seen to end, as after a forced "
+        "deletion or on a lost node. A streaming statement that one of them ran starts 30 s later.",
+    )
 
 
 class EndpointStatus(ApiModel):

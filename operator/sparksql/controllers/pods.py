@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from sparksql.controllers.ended_pods import DRIVER_CONTAINER
 from sparksql.controllers.indexes import POD
 from sparksql.controllers.runtime import Runtime
 from sparksql.domain.session.snapshot import PodFacts
@@ -21,7 +22,6 @@ _IMAGE_PROBLEMS = frozenset(
         "ErrImageInspect",
     }
 )
-DRIVER_CONTAINER = "spark"
 
 
 async def read_pod(rt: Runtime, namespace: str, name: str, uid: str | None) -> PodFacts | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sparksql.controllers.config import OperatorConfig
+from sparksql.controllers.ended_pods import EndedPods
 from sparksql.controllers.gateways import Gateways
 from sparksql.controllers.metrics import Metrics
 from sparksql.engine.queue import WorkQueue
@@ -29,5 +30,6 @@ class Runtime:
     status: StatusWriter
     events: EventRecorder
     gateways: Gateways
+    ended_pods: EndedPods
     metrics: Metrics
     clock: Clock

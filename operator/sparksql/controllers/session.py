@@ -138,6 +138,7 @@ class SessionController:
             resolution=resolution,
             pod=pod,
             gateway=gateway,
+            seen_to_end=self._is_seen_to_end(session),
             running=running,
             queued=queued,
             streams=streams,
@@ -158,6 +159,10 @@ class SessionController:
         if driver is None or driver.pod_name is None:
             return None
         return await read_pod(self._rt, session.metadata.namespace, driver.pod_name, driver.pod_uid)
+
+    def _is_seen_to_end(self, session: SqlSession) -> bool:
+        driver = session.status.driver
+        return driver is not None and driver.pod_uid is not None and driver.pod_uid in self._rt.ended_pods
 
     def _last_word(self, key: Key, session: SqlSession, pod: PodFacts | None) -> GatewayInfo | None:
         """What the driver of `status.driver` last said of itself: asked before a dead one is let go."""

@@ -21,7 +21,7 @@ def session_facts(rt: Runtime, session: SqlSession) -> SessionFacts:
     serves = status.phase is SessionPhase.READY and info is not None and info.state is GatewayState.READY
     if serves and info is not None and known is not None and known.pod_name and known.pod_uid and known.boot_id:
         same = rt.gateways.linked_pod(key) == known.pod_uid and info.boot_id == known.boot_id
-        driver = Driver(known.pod_name, known.pod_uid, known.boot_id) if same else None
+        driver = Driver(known.pod_name, known.pod_uid, known.boot_id, known.unconfirmed) if same else None
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     problem = None
     if stalled is not None and stalled.status is ConditionStatus.TRUE:

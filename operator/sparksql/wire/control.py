@@ -125,7 +125,8 @@ class RestoreOptions(WireModel):
 
 class StreamOptions(WireModel):
     """How a streaming statement runs. `checkpoint` is the Hadoop URI of its folder, which one attempt at a time may use;
-    `interval_millis` None means that the gateway chooses."""
+    `interval_millis` None means that the gateway chooses. `unconfirmed` are boots of earlier gateways whose end nobody has
+    seen: they may still write the checkpoint."""
 
     checkpoint: str
     trigger: TriggerMode = TriggerMode.AUTO
@@ -135,6 +136,7 @@ class StreamOptions(WireModel):
     output_mode: OutputMode = OutputMode.APPEND
     upsert: UpsertOptions | None = None
     restore: RestoreOptions | None = None
+    unconfirmed: tuple[str, ...] = ()
 
 
 class SubmitRequest(WireModel):

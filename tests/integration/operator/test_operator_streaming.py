@@ -149,13 +149,17 @@ async def test_its_own_limit_ends_it_and_the_classs_does_not(world: World) -> No
 # --- failures
 
 
-@pytest.mark.parametrize("how", ["crash_driver", "remove_pod"])
-async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(world: World, how: str) -> None:
+@pytest.mark.parametrize(("how", "is_seen"), [("crash_driver", True), ("remove_pod", False)])
+async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(world: World, how: str, is_seen: bool) -> None:
+    """The next driver is told of one that vanished without having been seen to end: it may still write the checkpoint."""
     async with world.operator():
         await stream(world)
-        await runs(world)
+        first = await runs(world)
         await getattr(world.kubelet, how)("s")
         again = await runs(world, attempt=2)
+    boot = first["status"]["session"]["bootId"]
+    told = [e.request.streaming.unconfirmed for e in world.ledger.ran("st") if e.request.streaming is not None]
+    assert told == [(), () if is_seen else (boot,)]
     assert again["status"]["streaming"]["restarts"] == 1
     assert again["status"]["streaming"]["committedBatchId"] == 1
     assert locations(world) == ["1", "1"]
@@ -168,6 +172,7 @@ async def test_driver_that_was_shut_down_is_not_counted(world: World) -> None:
         await world.client.delete(PODS, world.namespace, world.kubelet.pod_of("s"))
         again = await runs(world, attempt=2)
     assert again["status"]["streaming"]["restarts"] == 0
+    assert {e.request.streaming.unconfirmed for e in world.ledger.ran("st") if e.request.streaming is not None} == {()}
 
 
 async def test_operator_restart_leaves_it_alone(world: World) -> None:

@@ -23,6 +23,7 @@ from sparksql.domain.session.steps import (
     settle,
     state_lost_notes,
     stay,
+    vanished,
     wait,
 )
 from sparksql.domain.session.usage import (
@@ -74,7 +75,7 @@ def decide(s: Snapshot) -> Decision:
 def _ready(s: Snapshot) -> Decision:
     status, pod = s.session.status, s.pod
     if pod is None:
-        return lost(s, Reason.DRIVER_LOST, "the driver pod is gone")
+        return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
         return lost(s, Reason.DRIVER_LOST, f"the driver ended: {pod.ended}")
     if pod.deleting:

@@ -41,7 +41,7 @@ class PodFacts:
 @dataclass(frozen=True)
 class Snapshot:
     """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
-    `gateway` is the last word of that driver, also when it is gone by now.
+    `gateway` is the last word of that driver, also when it is gone by now; `seen_to_end`: its container was seen to have ended.
 
     `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped; clients'
     statements are in the driver's own counts.
@@ -53,6 +53,7 @@ class Snapshot:
     resolution: Resolved | Refusal
     pod: PodFacts | None = None
     gateway: GatewayInfo | None = None
+    seen_to_end: bool = False
     running: int = 0
     queued: int = 0
     streams: int = 0

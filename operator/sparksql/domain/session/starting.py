@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sparksql.api.names import driver_pod_name
 from sparksql.api.reasons import Reason
-from sparksql.api.session import DriverStatus
+from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
@@ -15,7 +15,7 @@ from sparksql.domain.session.endpoints import endpoints_of
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import advance
-from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, settle, wait
+from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, settle, vanished, wait
 from sparksql.domain.session.usage import client_counts, statement_counts
 from sparksql.domain.session.wishes import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
 from sparksql.wire.control import GatewayState
@@ -86,11 +86,13 @@ def _refused(s: Snapshot, refusal: Refusal) -> Decision:
 
 def _start(s: Snapshot) -> Decision:
     session = s.session
-    incarnation = (session.status.driver.incarnation if session.status.driver else 0) + 1
+    before = session.status.driver or DriverStatus()
+    incarnation = before.incarnation + 1
     driver = DriverStatus(
         pod_name=driver_pod_name(session.metadata.name, session.metadata.uid, incarnation),
         incarnation=incarnation,
         start_time=s.now,
+        unconfirmed=_unconfirmed(s, before),
     )
     status = advance(
         session,
@@ -113,6 +115,13 @@ def _start(s: Snapshot) -> Decision:
     )
 
 
+def _unconfirmed(s: Snapshot, before: DriverStatus) -> tuple[str, ...]:
+    """The newest drivers that may still run, whatever the API server says of their pods."""
+    if s.seen_to_end or before.boot_id is None:
+        return before.unconfirmed
+    return (*before.unconfirmed, before.boot_id)[-MAX_UNCONFIRMED_DRIVERS:]
+
+
 def starting(s: Snapshot) -> Decision:
     """The decision for a session whose driver is on its way."""
     if wants_stop(s):
@@ -131,7 +140,7 @@ def starting(s: Snapshot) -> Decision:
             return wait(s, Phase.STARTING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
         return Decision(s.session.status, (Command.START_DRIVER,), requeue_after=POLL_SECONDS)
     if pod is None:
-        return lost(s, Reason.DRIVER_LOST, "the driver pod is gone")
+        return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
         return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting: {pod.ended}")
     if s.gateway is not None and s.gateway.state is GatewayState.READY:

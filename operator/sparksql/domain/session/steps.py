@@ -91,6 +91,11 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
     return Decision(status, commands, notes=notes, requeue_after=delay)
 
 
+def vanished(s: Snapshot) -> str:
+    """What is said of a driver whose pod is gone."""
+    return "the driver pod is gone" if s.seen_to_end else "the driver pod is gone, and its end was not seen"
+
+
 def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Note, ...]:
     """A note, unless this is already what the status says."""
     known = reason_of(s.session.status) == reason and s.session.status.message == message

@@ -108,6 +108,8 @@ def _request(
     spec, metadata = s.statement.spec, s.statement.metadata
     location = streaming.checkpoint_location if streaming is not None else None
     begins_with = restore(s.statement, streaming.restored_from) if streaming is not None else None
+    driver = s.session.driver if s.session is not None else None
+    unconfirmed = driver.unconfirmed if driver is not None else ()
     return SubmitRequest(
         boot_id=boot_id,
         namespace=metadata.namespace,
@@ -122,7 +124,7 @@ def _request(
             preview_rows=settings.preview_rows,
             retention_seconds=spec.result.retention_seconds,
         ),
-        streaming=options(spec, location, begins_with) if location is not None else None,
+        streaming=options(spec, location, begins_with, unconfirmed) if location is not None else None,
     )
 
 

@@ -20,11 +20,15 @@ from sparksql.wire.control import CancelRequest, OperationView, Parameter, Submi
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver that takes statements: the pod it runs in and the boot of its gateway."""
+    """A driver that takes statements: the pod it runs in and the boot of its gateway.
+
+    `unconfirmed` are boots of drivers before it whose end nobody has seen.
+    """
 
     pod_name: str
     pod_uid: str
     boot_id: str
+    unconfirmed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -263,10 +263,17 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
 
 def _course(s: Snapshot, wanted: CancelRequest | None, running: bool) -> tuple[Reason, str]:
     if wanted is None:
-        return (Reason.RUNNING, "") if running else (Reason.SUBMITTED, "the driver starts it")
+        return (Reason.RUNNING, "") if running else (Reason.SUBMITTED, _starting(s))
     if wanted.outcome is OperationState.CANCELED and s.statement.spec.desired_state is DesiredState.RUNNING:
         return Reason.UPGRADING, f"stops first: {_news(s)[1]}"
     return Reason.CANCELING, f"is being ended: {wanted.reason}"
+
+
+def _starting(s: Snapshot) -> str:
+    driver = s.session.driver if s.session is not None else None
+    if driver is None or not driver.unconfirmed or streaming_of(s.statement).query_id is None:
+        return "the driver starts it"
+    return "the driver starts it, after half a minute if the driver before it, whose end was not seen, may still write"
 
 
 def _as_wished(s: Snapshot) -> Decision | None:

@@ -70,9 +70,12 @@ def begins_with_savepoint(statement: SqlStatement) -> bool:
 
 
 def options(
-    spec: SqlStatementSpec, location: str, restore: control.RestoreOptions | None = None
+    spec: SqlStatementSpec,
+    location: str,
+    restore: control.RestoreOptions | None = None,
+    unconfirmed: tuple[str, ...] = (),
 ) -> control.StreamOptions:
-    """How the driver is to run the query."""
+    """How the driver is to run the query. `unconfirmed` are boots of drivers before it whose end nobody has seen."""
     streaming = spec.streaming
     assert streaming is not None
     trigger, upsert = streaming.trigger, streaming.upsert
@@ -87,6 +90,7 @@ def options(
         if upsert is not None
         else None,
         restore=restore,
+        unconfirmed=unconfirmed,
     )
 
 

@@ -1,7 +1,7 @@
 """Runs a streaming query in its attempt's thread, from the start to the end, and stops it between two batches.
 
-Invariants: nothing is written before every check has passed; the thread does not return while its query is active, so that
-an attempt that has ended leaves nothing that writes.
+Invariants: nothing is written into a table before every check has passed; the thread does not return while its query is
+active, so that an attempt that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.script import Fragment
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.streaming import real_time, sinks, sources, state_file, tables
+from sparksql.gateway.streaming.fence import Fence, Hold
 from sparksql.gateway.streaming.hints import hinted
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
 from sparksql.gateway.streaming.progress import read_stream
@@ -52,6 +53,7 @@ class Streams:
         self._policy = policy
         context = driver.context
         self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
+        self._fence = Fence(files)
         self._active: set[str] = set()
 
     def runs(self, group: str) -> bool:
@@ -60,13 +62,24 @@ class Streams:
 
     def run(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> None:
         """Runs the query of a parsed INSERT to its end. Raises StatementError, Cancelled, or what Spark throws."""
-        started = self._start(attempt, session, plan, options)
+        hold = self._fence.hold(options.checkpoint, attempt.request.boot_id, attempt.operation_id)
+        try:
+            self._see_through(attempt, self._start(attempt, session, plan, options, hold), hold)
+        finally:
+            hold.release()
+
+    def prepared(self, session: Any, plan: Any) -> Any:
+        """A parsed statement that Spark can analyse, see `tables`."""
+        return tables.prepared(self._driver.jvm, session, plan)
+
+    def _see_through(self, attempt: Attempt, started: _Started, hold: Hold) -> None:
         query = started.query
         self._active.add(attempt.group)
         try:
             while not query.awaitTermination(POLL_MILLIS):
                 _report(attempt, query)
                 attempt.check()
+                hold.check()
             _report(attempt, query)
         except (Cancelled, StatementError):
             raise
@@ -77,16 +90,12 @@ class Streams:
             own = started.batches.error if started.batches is not None else None
             raise own or _of_state(started, failed, attempt.request.sql) or failed from None
         finally:
-            _stop(query)
+            _stop(query, at_once=hold.is_lost)
             if attempt.stream is not None:
                 attempt.stream = read_stream(query)
             self._active.discard(attempt.group)
 
-    def prepared(self, session: Any, plan: Any) -> Any:
-        """A parsed statement that Spark can analyse, see `tables`."""
-        return tables.prepared(self._driver.jvm, session, plan)
-
-    def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> _Started:
+    def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> _Started:
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
         frame = self._driver.of_rows(session, query)
@@ -94,11 +103,12 @@ class Streams:
         real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
-            self._restore(options)
+            self._begin(attempt, options, hold)
             state = self._keep_state(attempt, session, frame, options)
-            return self._start_upsert(self._writer(attempt, frame, parsed, options), upsert, state)
+            writer = self._writer(attempt, frame, parsed, options)
+            return self._start_upsert(writer, state, _Batches(upsert, hold))
         insert = resolve(self._driver, session, parsed, frame)
-        self._restore(options)
+        self._begin(attempt, options, hold)
         sinks.check(insert.sink, options.checkpoint, self._files)
         writer = self._writer(attempt, insert.frame, parsed, options, insert.sink.options)
         if insert.sink.provider:
@@ -108,8 +118,9 @@ class Streams:
         state = self._keep_state(attempt, session, insert.frame, options)
         return _Started(writer.toTable(parsed.name), state)
 
-    def _restore(self, options: StreamOptions) -> None:
-        """Makes the checkpoint that begins with a savepoint, once the text is known to be right."""
+    def _begin(self, attempt: Attempt, options: StreamOptions, hold: Hold) -> None:
+        """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
+        hold.take(options.unconfirmed, attempt.check)
         restore = options.restore
         if restore is None:
             return
@@ -175,8 +186,7 @@ class Streams:
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return Upsert(self._driver, options, target)
 
-    def _start_upsert(self, writer: Any, upsert: Upsert, state: StateFile) -> _Started:
-        batches = _Batches(upsert)
+    def _start_upsert(self, writer: Any, state: StateFile, batches: _Batches) -> _Started:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
         sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
@@ -186,12 +196,14 @@ class Streams:
 class _Batches:
     """Called by the JVM with each batch. Keeps the error itself: on its way through the JVM it becomes a text."""
 
-    def __init__(self, upsert: Upsert) -> None:
+    def __init__(self, upsert: Upsert, hold: Hold) -> None:
         self._upsert = upsert
+        self._hold = hold
         self.error: Exception | None = None
 
     def call(self, frame: Any, batch_id: int) -> None:
         try:
+            self._hold.verify()
             self._upsert.merge(frame, batch_id)
         except Exception as error:
             self.error = error
@@ -238,10 +250,10 @@ def _report(attempt: Attempt, query: Any) -> None:
     attempt.started()
 
 
-def _stop(query: Any) -> None:
+def _stop(query: Any, *, at_once: bool) -> None:
     """Stops a query, between two batches if one ends soon: where one follows the other, right after the report of one."""
     deadline, reported = time.monotonic() + BATCH_END_SECONDS, _reported(query)
-    while query.isActive() and query.status().isTriggerActive() and time.monotonic() < deadline:
+    while not at_once and query.isActive() and query.status().isTriggerActive() and time.monotonic() < deadline:
         if _reported(query) != reported:
             break
         time.sleep(_BATCH_END_POLL_SECONDS)

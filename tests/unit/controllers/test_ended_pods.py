@@ -1,0 +1,44 @@
+"""A driver pod counts as ended once its container was seen to have ended, whatever its phase says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparksql.controllers import ended_pods
+from sparksql.controllers.ended_pods import EndedPods
+
+ENDED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+
+
+def pod(uid: str, state: dict[str, Any], phase: str = "Running", container: str = "spark") -> dict[str, Any]:
+    containers = [{"name": container, "state": state}]
+    return {"metadata": {"uid": uid, "name": uid}, "status": {"phase": phase, "containerStatuses": containers}}
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_over"),
+    [
+        (pod("u", ENDED, "Failed"), True),
+        (pod("u", ENDED), True),
+        (pod("u", {"running": {}}), False),
+        (pod("u", {"running": {}}, "Failed"), False),  # as of a lost node, by the pod collector
+        (pod("u", ENDED, container="sidecar"), False),
+        ({"metadata": {"uid": "u"}, "status": {"phase": "Failed", "reason": "Evicted"}}, False),
+        ({"metadata": {"uid": "u"}}, False),
+    ],
+)
+def test_only_the_drivers_own_container_proves_it(seen: dict[str, Any], is_over: bool) -> None:
+    ends = EndedPods()
+    ends.observe(seen)
+    assert ("u" in ends) is is_over
+
+
+def test_an_end_stays_known_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ended_pods, "_REMEMBERED", 2)
+    ends = EndedPods()
+    for uid in ("a", "b", "c"):
+        ends.observe(pod(uid, ENDED))
+        ends.observe(pod(uid, {"running": {}}))  # an event that comes late
+    assert [uid in ends for uid in ("a", "b", "c")] == [False, True, True]

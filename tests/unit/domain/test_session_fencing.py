@@ -1,0 +1,77 @@
+"""Drivers whose end nobody saw: their boots are handed on to the drivers after them, and with each streaming statement."""
+
+from __future__ import annotations
+
+import pytest
+from domain_samples import BOOT, NOW, asked, pod, ready, regarded, seconds, settled, statement
+
+from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SqlSession
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.snapshot import PodFacts
+from sparksql.domain.statement.decide import decide as decide_statement
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
+
+TEXT = "INSERT INTO t SELECT * FROM STREAM s"
+
+
+def lost(obj: SqlSession, *, seen_to_end: bool, pod_: PodFacts | None = None) -> SqlSession:
+    """The session after its driver vanished, with the next one asked for."""
+    gone = settled(obj, decide(regarded(obj, now=NOW + seconds(60), pod=pod_, seen_to_end=seen_to_end)))
+    return settled(gone, decide(regarded(gone, now=NOW + seconds(120), seen_to_end=seen_to_end)))
+
+
+def unconfirmed(obj: SqlSession) -> tuple[str, ...]:
+    assert obj.status.driver is not None
+    return obj.status.driver.unconfirmed
+
+
+def test_a_driver_that_vanished_is_remembered() -> None:
+    after = lost(ready(), seen_to_end=False)
+    assert unconfirmed(after) == (BOOT,)
+
+
+def test_a_driver_that_was_seen_to_end_is_not() -> None:
+    assert unconfirmed(lost(ready(), seen_to_end=True)) == ()
+
+
+def test_the_message_says_so() -> None:
+    gone = decide(regarded(ready(), now=NOW + seconds(60)))
+    assert "its end was not seen" in (gone.status.message or "")
+    ended = decide(regarded(ready(), now=NOW + seconds(60), seen_to_end=True))
+    assert ended.status.message == "the driver pod is gone"
+
+
+def test_a_pod_whose_node_is_lost_has_a_phase_but_no_end() -> None:
+    """The pod collector calls it Failed though nobody saw its container end."""
+    obj = ready()
+    assert unconfirmed(lost(obj, seen_to_end=False, pod_=pod(obj, ended="NodeLost"))) == (BOOT,)
+
+
+def test_drivers_before_the_last_one_stay_remembered_up_to_a_bound() -> None:
+    obj = ready()
+    assert obj.status.driver is not None
+    many = tuple(f"boot-of-{n}" for n in range(MAX_UNCONFIRMED_DRIVERS))
+    kept = obj.replace(status=obj.status.replace(driver=obj.status.driver.replace(unconfirmed=many)))
+    assert unconfirmed(lost(kept, seen_to_end=True)) == many
+    assert unconfirmed(lost(kept, seen_to_end=False)) == (*many[1:], BOOT)
+
+
+def test_a_driver_that_never_served_has_written_nothing() -> None:
+    obj = ready()
+    assert obj.status.driver is not None
+    never = obj.replace(status=obj.status.replace(driver=obj.status.driver.replace(boot_id=None)))
+    assert unconfirmed(lost(never, seen_to_end=False)) == ()
+
+
+@pytest.mark.parametrize("before", [(), ("boot-0",)])
+def test_a_streaming_statement_is_handed_over_with_them(before: tuple[str, ...]) -> None:
+    session = SessionFacts("analytics", ready().status.phase, driver=Driver("p", "u", BOOT, before))
+    snapshot = asked(
+        statement(sql=TEXT, streaming={}),
+        session,
+        settings=Settings(checkpoint_root="s3a://b/c"),
+        inputs=Inputs(TEXT),
+    )
+    (command,) = decide_statement(snapshot).commands
+    assert isinstance(command, Submit) and command.request.streaming is not None
+    assert command.request.streaming.unconfirmed == before

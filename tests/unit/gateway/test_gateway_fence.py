@@ -1,0 +1,216 @@
+"""The fence of a checkpoint: who may write, who must wait, and who must stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from sparksql.gateway.errors import StatementError
+from sparksql.gateway.streaming import fence as fencing
+from sparksql.gateway.streaming.fence import LEASE_SECONDS, SUFFIX, WAIT_SECONDS, Fence, Hold, Mark
+
+CHECKPOINT = "s3a://bucket/checkpoints/team-a/st/1"
+PLACE = CHECKPOINT + SUFFIX
+
+
+@dataclass
+class FakeFiles:
+    """A storage of small files that can stop to answer."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    answers: bool = True
+
+    def read_text(self, uri: str) -> str | None:
+        self._ask()
+        return self.texts.get(uri)
+
+    def write_text(self, uri: str, text: str) -> None:
+        self._ask()
+        self.texts[uri] = text
+
+    def delete(self, uri: str) -> bool:
+        self._ask()
+        return self.texts.pop(uri, None) is not None
+
+    def _ask(self) -> None:
+        if not self.answers:
+            raise OSError("no route to host")
+
+
+class Clock:
+    """Seconds that pass when somebody sleeps; then all fences look, and `then` is called."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.fences: list[Fence] = []
+        self.then: Callable[[], None] = lambda: None
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for fence in self.fences:
+            fence.look()
+        self.then()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(fencing.time, "sleep", made.sleep)
+    monkeypatch.setattr(Fence, "_watch", lambda _: None)  # here the clock does it
+    return made
+
+
+@pytest.fixture
+def files() -> FakeFiles:
+    return FakeFiles()
+
+
+def going_on() -> None:
+    """Nothing ends the attempt."""
+
+
+def taken(files: FakeFiles, clock: Clock, boot: str, operation: str, *unconfirmed: str) -> tuple[Fence, Hold]:
+    fence = Fence(files, clock)
+    clock.fences.append(fence)
+    hold = fence.hold(CHECKPOINT, boot, operation)
+    hold.take(unconfirmed, going_on)
+    return fence, hold
+
+
+def mark(files: FakeFiles) -> Mark:
+    return Mark.from_json(files.texts[PLACE])
+
+
+def refusal_of(hold: Hold) -> str:
+    with pytest.raises(StatementError) as refused:
+        hold.check()
+    return refused.value.error.message
+
+
+def test_a_checkpoint_that_nobody_writes_is_taken_at_once_and_given_back(files: FakeFiles, clock: Clock) -> None:
+    _, hold = taken(files, clock, "boot-1", "op-1")
+    assert mark(files) == Mark("boot-1", "op-1")
+    hold.verify()
+    hold.release()
+    assert (clock.now, files.texts) == (100.0, {})
+
+
+def test_a_driver_that_was_seen_to_end_is_not_waited_for(files: FakeFiles, clock: Clock) -> None:
+    taken(files, clock, "boot-1", "op-1")
+    taken(files, clock, "boot-2", "op-2", "boot-0")
+    assert (clock.now, mark(files)) == (100.0, Mark("boot-2", "op-2"))
+
+
+def test_a_driver_that_may_still_run_is_waited_for_and_stops(files: FakeFiles, clock: Clock) -> None:
+    _, old = taken(files, clock, "boot-1", "op-1")
+    _, new = taken(files, clock, "boot-2", "op-2", "boot-1")
+    assert clock.now - 100.0 == pytest.approx(WAIT_SECONDS, abs=0.5)
+    assert mark(files) == Mark("boot-2", "op-2")
+    assert refusal_of(old) == fencing.TAKEN_OVER
+    old.release()
+    new.verify()
+    assert mark(files) == Mark("boot-2", "op-2")
+
+
+def test_the_wait_outlasts_a_driver_that_cannot_read_the_mark(files: FakeFiles, clock: Clock) -> None:
+    """Cut off from the storage, it stops by itself before the next one starts."""
+    cut_off = FakeFiles(files.texts)
+    _, old = taken(cut_off, clock, "boot-1", "op-1")
+    cut_off.answers = False
+    ended: list[float] = []
+
+    def watch() -> None:
+        try:
+            old.check()
+        except StatementError:
+            ended.append(clock.now)
+
+    clock.then = watch
+    _, new = taken(files, clock, "boot-2", "op-2", "boot-1")
+    new.check()
+    assert ended and ended[0] - 100.0 == pytest.approx(LEASE_SECONDS, abs=0.5)
+    assert old.is_lost and not new.is_lost
+
+
+@pytest.mark.parametrize("left", [Mark("boot-2", "op-2", settled=False).to_json(), "", '{"boot', '{"who": 1}'])
+def test_what_a_driver_left_behind_while_it_waited_is_waited_for_again(
+    files: FakeFiles, clock: Clock, left: str
+) -> None:
+    """It is gone for certain, but the one that it waited for may not be; half a mark says as little."""
+    files.texts[PLACE] = left
+    taken(files, clock, "boot-3", "op-3")
+    assert clock.now - 100.0 == pytest.approx(WAIT_SECONDS, abs=0.5)
+    assert mark(files) == Mark("boot-3", "op-3")
+
+
+def test_the_wait_can_be_ended_and_is_then_not_settled(files: FakeFiles, clock: Clock) -> None:
+    taken(files, clock, "boot-1", "op-1")
+
+    class Enough(Exception):
+        pass
+
+    def cancelled() -> None:
+        if clock.now > 105.0:
+            raise Enough
+
+    hold = Fence(files, clock).hold(CHECKPOINT, "boot-2", "op-2")
+    with pytest.raises(Enough):
+        hold.take(("boot-1",), cancelled)
+    assert mark(files) == Mark("boot-2", "op-2", settled=False)
+    hold.release()
+    assert mark(files) == Mark("boot-2", "op-2", settled=False)
+
+
+def test_one_that_is_taken_over_while_it_waits_does_not_start(files: FakeFiles, clock: Clock) -> None:
+    taken(files, clock, "boot-1", "op-1")
+
+    def third() -> None:
+        files.texts[PLACE] = Mark("boot-3", "op-3").to_json()
+
+    clock.then = third
+    with pytest.raises(StatementError, match="taken over"):
+        taken(files, clock, "boot-2", "op-2", "boot-1")
+
+
+def test_a_storage_that_is_silent_for_a_moment_stops_nothing(files: FakeFiles, clock: Clock) -> None:
+    fence, hold = taken(files, clock, "boot-1", "op-1")
+    files.answers = False
+    clock.now += LEASE_SECONDS - 1
+    fence.look()
+    hold.check()
+    files.answers = True
+    fence.look()
+    clock.now += LEASE_SECONDS - 1
+    hold.check()
+    clock.now += 2
+    assert refusal_of(hold) == fencing.UNREADABLE
+    assert hold.is_lost
+
+
+@pytest.mark.parametrize("found", [None, Mark("boot-1", "op-9").to_json()])
+def test_a_mark_that_is_not_ours_any_more_stops_the_query(files: FakeFiles, clock: Clock, found: str | None) -> None:
+    """Also one that is missing: whoever removed it may have written it in between."""
+    _, hold = taken(files, clock, "boot-1", "op-1")
+    files.texts.clear()
+    if found is not None:
+        files.texts[PLACE] = found
+    with pytest.raises(StatementError, match="taken over"):
+        hold.verify()
+    hold.release()
+    assert files.texts.get(PLACE) == found
+
+
+def test_what_was_never_taken_is_released_without_a_word_to_the_storage(files: FakeFiles, clock: Clock) -> None:
+    files.answers = False
+    Fence(files, clock).hold(CHECKPOINT, "boot-1", "op-1").release()
+
+
+def test_a_storage_that_fails_at_the_release_does_not_fail_the_query(files: FakeFiles, clock: Clock) -> None:
+    _, hold = taken(files, clock, "boot-1", "op-1")
+    files.answers = False
+    hold.release()
