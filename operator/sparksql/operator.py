@@ -37,6 +37,7 @@ from sparksql.controllers.indexes import (
     CLASS,
     INDEXES,
     LIVE_BY_SESSION,
+    OPEN_SAVEPOINTS_BY_NAMESPACE,
     POD,
     SAVEPOINT,
     SESSION,
@@ -147,6 +148,8 @@ class Operator:
         self.queue.add(session)
         for statement in self.store.by_index(LIVE_BY_SESSION, scoped(session.namespace, session.name)):
             self.queue.add(key_of(STATEMENT, statement))
+        for savepoint in self.store.by_index(OPEN_SAVEPOINTS_BY_NAMESPACE, session.namespace):
+            self.queue.add(key_of(SAVEPOINT, savepoint))
 
     async def _first_listing(self, resync: Resync) -> None:
         while True:

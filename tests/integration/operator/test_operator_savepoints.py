@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,7 +14,9 @@ from savepoint_world import SAVEPOINT_ROOT, TEXT, SavepointWorld, dies
 from witness import condition
 from world import message_of
 
+from sparksql.controllers.gateway_client import GatewayClient
 from sparksql.kube.resources import EVENTS, SAVEPOINTS, STATEMENTS
+from sparksql.wire.control import GatewayInfo
 
 OLD = "file:///old/savepoint"
 
@@ -113,6 +116,27 @@ async def test_operator_that_dies_on_the_way_copies_nothing_twice(
     assert asked in ([], [drivers.begun[0].id])
     assert (step in ("save", "end")) == bool(asked)
     assert done["status"].get("failures", 0) == 0
+
+
+async def test_it_is_taken_as_soon_as_a_new_operator_hears_of_the_driver(
+    world: SavepointWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing in any object changes then: the gateway itself must wake it."""
+    monkeypatch.setattr("sparksql.domain.savepoint.steps.WAITING_SECONDS", 3600.0)
+    async with world.operator():
+        await world.streams()
+    heard, ask = asyncio.Event(), GatewayClient.info
+
+    async def info(client: GatewayClient) -> GatewayInfo:
+        await heard.wait()
+        return await ask(client)
+
+    monkeypatch.setattr(GatewayClient, "info", info)
+    await world.save()
+    async with world.operator():
+        await world.in_phase(SAVEPOINTS, "sp", "Pending", "SessionNotReady")
+        heard.set()
+        await world.saved()
 
 
 async def test_driver_whose_answer_is_lost_is_asked_again(world: SavepointWorld) -> None:
