@@ -9,22 +9,31 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from sparksql.domain.session.snapshot import PodEnd
+
 DRIVER_CONTAINER = "spark"
 _REMEMBERED = 10_000  # hours of restarts in a large cluster
+# Reasons of the pod condition DisruptionTarget with which the cluster takes a pod away for its own ends. Not the kubelet's:
+# that is also its word for a pod that used more than it may.
+_DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "DeletionByTaintManager", "PreemptionByScheduler"})
 
 
 class EndedPods:
-    """UIDs of the newest pods whose driver container has ended; fed with each pod that a watch brings, deleted ones as well."""
+    """Ends of the newest pods whose driver container has ended; fed with each pod that a watch brings, deleted ones as well."""
 
     def __init__(self) -> None:
-        self._uids: OrderedDict[str, None] = OrderedDict()
+        self._ends: OrderedDict[str, PodEnd] = OrderedDict()
 
     def observe(self, pod: dict[str, Any]) -> None:
-        containers = {c["name"]: c for c in pod.get("status", {}).get("containerStatuses", ())}
-        if containers.get(DRIVER_CONTAINER, {}).get("state", {}).get("terminated"):
-            self._uids[pod["metadata"]["uid"]] = None
-            if len(self._uids) > _REMEMBERED:
-                self._uids.popitem(last=False)
+        status = pod.get("status", {})
+        containers = {c["name"]: c for c in status.get("containerStatuses", ())}
+        if not containers.get(DRIVER_CONTAINER, {}).get("state", {}).get("terminated"):
+            return
+        conditions = {c["type"]: c for c in status.get("conditions", ())}
+        reason = conditions.get("DisruptionTarget", {}).get("reason")
+        self._ends[pod["metadata"]["uid"]] = PodEnd(disruption=reason if reason in _DISRUPTIONS else None)
+        if len(self._ends) > _REMEMBERED:
+            self._ends.popitem(last=False)
 
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._uids
+    def end_of(self, uid: str) -> PodEnd | None:
+        return self._ends.get(uid)

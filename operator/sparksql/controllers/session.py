@@ -30,7 +30,7 @@ from sparksql.controllers.session_children import Refused, SessionChildren
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.resolve import Resolved, resolve
-from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodFacts, Snapshot
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts, Snapshot
 from sparksql.domain.statement.phases import HANDED_OVER
 from sparksql.engine.errors import Transient
 from sparksql.engine.key import Key
@@ -138,7 +138,7 @@ class SessionController:
             resolution=resolution,
             pod=pod,
             gateway=gateway,
-            seen_to_end=self._is_seen_to_end(session),
+            pod_end=self._pod_end(session),
             running=running,
             queued=queued,
             streams=streams,
@@ -160,9 +160,9 @@ class SessionController:
             return None
         return await read_pod(self._rt, session.metadata.namespace, driver.pod_name, driver.pod_uid)
 
-    def _is_seen_to_end(self, session: SqlSession) -> bool:
+    def _pod_end(self, session: SqlSession) -> PodEnd | None:
         driver = session.status.driver
-        return driver is not None and driver.pod_uid is not None and driver.pod_uid in self._rt.ended_pods
+        return self._rt.ended_pods.end_of(driver.pod_uid) if driver is not None and driver.pod_uid is not None else None
 
     def _last_word(self, key: Key, session: SqlSession, pod: PodFacts | None) -> GatewayInfo | None:
         """What the driver of `status.driver` last said of itself: asked before a dead one is let go."""

@@ -8,6 +8,7 @@ import pytest
 
 from sparksql.controllers import ended_pods
 from sparksql.controllers.ended_pods import EndedPods
+from sparksql.domain.session.snapshot import PodEnd
 
 ENDED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
 
@@ -32,7 +33,7 @@ def pod(uid: str, state: dict[str, Any], phase: str = "Running", container: str 
 def test_only_the_drivers_own_container_proves_it(seen: dict[str, Any], is_over: bool) -> None:
     ends = EndedPods()
     ends.observe(seen)
-    assert ("u" in ends) is is_over
+    assert (ends.end_of("u") is not None) is is_over
 
 
 def test_an_end_stays_known_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,4 +42,20 @@ def test_an_end_stays_known_and_the_oldest_are_forgotten(monkeypatch: pytest.Mon
     for uid in ("a", "b", "c"):
         ends.observe(pod(uid, ENDED))
         ends.observe(pod(uid, {"running": {}}))  # an event that comes late
-    assert [uid in ends for uid in ("a", "b", "c")] == [False, True, True]
+    assert [ends.end_of(uid) for uid in ("a", "b", "c")] == [None, PodEnd(), PodEnd()]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("EvictionByEvictionAPI", "EvictionByEvictionAPI"),
+        ("PreemptionByScheduler", "PreemptionByScheduler"),
+        ("DeletionByTaintManager", "DeletionByTaintManager"),
+        ("TerminationByKubelet", None),  # also of a pod that used more than it may
+    ],
+)
+def test_the_clusters_own_reasons_are_told_apart(reason: str, told: str | None) -> None:
+    ends, taken = EndedPods(), pod("u", ENDED, "Failed")
+    taken["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+    ends.observe(taken)
+    assert ends.end_of("u") == PodEnd(told)

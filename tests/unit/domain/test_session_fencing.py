@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from domain_samples import BOOT, NOW, asked, pod, ready, regarded, seconds, settled, statement
 
-from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SqlSession
+from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSession
 from sparksql.domain.session.decide import decide
-from sparksql.domain.session.snapshot import PodFacts
+from sparksql.domain.session.snapshot import PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
 from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
 
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"
 
 
-def lost(obj: SqlSession, *, seen_to_end: bool, pod_: PodFacts | None = None) -> SqlSession:
+def lost(obj: SqlSession, end: PodEnd | None, pod_: PodFacts | None = None) -> SqlSession:
     """The session after its driver vanished, with the next one asked for."""
-    gone = settled(obj, decide(regarded(obj, now=NOW + seconds(60), pod=pod_, seen_to_end=seen_to_end)))
-    return settled(gone, decide(regarded(gone, now=NOW + seconds(120), seen_to_end=seen_to_end)))
+    gone = settled(obj, decide(regarded(obj, now=NOW + seconds(60), pod=pod_, pod_end=end)))
+    return settled(gone, decide(regarded(gone, now=NOW + seconds(120), pod_end=end)))
 
 
 def unconfirmed(obj: SqlSession) -> tuple[str, ...]:
@@ -26,25 +26,25 @@ def unconfirmed(obj: SqlSession) -> tuple[str, ...]:
 
 
 def test_a_driver_that_vanished_is_remembered() -> None:
-    after = lost(ready(), seen_to_end=False)
+    after = lost(ready(), None)
     assert unconfirmed(after) == (BOOT,)
 
 
 def test_a_driver_that_was_seen_to_end_is_not() -> None:
-    assert unconfirmed(lost(ready(), seen_to_end=True)) == ()
+    assert unconfirmed(lost(ready(), PodEnd())) == ()
 
 
 def test_the_message_says_so() -> None:
     gone = decide(regarded(ready(), now=NOW + seconds(60)))
     assert "its end was not seen" in (gone.status.message or "")
-    ended = decide(regarded(ready(), now=NOW + seconds(60), seen_to_end=True))
+    ended = decide(regarded(ready(), now=NOW + seconds(60), pod_end=PodEnd()))
     assert ended.status.message == "the driver pod is gone"
 
 
 def test_a_pod_whose_node_is_lost_has_a_phase_but_no_end() -> None:
     """The pod collector calls it Failed though nobody saw its container end."""
     obj = ready()
-    assert unconfirmed(lost(obj, seen_to_end=False, pod_=pod(obj, ended="NodeLost"))) == (BOOT,)
+    assert unconfirmed(lost(obj, None, pod(obj, ended="NodeLost"))) == (BOOT,)
 
 
 def test_drivers_before_the_last_one_stay_remembered_up_to_a_bound() -> None:
@@ -52,15 +52,15 @@ def test_drivers_before_the_last_one_stay_remembered_up_to_a_bound() -> None:
     assert obj.status.driver is not None
     many = tuple(f"boot-of-{n}" for n in range(MAX_UNCONFIRMED_DRIVERS))
     kept = obj.replace(status=obj.status.replace(driver=obj.status.driver.replace(unconfirmed=many)))
-    assert unconfirmed(lost(kept, seen_to_end=True)) == many
-    assert unconfirmed(lost(kept, seen_to_end=False)) == (*many[1:], BOOT)
+    assert unconfirmed(lost(kept, PodEnd())) == many
+    assert unconfirmed(lost(kept, None)) == (*many[1:], BOOT)
 
 
 def test_a_driver_that_never_served_has_written_nothing() -> None:
     obj = ready()
     assert obj.status.driver is not None
     never = obj.replace(status=obj.status.replace(driver=obj.status.driver.replace(boot_id=None)))
-    assert unconfirmed(lost(never, seen_to_end=False)) == ()
+    assert unconfirmed(lost(never, None)) == ()
 
 
 @pytest.mark.parametrize("before", [(), ("boot-0",)])
@@ -75,3 +75,14 @@ def test_a_streaming_statement_is_handed_over_with_them(before: tuple[str, ...])
     (command,) = decide_statement(snapshot).commands
     assert isinstance(command, Submit) and command.request.streaming is not None
     assert command.request.streaming.unconfirmed == before
+
+
+def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> None:
+    """Nodes that are drained one after the other must not bring a session to its end."""
+    obj = ready()
+    for _ in range(10):
+        gone = decide(regarded(obj, now=NOW + seconds(60), pod_end=PodEnd("EvictionByEvictionAPI")))
+        assert gone.status.message == "the driver pod is gone: EvictionByEvictionAPI"
+        assert (gone.status.phase, gone.status.restarts) == (SessionPhase.PENDING, 0)
+        obj = ready(settled(obj, gone), NOW + seconds(62))
+    assert decide(regarded(obj, now=NOW + seconds(63), pod_end=PodEnd())).status.restarts == 1

@@ -39,9 +39,18 @@ class PodFacts:
 
 
 @dataclass(frozen=True)
+class PodEnd:
+    """The end of a driver's container, which was seen. `disruption`: the reason for which the cluster took the pod away, as for
+    a node that is drained; None if it was no such thing."""
+
+    disruption: str | None = None
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
-    `gateway` is the last word of that driver, also when it is gone by now; `seen_to_end`: its container was seen to have ended.
+    `gateway` is the last word of that driver, also when it is gone by now, and
+    `pod_end` the end of its container, None unless that was seen.
 
     `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped; clients'
     statements are in the driver's own counts.
@@ -53,7 +62,7 @@ class Snapshot:
     resolution: Resolved | Refusal
     pod: PodFacts | None = None
     gateway: GatewayInfo | None = None
-    seen_to_end: bool = False
+    pod_end: PodEnd | None = None
     running: int = 0
     queued: int = 0
     streams: int = 0

@@ -117,7 +117,7 @@ def _start(s: Snapshot) -> Decision:
 
 def _unconfirmed(s: Snapshot, before: DriverStatus) -> tuple[str, ...]:
     """The newest drivers that may still run, whatever the API server says of their pods."""
-    if s.seen_to_end or before.boot_id is None:
+    if s.pod_end is not None or before.boot_id is None:
         return before.unconfirmed
     return (*before.unconfirmed, before.boot_id)[-MAX_UNCONFIRMED_DRIVERS:]
 

@@ -62,10 +62,12 @@ def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
 
 
 def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
-    """The driver is gone or useless: start another one, a bounded number of times."""
-    restarts = s.session.status.restarts + 1
+    """The driver is gone or useless: start another one, a bounded number of times. One that the cluster took away for its own
+    ends, which another node may well do again, does not count."""
+    is_disrupted = s.pod_end is not None and s.pod_end.disruption is not None
+    restarts = s.session.status.restarts + (not is_disrupted)
     if phase_age(s) > STABLE_SECONDS and s.session.status.phase is Phase.READY:
-        restarts = 1
+        restarts = int(not is_disrupted)
     if restarts > s.max_restarts:
         return settle(
             s,
@@ -74,7 +76,7 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
             f"{message}; gave up after {s.max_restarts} restarts. Change restartNonce to try again",
             *commands,
         )
-    delay = exponential(restarts, RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
+    delay = exponential(max(restarts, 1), RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
     closed = closed_sessions(s)
     status = advance(
         s.session,
@@ -93,7 +95,9 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
 
 def vanished(s: Snapshot) -> str:
     """What is said of a driver whose pod is gone."""
-    return "the driver pod is gone" if s.seen_to_end else "the driver pod is gone, and its end was not seen"
+    if s.pod_end is None:
+        return "the driver pod is gone, and its end was not seen"
+    return f"the driver pod is gone: {s.pod_end.disruption}" if s.pod_end.disruption else "the driver pod is gone"
 
 
 def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Note, ...]:
