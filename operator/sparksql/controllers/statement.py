@@ -189,8 +189,11 @@ class StatementController:
                 raise
 
     async def _delete_savepoint(self, statement: SqlStatement, name: str) -> None:
-        with contextlib.suppress(NotFound):
-            await self._rt.client.delete(SAVEPOINTS, statement.metadata.namespace, name)
+        namespace = statement.metadata.namespace
+        found = self._rt.store.get(SAVEPOINT, namespace, name)
+        if found is not None:
+            with contextlib.suppress(NotFound):
+                await self._rt.client.delete(SAVEPOINTS, namespace, name, uid=found["metadata"]["uid"])
 
     async def _delete_session(self, obj: Object, statement: SqlStatement) -> None:
         found = self._rt.store.get(SESSION, statement.metadata.namespace, session_name_of(obj))
