@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from sparksql.gateway.config import Settings
 from sparksql.gateway.errors import REFLECTION_FUNCTIONS
 from sparksql.gateway.jvm import JvmConnection
+from sparksql.gateway.names import JvmNames
 from sparksql.gateway.scala import elements, scala_object
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT
 
@@ -95,7 +96,7 @@ class SparkDriver:
 
     def __init__(self, session: SparkSession) -> None:
         self.context: SparkContext = session.sparkContext
-        self.jvm: Any = session._jvm
+        self.jvm: Any = JvmNames(session._jvm)
         self.base: Any = session._jsparkSession
 
     @property

@@ -1,0 +1,25 @@
+"""The JVM's packages and classes, by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.java_gateway import JavaPackage
+
+
+class JvmNames:
+    """A package, or the root of all, each of whose members is asked for once.
+
+    py4j asks for every part of a name at every use, and the JVM searches its whole class path before it calls one a package.
+    """
+
+    def __init__(self, members: Any) -> None:
+        self._members = members
+
+    def __getattr__(self, name: str) -> Any:
+        """A member that is not kept yet; of a package that has none of this name, it is a package again."""
+        found = getattr(self._members, name)
+        if isinstance(found, JavaPackage):
+            found = JvmNames(found)
+        setattr(self, name, found)
+        return found
