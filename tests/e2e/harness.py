@@ -332,8 +332,15 @@ class Space:
         return token, certificate
 
     def kill_driver(self, session: str = "main") -> None:
-        """Delete the driver pod without grace, as a lost node would take it."""
+        """Delete the driver pod without grace, as a lost node would take it: nobody sees its end."""
         self.cluster.delete("Pod", self.name, self.driver_pod(session), grace_seconds=0)
+
+    def crash_driver(self, session: str = "main", *, check: bool = True) -> None:
+        """SIGKILL to the driver's JVM, as for too much memory: the kubelet sees the end. With `check` it must run."""
+        kill = 'for p in /proc/[0-9]*; do read -r name < $p/comm; [ "$name" != java ] || kill -9 ${p#/proc/}; done'
+        self.cluster.kubectl(
+            "exec", f"--namespace={self.name}", self.driver_pod(session), "--", "/bin/sh", "-c", kill, check=check
+        )
 
     def config_map(self, name: str, **data: str) -> None:
         metadata = {"name": name, "namespace": self.name}

@@ -105,7 +105,7 @@ def test_an_upgrade_takes_a_savepoint_first_and_keeps_its_counts(counted: Space)
     upgraded = wait_batch(counted, "counting")
     for field in ("queryId", "checkpointLocation"):
         assert stream(upgraded)[field] == stream(before)[field]
-    counted.kill_driver()
+    counted.crash_driver()
     wait_batch(counted, "counting")
     stop(counted, "counting")
     check(counted, "counted")

@@ -36,11 +36,14 @@ def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: 
     assert "completionTime" not in stopped["status"]
     resume(ticks, name)
     wait_batch(ticks, name)
+    boot = ticks.get_session()["status"]["driver"]["bootId"]
     ticks.kill_driver()
     cluster.kill_operator()
     cluster.wait_operator()
     lost = wait_batch(ticks, name)
     assert stream(lost)["restarts"] == 1
+    # Its pod is gone and it may still run, for all that anybody knows: the next one has waited for it.
+    assert ticks.get_session()["status"]["driver"]["unconfirmed"] == [boot]
     ticks.change("SqlSession", "main", restartNonce="again")
     ticks.cluster.wait(
         "SqlSession", ticks.name, "main", lambda s: s is not None and phase(s) != "Ready", "restarting", SECONDS
@@ -94,7 +97,7 @@ def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: s
         conf["spark.sql.streaming.stateStore.providerClass"] = provider
     name = ticks.statement(insert, conf=conf, streaming={"restart": {"backoffSeconds": 1}})
     wait_batch(ticks, name)
-    ticks.kill_driver()
+    ticks.crash_driver()
     seen = wait_batch(ticks, name, more=3)
     assert stream(seen)["stateRows"] > 0
     assert stream(seen)["watermark"]

@@ -88,7 +88,8 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         next_start_time=s.now + timedelta(seconds=delay),
         extra=state_lost_conditions(s),
     )
-    note = Note("Warning", reason, f"{message}; restart {restarts} in {delay:g} s")
+    which = "evicted or preempted, not counted; restart" if is_disrupted else f"restart {restarts}"
+    note = Note("Warning", reason, f"{message}; {which} in {delay:g} s")
     notes = (note, *closed_sessions_notes(s), *state_lost_notes(s))
     return Decision(status, commands, notes=notes, requeue_after=delay)
 

@@ -1,0 +1,92 @@
+"""A node is drained under a stream: its driver is evicted, says what it waits for, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from harness import Space, condition, phase
+from streams import QUICK, SECONDS, count_up, stream, wait_batch
+
+
+@pytest.fixture(scope="module")
+def ticks(main: Space) -> Space:
+    """A session `main` with a source `ticks`."""
+    count_up(main)
+    return main
+
+
+@contextmanager
+def drained(space: Space, node: str, session_uid: str) -> Iterator[None]:
+    """A node that takes no pods and has lost those of one session, to eviction; all others stay on it."""
+    kubectl = space.cluster.kubectl
+    try:
+        kubectl(
+            "drain", node, f"--pod-selector=sparksql.dev/session-uid={session_uid}",
+            "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s",
+        )  # fmt: skip
+        yield
+    finally:
+        kubectl("uncordon", node)
+
+
+@contextmanager
+def followed(space: Space, pod: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Has a pod's log written to a file, by a process that ends with the pod."""
+    command = (
+        "kubectl",
+        f"--kubeconfig={space.cluster.kubeconfig}",
+        "logs",
+        "--follow",
+        f"--namespace={space.name}",
+        pod,
+    )
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out)
+    try:
+        space.cluster.wait_until(lambda: log.stat().st_size > 0, "following the log")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def states(log: Path, operation_id: str) -> list[str]:
+    """The states that a statement went through, from the audit lines of a driver's log."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if '"sparksql.audit"' in line]
+    return [line["state"] for line in lines if line.get("operation_id") == operation_id]
+
+
+def test_a_stream_goes_on_after_a_drain(ticks: Space, tmp_path: Path) -> None:
+    assert phase(ticks.run("CREATE TABLE counted (value BIGINT) USING iceberg")) == "Finished"
+    name = ticks.statement("INSERT INTO counted SELECT value FROM STREAM ticks", streaming=QUICK)
+    before = wait_batch(ticks, name)
+    session, pod, log = ticks.get_session(), ticks.driver_pod(), tmp_path / "driver.log"
+    driver = ticks.cluster.get("Pod", ticks.name, pod)
+    assert driver is not None
+    with followed(ticks, pod, log) as following:
+        # Without --force, which would also take pods that nobody makes again.
+        with drained(ticks, driver["spec"]["nodeName"], session["metadata"]["uid"]):
+            waiting = ticks.wait_reason("SqlSession", "main", "Unschedulable")
+        following.wait(SECONDS)
+    assert (phase(waiting), condition(waiting, "Ready")) == ("Starting", "False"), waiting["status"]
+    assert "unschedulable" in waiting["status"]["message"], waiting["status"]
+    assert states(log, before["status"]["operationId"]) == ["Pending", "Running", "Closed"], log.read_text()[-5000:]
+
+    after = wait_batch(ticks, name)
+    # A node that is drained is no failure of the session.
+    assert ticks.get_session()["status"].get("restarts", 0) == 0
+    for field in ("queryId", "checkpointLocation"):
+        assert stream(after)[field] == stream(before)[field]
+    ticks.cancel(name)
+    assert phase(ticks.cluster.wait_finished(ticks.name, name)) == "Canceled"
+    [[rows, distinct, least, most]] = ticks.rows(
+        "SELECT count(*), count(DISTINCT value), min(value), max(value) FROM counted"
+    )
+    assert (rows, least) == (distinct, "0")
+    assert rows is not None and most is not None
+    assert int(rows) == int(most) + 1
