@@ -5,8 +5,9 @@ machine does disturbs both alike, and each turn's pair gives one ratio. Under 4 
 savepoint's copy against its bytes, to a local disk.
 
 Rate: a windowed aggregation of a file table, in batches of some files, until it is read up; over all, and from the first commit
-to the last, which leaves out the start. Latency: from a source file's appearance to the commit of the batch that has it, both as
-the file system dates them, so that nobody polls.
+to the last, which leaves out the start. The start, from the request to the plan of the first batch, is told on its own: it is
+there once in a query's life, however long that is. Latency: from a source file's appearance to the commit of the batch that has
+it. Moments of files are those that the file system has for them, so that nobody polls.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from sparksql.wire.control import OperationState, StreamOptions, TriggerMode
 
 PLAIN = Path(__file__).resolve().parent / "streaming_plain.py"
 SECONDS = 120.0  # what any single turn may take
-EVERY_SECONDS = 0.3  # between two files of the latency's source
+# Two files of the latency's source, in intervals of its trigger: more than a batch takes, or they would wait for one another.
+INTERVALS_APART = 5
 INTERVAL_MILLIS = 100
 CONF = {
     "spark.master": "local[2]",
@@ -68,7 +70,7 @@ class Scale:
     savepoints: tuple[int, ...]
 
 
-FULL = Scale(9, 6_000_000, 24, 4, 3, 25, (16, 64, 256, 1024))
+FULL = Scale(9, 6_000_000, 24, 4, 6, 15, (16, 64, 256, 1024))
 QUICK = Scale(2, 1_500_000, 12, 4, 1, 10, (16, 64))
 
 
@@ -197,6 +199,15 @@ def plain_side(folder: Path) -> Iterator[Plain]:
             process.wait()
 
 
+@dataclass(frozen=True)
+class _Rate:
+    """Rows a second over all, and between the first and the last commit; milliseconds from the request to the first plan."""
+
+    whole: float
+    steady: float
+    start_millis: float
+
+
 class Bench:
     """The turns of both sides. `folder` holds sources and checkpoints."""
 
@@ -205,8 +216,7 @@ class Bench:
 
     async def rates(self, source: Path) -> None:
         """Pairs of rates; a pair before the first warms both up."""
-        whole: list[tuple[float, float]] = []
-        steady: list[tuple[float, float]] = []
+        pairs: list[tuple[_Rate, _Rate]] = []
         for pair in range(-1, self._scale.pairs):
             found = {side.name: await self._rate(side, source, pair) for side in self._in_turn(pair)}
             rows = {await side.rows(_turn("rate", side, pair)) for side in self._sides}
@@ -214,10 +224,10 @@ class Bench:
                 raise SystemExit(f"the targets of pair {pair} differ in their rows: {rows}")
             if pair >= 0:
                 ours, theirs = (found[side.name] for side in self._sides)
-                whole.append((ours[0], theirs[0]))
-                steady.append((ours[1], theirs[1]))
-        _show("rows/s, start to end", whole, "{:,.0f}")
-        _show("rows/s, first commit to last", steady, "{:,.0f}")
+                pairs.append((ours, theirs))
+        _show("rows/s, start to end", [(a.whole, b.whole) for a, b in pairs], "{:,.0f}")
+        _show("rows/s, first commit to last", [(a.steady, b.steady) for a, b in pairs], "{:,.0f}")
+        _show("start, ms", [(a.start_millis, b.start_millis) for a, b in pairs], "{:,.0f}")
 
     async def latencies(self) -> None:
         pairs: list[tuple[float, float]] = []
@@ -231,15 +241,20 @@ class Bench:
         first, second = self._sides
         return (first, second) if pair % 2 else (second, first)
 
-    async def _rate(self, side: Side, source: Path, pair: int) -> tuple[float, float]:
-        """Rows a second over all, and between the first and the last commit."""
+    async def _rate(self, side: Side, source: Path, pair: int) -> _Rate:
         turn = _turn("rate", side, pair)
         checkpoint = self._folder / f"checkpoint_{turn}"
         seconds = await side.throughput(source, turn, checkpoint, self._scale.files_a_batch)
+        began = time.time() - seconds
         commits = sorted(path.stat().st_mtime for path in (checkpoint / "commits").iterdir() if path.name.isdigit())
         batches = -(-self._scale.files // self._scale.files_a_batch)
         after_first = self._scale.rows * (1 - self._scale.files_a_batch / self._scale.files)
-        return self._scale.rows / seconds, after_first / (commits[batches - 1] - commits[0])
+        planned = (checkpoint / "offsets" / "0").stat().st_mtime
+        return _Rate(
+            whole=self._scale.rows / seconds,
+            steady=after_first / (commits[batches - 1] - commits[0]),
+            start_millis=(planned - began) * 1000,
+        )
 
     async def _latency(self, side: Side, pair: int) -> list[float]:
         """Milliseconds of each file; the first one, which the query starts with, is left out."""
@@ -250,7 +265,7 @@ class Bench:
         await side.start(source, turn, self._folder / f"checkpoint_{turn}")
         await _until(lambda: 0 in committed(target))
         for number in range(1, self._scale.latency_files + 1):
-            await asyncio.sleep(EVERY_SECONDS)
+            await asyncio.sleep(_until_moment(number / self._scale.latency_files))
             placed[number] = _place(source, number)
         await _until(lambda: committed(target).keys() >= placed.keys())
         await side.stop()
@@ -272,6 +287,13 @@ def committed(table: Path) -> dict[int, float]:
             for number in pq.read_table(data, partitioning=None).column("n").to_pylist():
                 found.setdefault(number, at)
     return found
+
+
+def _until_moment(part: float) -> float:
+    """Seconds until this part of an interval of the trigger. Batches begin at multiples of it, so that files which came at any
+    one part would all wait alike, and a turn's median would tell of that."""
+    interval = INTERVAL_MILLIS / 1000
+    return (INTERVALS_APART + part) * interval - time.time() % interval
 
 
 def _place(source: Path, number: int) -> float:
