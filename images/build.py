@@ -1,6 +1,6 @@
 """Builds the project's images when their inputs changed, with docker or with buildah.
 
-    images/build.py [--base IMAGE] [--spark-version V] [--force] session operator objectstore kafka
+    images/build.py [--base IMAGE] [--spark-version V] [--tag TAG] [--force] session operator objectstore kafka
 
 docker is taken where a daemon answers, and builds on Debian's image; else, and for a base that is on this machine only, buildah,
 which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`.
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -37,10 +37,11 @@ class Image:
     inputs: tuple[str, ...]
     binaries: tuple[Path, ...] = ()
     takes_spark_version: bool = False
+    tag: str = "dev"
 
     @property
-    def tag(self) -> str:
-        return f"localhost/spark-sql-{self.name}:dev"
+    def reference(self) -> str:
+        return f"localhost/spark-sql-{self.name}:{self.tag}"
 
 
 IMAGES = {
@@ -78,7 +79,7 @@ class Builder:
         """Builds `image` from `context`. Raises CalledProcessError; the builder's own output tells why."""
         options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         dockerfile = REPOSITORY / image.dockerfile
-        command = [self.program, *self._build, *options, "-t", image.tag, "-f", str(dockerfile), str(context)]
+        command = [self.program, *self._build, *options, "-t", image.reference, "-f", str(dockerfile), str(context)]
         subprocess.run(command, check=True)
 
 
@@ -108,7 +109,7 @@ def input_files(image: Image) -> Iterator[Path]:
         yield from (file for file in files if file.is_file() and not set(file.parts) & set(IGNORED))
     for binary in image.binaries:
         if not binary.is_file():
-            sys.exit(f"{image.tag} needs {binary}: run tests/cluster/cluster.py tools")
+            sys.exit(f"{image.reference} needs {binary}: run tests/cluster/cluster.py tools")
         yield binary
 
 
@@ -128,11 +129,11 @@ def make(image: Image, builder: Builder, spark_version: str, *, force: bool) -> 
     arguments = {"BASE": builder.base}
     if image.takes_spark_version:
         arguments["SPARK_VERSION"] = spark_version
-    stamp = CACHE / "images" / f"{image.name}.{builder.program}"
+    stamp = CACHE / "images" / f"{image.name}-{image.tag}.{builder.program}"
     wanted = input_hash(image, arguments, builder.image_id(builder.base))
     known = stamp.read_text(encoding="utf-8") if stamp.is_file() else ""
-    if not force and known == f"{wanted} {builder.image_id(image.tag)}":
-        print(f"{image.tag}: up to date")
+    if not force and known == f"{wanted} {builder.image_id(image.reference)}":
+        print(f"{image.reference}: up to date")
         return
     started = time.monotonic()
     if image.binaries:
@@ -144,8 +145,8 @@ def make(image: Image, builder: Builder, spark_version: str, *, force: bool) -> 
     else:
         builder.build(image, REPOSITORY, arguments)
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(f"{wanted} {builder.image_id(image.tag)}", encoding="utf-8")
-    print(f"{image.tag}: built by {builder.program} in {time.monotonic() - started:.0f} s")
+    stamp.write_text(f"{wanted} {builder.image_id(image.reference)}", encoding="utf-8")
+    print(f"{image.reference}: built by {builder.program} in {time.monotonic() - started:.0f} s")
 
 
 def main() -> None:
@@ -155,14 +156,16 @@ def main() -> None:
         "--base", help="base image (default: debian:bookworm-slim, localhost/debian:bookworm with buildah)"
     )
     parser.add_argument("--spark-version", default="4.1.4", help="PySpark version of the session image")
+    parser.add_argument("--tag", default="dev", help="tag of the images; those of other tags stay as they are")
     parser.add_argument("--force", action="store_true", help="build even if nothing changed")
     arguments = parser.parse_args()
     builder = find_builder(arguments.base)
     for name in arguments.images:
+        image = replace(IMAGES[name], tag=arguments.tag)
         try:
-            make(IMAGES[name], builder, arguments.spark_version, force=arguments.force)
+            make(image, builder, arguments.spark_version, force=arguments.force)
         except subprocess.CalledProcessError as error:
-            sys.exit(f"{IMAGES[name].tag}: {builder.program} failed with exit code {error.returncode}")
+            sys.exit(f"{image.reference}: {builder.program} failed with exit code {error.returncode}")
 
 
 if __name__ == "__main__":

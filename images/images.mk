@@ -1,10 +1,15 @@
 # Container images, with docker where a daemon answers and with buildah elsewhere. Each is built only when its inputs changed.
 IMAGES_PYTHON ?= python3
 SPARK_VERSION ?= 4.1.4
+# Of a second session image, for tests of a change of Spark's version.
+SPARK_NEXT_VERSION ?= 4.2.1
 
-.PHONY: images image-session image-operator image-objectstore image-kafka
+.PHONY: images image-session image-session-next image-operator image-objectstore image-kafka
 images: tools ## Build the container images that changed, on the base that the cluster's tool makes or names
 	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) session operator objectstore kafka
 
 image-session image-operator image-objectstore image-kafka: image-%: tools
 	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_VERSION) $*
+
+image-session-next: tools
+	@base=$$($(CLUSTER) base) && $(IMAGES_PYTHON) images/build.py --base "$$base" --spark-version $(SPARK_NEXT_VERSION) --tag dev-next session

@@ -20,6 +20,7 @@ from harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Space
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ("spark-sql-session", "spark-sql-operator", "spark-sql-objectstore", "spark-sql-kafka")
+NEXT_SESSION_IMAGE = "localhost/spark-sql-session:dev-next"  # on the Spark version that images/images.mk names
 RELEASE = "spark-sql-operator"
 VALUES = {
     # Small requests, so that many sessions fit the machine that the tests run on.
@@ -30,6 +31,7 @@ VALUES = {
         "secretKey": STORAGE_SECRET,
     },
     "metastore": {"persistence": {"enabled": False}},
+    "admissionPolicy": {"executorImages": [NEXT_SESSION_IMAGE]},
     "operator": {
         "resyncSeconds": 30,
         "logLevel": "info",
@@ -89,6 +91,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Iterator[
         made.kubectl("rollout", "status", deployment, "-n", OPERATOR_NAMESPACE, "--timeout=600s")
     yield made
     _sweep(made)
+
+
+@pytest.fixture(scope="session")
+def next_image(cluster: Cluster) -> str:
+    """A session image on another version of Spark than the class's, with the same gateway."""
+    _run("make", "--no-print-directory", "image-session-next")
+    _run(sys.executable, "tests/cluster/cluster.py", "load", NEXT_SESSION_IMAGE)
+    return NEXT_SESSION_IMAGE
 
 
 def _sweep(cluster: Cluster) -> None:

@@ -15,16 +15,23 @@ from sparksql.wire.control import OperationError
 
 def aligned(driver: SparkDriver, session: Any, insert: Any, name: str, frame: Any, table: Any) -> Any:
     """The Dataset `frame` of a parsed INSERT's query with the columns of the analysed plan `table`. Raises StatementError."""
-    resolver = scala_object(driver.jvm.org.apache.spark.sql.catalyst.analysis, "TableOutputResolver")
-    plan = resolver.resolveOutputColumns(
+    analysis = driver.jvm.org.apache.spark.sql.catalyst.analysis
+    plan = scala_object(analysis, "TableOutputResolver").resolveOutputColumns(
         name,
         table.output(),
         _named(driver.jvm, insert, frame, table).logicalPlan(),
         True,
         session.sessionState().conf(),
-        True,
+        _with_defaults(driver, analysis),
     )
     return driver.of_rows(session, plan)
+
+
+def _with_defaults(driver: SparkDriver, analysis: Any) -> Any:
+    """What has the resolver fill columns that the query lacks with their defaults: a flag in Spark 4.1, a mode in later ones."""
+    if driver.version < (4, 2):
+        return True
+    return scala_object(analysis, "TableOutputResolver$DefaultValueFillMode").FILL()
 
 
 def _named(jvm: Any, insert: Any, frame: Any, table: Any) -> Any:
