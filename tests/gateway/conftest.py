@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from .client import GatewayClient, connect
+from .connectors import running_with_connectors
 from .process import GatewayProcess, driver_config, free_port, running, start_gateway, wait_until_listening
 from .streams import Streams
 
@@ -26,6 +27,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
         endpoints={"connect": True, "connect_port": free_port(), "thrift": True, "thrift_port": free_port()},
         init=[{"sql": "CREATE TEMPORARY VIEW shared AS SELECT 7 AS n", "origin": "init[0].sql"}],
     ) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def connected_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """With connectors, see there. Tests of a module whose `gateway` is this one share its Spark with those of others."""
+    with running_with_connectors(tmp_path_factory.mktemp("connected")) as started:
         yield started
 
 

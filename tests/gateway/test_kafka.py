@@ -6,17 +6,14 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, spark_home
 from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, OutputMode, UpsertOptions
 
 from .kafka_broker import Broker, running_broker
-from .maven import jars
-from .process import GatewayProcess, running
+from .process import GatewayProcess
 from .streams import Streams
 
 
@@ -27,29 +24,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """With the connectors of the session's image, Hive support and Delta's session catalog."""
-    folder = tmp_path_factory.mktemp("gateway")
-    connectors = jars("images/session/jars/pom.xml", "-Dspark.line=4.1")
-    class_path = folder / "classpath"
-    class_path.write_text(":".join([*sorted(map(str, (spark_home() / "jars").glob("*.jar"))), *connectors]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CLASS_PATH_FILE_ENV, str(class_path))
-        with running(folder, spark_conf=_conf(folder)) as started:
-            yield started
-
-
-def _conf(folder: Path) -> dict[str, str]:
-    return {
-        "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{folder.name};create=true",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
-        "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": f"file://{folder}/lake",
-    }
+def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
+    return connected_gateway
 
 
 @dataclass

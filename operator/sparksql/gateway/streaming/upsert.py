@@ -119,10 +119,12 @@ class Upsert:
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
         may_be_there, self._may_be_there = self._may_be_there, False
-        if may_be_there and not self._target.is_delta and self._has_batch(session, query_id, batch_id):
-            return
         batch = self._prepared(frame).persist()  # MERGE may read it more than once
         try:
+            if may_be_there:
+                batch.count()  # merged or not, its state must be computed: Spark ends a query whose state was not committed
+                if not self._target.is_delta and self._has_batch(session, query_id, batch_id):
+                    return
             batch.createOrReplaceTempView(_VIEW)
             self._mark(session, query_id, batch_id)
             session.sql(merge_statement(self._options, self._target))

@@ -1,0 +1,136 @@
+"""A driver that dies after a batch is in the table and before Spark has noted so: the batch runs again, and is not there twice.
+
+What such a death leaves is a checkpoint that has planned a batch, and has no commit of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sparksql.gateway.streaming.fence import SUFFIX, TAKEN_OVER, Mark
+from sparksql.wire.control import OperationView, OutputMode, UpsertOptions
+
+from .process import GatewayProcess
+from .streams import Streams
+
+HISTORY = {
+    "iceberg": "SELECT snapshot_id FROM lake.$.dst.snapshots ORDER BY committed_at",
+    "delta": "DESCRIBE HISTORY $.dst",
+}
+TABLES = {"iceberg": "lake.$.dst", "delta": "$.dst", "parquet": "$.dst"}
+ROWS = "SELECT id, name FROM STREAM $.src"
+UPSERT = UpsertOptions(keys=("id",))
+
+
+@pytest.fixture(scope="module")
+def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
+    return connected_gateway
+
+
+class Crashing:
+    """A stream into `dst` whose last commit can be forgotten."""
+
+    def __init__(self, streams: Streams, format_: str) -> None:
+        self.streams = streams
+        self.format = format_
+        self.dst = TABLES[format_]
+
+    async def make(self) -> None:
+        await self.streams.ok(f"CREATE TABLE {self.dst} (id INT, name STRING) USING {self.format}")
+
+    async def write(self, values: str) -> None:
+        await self.streams.ok(f"INSERT INTO $.src SELECT *, NULL FROM VALUES {values}")
+
+    async def read(self, upsert: UpsertOptions | None = None, query: str = ROWS) -> int:
+        """Runs the stream over what is there; answers the number of the last batch."""
+        more: dict[str, Any] = {"upsert": upsert, "output_mode": OutputMode.UPDATE} if upsert else {}
+        view: OperationView = await self.streams.drained(f"INSERT INTO {self.dst} {query}", **more)
+        assert view.progress is not None and view.progress.stream is not None, view
+        assert view.progress.stream.committed_batch_id is not None, view
+        return view.progress.stream.committed_batch_id
+
+    def crash(self, batch: int) -> None:
+        """Leaves the checkpoint as if the driver had died before the commit of its last batch."""
+        commits = self.streams.folder / "c" / "commits"
+        assert max(int(each.name) for each in commits.glob("[0-9]*")) == batch
+        (commits / str(batch)).unlink()
+        (commits / f".{batch}.crc").unlink(missing_ok=True)
+
+    async def commits(self) -> int:
+        """Number of the target's snapshots, or versions."""
+        return len(await self.streams.rows(HISTORY[self.format]))
+
+    async def rows(self) -> list[tuple[object, ...]]:
+        return await self.streams.rows(f"SELECT id, name FROM {self.dst} ORDER BY id, name")
+
+
+async def crashing(streams: Streams, format_: str) -> Crashing:
+    made = Crashing(streams, format_)
+    await made.make()
+    return made
+
+
+@pytest.mark.parametrize(
+    "query",
+    [ROWS, "SELECT id, max(name) AS name FROM STREAM $.src GROUP BY id"],
+    ids=["rows", "aggregates"],
+)
+@pytest.mark.parametrize("format_", ["iceberg", "delta"])
+async def test_a_batch_is_not_merged_a_second_time(streams: Streams, format_: str, query: str) -> None:
+    merging = await crashing(streams, format_)
+    assert await merging.read(UPSERT, query) == 0
+    await merging.write("(2, 'changed'), (3, 'c')")
+    assert await merging.read(UPSERT, query) == 1
+    merging.crash(1)
+    # What another writer has done since would be undone by a second merge: the rows tell, too.
+    await streams.ok(f"UPDATE {merging.dst} SET name = 'by hand' WHERE id = 3")
+    before = await merging.commits()
+    assert await merging.read(UPSERT, query) == 1
+    assert await merging.commits() == before
+    assert await merging.rows() == [(1, "a"), (2, "changed"), (3, "by hand")]
+    await merging.write("(3, 'later'), (4, 'd')")
+    assert await merging.read(UPSERT, query) == 2
+    assert await merging.commits() == before + 1
+    assert await merging.rows() == [(1, "a"), (2, "changed"), (3, "later"), (4, "d")]
+
+
+@pytest.mark.parametrize("format_", ["iceberg", "delta"])
+async def test_a_batch_that_was_planned_and_not_merged_is_merged(streams: Streams, format_: str) -> None:
+    merging = await crashing(streams, format_)
+    assert await merging.read(UPSERT) == 0
+    await merging.write("(3, 'c'), (3, 'd')")
+    failed = await streams.run(f"INSERT INTO {merging.dst} {ROWS}", upsert=UPSERT, output_mode=OutputMode.UPDATE)
+    assert failed.error is not None and "no orderBy" in failed.error.message, failed
+    before = await merging.commits()
+    assert await merging.read(UpsertOptions(keys=("id",), order_by="name")) == 1
+    assert await merging.commits() == before + 1
+    assert await merging.rows() == [(1, "a"), (2, "b"), (3, "d")]
+
+
+@pytest.mark.parametrize("format_", ["iceberg", "delta", "parquet"])
+async def test_a_batch_is_not_appended_a_second_time(streams: Streams, format_: str) -> None:
+    appending = await crashing(streams, format_)
+    assert await appending.read() == 0
+    await appending.write("(3, 'c')")
+    assert await appending.read() == 1
+    appending.crash(1)
+    assert await appending.read() == 1
+    assert await appending.rows() == [(1, "a"), (2, "b"), (3, "c")]
+    await appending.write("(3, 'c'), (4, 'd')")
+    assert await appending.read() == 2
+    assert await appending.rows() == [(1, "a"), (2, "b"), (3, "c"), (3, "c"), (4, "d")]
+
+
+async def test_a_driver_that_was_taken_for_lost_merges_no_more(streams: Streams) -> None:
+    """The mark of the checkpoint is another's before the next batch comes."""
+    merging = await crashing(streams, "iceberg")
+    view = await streams.endless(f"INSERT INTO {merging.dst} {ROWS}", upsert=UPSERT, output_mode=OutputMode.UPDATE)
+    await streams.committed(view, 0)
+    (streams.folder / f".c{SUFFIX}.crc").unlink()  # Hadoop's, of the mark that is replaced
+    (streams.folder / f"c{SUFFIX}").write_text(Mark("another-boot", "another-operation").to_json())
+    await merging.write("(3, 'c')")
+    ended = await streams.client.end(view)
+    assert ended.error is not None and ended.error.message == TAKEN_OVER, ended
+    assert await merging.rows() == [(1, "a"), (2, "b")]
