@@ -19,7 +19,7 @@ from sparksql.gateway.errors import StatementError, operation_error, refusal
 from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.script import Fragment
 from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming import real_time, sinks, sources, state_file, tables
+from sparksql.gateway.streaming import history, real_time, sinks, sources, state_file, tables
 from sparksql.gateway.streaming.fence import Fence, Hold
 from sparksql.gateway.streaming.hints import hinted
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
@@ -144,6 +144,7 @@ class Streams:
             qualified=self._files.qualified,
         )
         file.check(description)
+        history.check(self._driver.jvm, frame.logicalPlan(), options.checkpoint, self._files)
         attempt.check()
         file.write(description)
         return file
