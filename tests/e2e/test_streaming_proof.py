@@ -103,6 +103,7 @@ class Monkey:
             (self._pause, 2),
             (self._save, 2),
             (self._restore, 2),
+            (self._breathe, 2),
         ]
         action = self.random.choices([each for each, _ in actions], [weight for _, weight in actions])[0]
         self.kills += action in (self._driver, self._lost_driver, self._executor, self._operator)
@@ -156,6 +157,18 @@ class Monkey:
         back = {"startFrom": {"savepointRef": {"name": name}}, "restoreNonce": str(self.nonce)}
         self.space.change("SqlStatement", statement, streaming=back)
         return f"restore {statement} from {name}"
+
+    def _breathe(self) -> str:
+        """Each commits a batch, so that what comes next meets queries at work. After a restore its number is a lower one."""
+        before = committed(self.space)
+
+        def moved() -> bool:
+            self.heal()
+            now = committed(self.space)
+            return all(now[name] != batch for name, batch in before.items())
+
+        self.space.cluster.wait_until(moved, f"beyond batches {before}", SECONDS, lambda: committed(self.space))
+        return "a batch of each"
 
     def heal(self) -> None:
         """What a person does about a session that was lost too often in a row."""
