@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparksql.gateway.scala import elements, option, simple_name
+from sparksql.gateway.scala import elements, fields, option, simple_name
 from sparksql.gateway.streaming.compatibility import Source
 from sparksql.gateway.streaming.kafka import is_kafka
 from sparksql.gateway.streaming.sources import rewritten
@@ -17,6 +17,7 @@ from sparksql.gateway.streaming.sources import rewritten
 # In lower case; those of Kafka, then that of Iceberg.
 _TELLING_OPTIONS = ("subscribe", "subscribepattern", "assign", "branch")
 _LISTS = frozenset({"subscribe"})
+_OUTPUT = 4  # columns among the fields of StreamingRelationV2; how many fields come after it hangs on Spark's version
 _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
@@ -40,16 +41,9 @@ def undecoded(jvm: Any, plan: Any) -> Any:
         leaf = _decoded_leaf(node.child()) if simple_name(node) == "SubqueryAlias" else None
         if leaf is None:
             return None
-        columns = leaf.copy(
-            leaf.source(),
-            leaf.sourceName(),
-            leaf.table(),
-            leaf.extraOptions(),
-            node.child().output(),
-            leaf.catalog(),
-            leaf.identifier(),
-            leaf.v1Relation(),
-        )
+        parts = list(fields(leaf))
+        parts[_OUTPUT] = node.child().output()
+        columns = leaf.copy(*parts)
         return node.withNewChildren(jvm.PythonUtils.toSeq([columns]))
 
     return rewritten(jvm, plan, replaced)
