@@ -52,8 +52,9 @@ class Topic:
         jvm = self.driver.jvm
         nothing, none = jvm.PythonUtils.toSeq([]), jvm.scala.Option.apply(None)
         options = jvm.PythonUtils.toScalaMap(self._options(records))
+        schema = [none] if self.driver.version >= (4, 2) else []  # where the user's schema comes from: none is given
         source = jvm.org.apache.spark.sql.execution.datasources.DataSource(
-            self.session, PROVIDER, nothing, none, nothing, none, options, none
+            self.session, PROVIDER, nothing, none, nothing, none, options, none, *schema
         )
         return source.planForWriting(jvm.org.apache.spark.sql.SaveMode.Append, records.logicalPlan())
 

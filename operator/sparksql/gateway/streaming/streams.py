@@ -144,7 +144,7 @@ class Streams:
             qualified=self._files.qualified,
         )
         file.check(description)
-        history.check(self._driver.jvm, frame.logicalPlan(), options.checkpoint, self._files)
+        history.check(self._driver.jvm, frame.queryExecution().analyzed(), options.checkpoint, self._files)
         attempt.check()
         file.write(description)
         return file
