@@ -45,8 +45,8 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) charts/sync_crds.py
 
 .PHONY: test test-unit test-integration test-gateway test-images test-e2e test-conformance
-test: venv images ## All levels: unit, integration, gateway, images, e2e, conformance
-	@$(PYTHON) tests/levels.py unit integration gateway images e2e conformance
+test: venv images ## All levels: unit, integration, gateway, images, e2e, faults, conformance
+	@$(PYTHON) tests/levels.py unit integration gateway images e2e faults conformance
 
 test-unit: venv tools ## Pure code and the chart; seconds
 	@$(PYTHON) tests/levels.py unit
@@ -57,6 +57,6 @@ test-gateway: venv ## Real Spark in local mode
 test-images: venv images ## What the images promise
 	@$(PYTHON) tests/levels.py images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster
-	@$(PYTHON) tests/levels.py e2e
+	@$(PYTHON) tests/levels.py e2e faults
 test-conformance: venv images ## Unmodified clients against a session on the cluster
 	@$(PYTHON) tests/levels.py conformance

@@ -20,13 +20,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "integration": ("tests/integration",),
     "gateway": ("tests/gateway",),
     "images": ("tests/images",),
-    "e2e": ("tests/e2e",),
+    # How many tests a file has says nothing of its time here.
+    "e2e": ("tests/e2e", "-m", "not alone", "--no-loadscope-reorder"),
+    "faults": ("tests/e2e", "-m", "alone"),
     "conformance": ("tests/conformance",),
 }
-# Levels whose files need nothing of each other: each of two processes has an API server or a gateway of its own, and while one
-# waits the other works. On a cluster the tests share the machine with what they measure.
-PARALLEL = ("-n", "2", "--dist", "loadfile")
-IN_PARALLEL = frozenset({"unit", "integration", "gateway"})
+# Processes at a time for the levels whose files need nothing of each other: while one waits the other works. Those of e2e wait for
+# the same cluster, most of the time for a pod to start or a deadline to pass.
+PROCESSES = {"unit": 2, "integration": 2, "gateway": 2, "e2e": 3}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def run(level: str) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
-        command += PARALLEL if level in IN_PARALLEL else ()
+        if level in PROCESSES:
+            command += ["-n", str(PROCESSES[level]), "--dist", "loadfile"]
         started = time.monotonic()
         code = subprocess.run(command, cwd=ROOT, check=False).returncode
         seconds = time.monotonic() - started

@@ -18,6 +18,7 @@ from harness import Classes, Cluster, Space
 
 def pytest_configure(config: pytest.Config) -> None:
     installation.use(config)
+    config.addinivalue_line("markers", "alone: takes away what all tests share, the operator or the node")
 
 
 @pytest.fixture(scope="module")

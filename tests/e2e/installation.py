@@ -1,6 +1,6 @@
 """The operator as users install it: cluster, images, chart. For tests that need a real one, at whatever level.
 
-A plugin of pytest, see `use`: however many levels run together, they share one installation.
+A plugin of pytest, see `use`: however many levels and processes of xdist run together, they share one installation.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Space
@@ -44,11 +46,26 @@ VALUES = {
 }
 
 
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark-sql-operator"
+RUN_LOCK = pytest.StashKey[TextIO]()
+
+
 def use(config: pytest.Config) -> None:
-    """Makes the fixtures of this module known to the tests, once."""
+    """Makes the fixtures of this module known to the tests, once. Waits for other runs: all share the cluster."""
     this = sys.modules[__name__]
-    if not config.pluginmanager.is_registered(this):
-        config.pluginmanager.register(this)
+    if config.pluginmanager.is_registered(this):
+        return
+    config.pluginmanager.register(this)
+    is_worker = hasattr(config, "workerinput")  # of xdist: its controller has the lock
+    if not is_worker and not config.option.collectonly:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        config.stash[RUN_LOCK] = (CACHE / "e2e.lock").open("w")
+        fcntl.flock(config.stash[RUN_LOCK], fcntl.LOCK_EX)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (lock := config.stash.get(RUN_LOCK, None)) is not None:
+        lock.close()
 
 
 def _run(*command: str) -> str:
@@ -58,39 +75,43 @@ def _run(*command: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def _alone() -> Iterator[None]:
-    """One run at a time: all share the cluster and the release in it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark-sql-operator"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "e2e.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def cluster(testrun_uid: str) -> Cluster:
+    """The cluster with the chart installed, by the first process that asks. It stays up: `make cluster-down` ends it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "e2e.installed").open("a+") as installed:
+        fcntl.flock(installed, fcntl.LOCK_EX)
+        installed.seek(0)
+        by_this_run = installed.read() == testrun_uid
+        if not by_this_run:
+            _run("make", "--no-print-directory", "images", "cluster-up")
+        kubeconfig = Path(_run(sys.executable, "tests/cluster/cluster.py", "kubeconfig").strip())
+        os.environ["KUBECONFIG"] = str(kubeconfig)
+        tools = _run(sys.executable, "tests/cluster/cluster.py", "tools").strip()
+        os.environ["PATH"] = os.pathsep.join((tools, os.environ["PATH"]))
+        found = Cluster(kubeconfig)
+        if not by_this_run:
+            _install(found)
+            installed.truncate(0)
+            installed.write(testrun_uid)
+    return found
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Iterator[Cluster]:
-    """The cluster with the chart installed. It stays up afterwards: `make cluster-down` ends it."""
-    _run("make", "--no-print-directory", "images", "cluster-up")
-    kubeconfig = Path(_run(sys.executable, "tests/cluster/cluster.py", "kubeconfig").strip())
+def _install(cluster: Cluster) -> None:
+    """The chart with the images as they are now, and nothing left of a run that could not clean up."""
     _run(sys.executable, "tests/cluster/cluster.py", "load", *(f"localhost/{image}:dev" for image in IMAGES))
-    values = tmp_path_factory.mktemp("helm") / "values.json"
-    values.write_text(json.dumps(VALUES))
-    os.environ["KUBECONFIG"] = str(kubeconfig)
-    os.environ["PATH"] = os.pathsep.join(
-        (_run(sys.executable, "tests/cluster/cluster.py", "tools").strip(), os.environ["PATH"])
-    )
-    chart = str(ROOT / "charts" / "spark-sql-operator")
-    _run(
-        "helm", "upgrade", "--install", RELEASE, chart, "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
-        "--values", str(values), "--wait", "--timeout", "10m",
-    )  # fmt: skip
-    made = Cluster(kubeconfig)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as values:
+        json.dump(VALUES, values)
+        values.flush()
+        chart = str(ROOT / "charts" / "spark-sql-operator")
+        _run(
+            "helm", "upgrade", "--install", RELEASE, chart, "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
+            "--values", values.name, "--wait", "--timeout", "10m",
+        )  # fmt: skip
     # Same tags, maybe other images than the last run's: the pods must be of this run.
-    made.kubectl("rollout", "restart", "deployment", "-n", OPERATOR_NAMESPACE)
-    for deployment in made.kubectl("get", "deployment", "-n", OPERATOR_NAMESPACE, "-o", "name").split():
-        made.kubectl("rollout", "status", deployment, "-n", OPERATOR_NAMESPACE, "--timeout=600s")
-    yield made
-    _sweep(made)
+    cluster.kubectl("rollout", "restart", "deployment", "-n", OPERATOR_NAMESPACE)
+    for deployment in cluster.kubectl("get", "deployment", "-n", OPERATOR_NAMESPACE, "-o", "name").split():
+        cluster.kubectl("rollout", "status", deployment, "-n", OPERATOR_NAMESPACE, "--timeout=600s")
+    _sweep(cluster)
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +123,7 @@ def next_image(cluster: Cluster) -> str:
 
 
 def _sweep(cluster: Cluster) -> None:
+    """Namespaces of runs that were killed."""
     for namespace in cluster.list("Namespace"):
         name = namespace["metadata"]["name"]
         if name.startswith("e2e-"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import Object, Space, phase
+from harness import API_VERSION, Object, Space, condition, phase
 
 SECONDS = 420.0
 QUICK = {"trigger": {"mode": "Interval", "intervalMillis": 500}, "restart": {"backoffSeconds": 1}}
@@ -43,3 +43,30 @@ def stop(space: Space, name: str) -> Object:
 
 def resume(space: Space, name: str) -> None:
     space.change("SqlStatement", name, desiredState="Running")
+
+
+def ask_savepoint(space: Space, name: str, statement: str, **spec: Any) -> None:
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "SqlSavepoint",
+        "metadata": {"name": name, "namespace": space.name},
+        "spec": {"statementRef": {"name": statement}, **spec},
+    }
+    space.cluster.create(body)
+
+
+def savepoint(space: Space, name: str, statement: str, **spec: Any) -> Object:
+    """A new SqlSavepoint once it is over, whatever the outcome."""
+    ask_savepoint(space, name, statement, **spec)
+    return space.cluster.wait(
+        "SqlSavepoint", space.name, name, lambda s: condition(s, "Finished") == "True", "Finished", SECONDS
+    )
+
+
+def assert_each_once(space: Space, table: str) -> None:
+    """The table has what `ticks` counted in its column `value`: every number from 0 on, once."""
+    query = f"SELECT count(*), count(DISTINCT value), min(value), max(value) FROM {table}"
+    [[rows, distinct, least, most]] = space.rows(query)
+    assert (rows, least) == (distinct, "0")
+    assert rows is not None and most is not None
+    assert int(rows) == int(most) + 1

@@ -62,15 +62,6 @@ def test_a_statement_just_made(gated: Space, cluster: Cluster) -> None:
         delete(cluster, "SqlStatement", gated.name, gated.statement(NEEDS_A_TASK, session="gated"), STATEMENT_SECONDS)
 
 
-def test_a_statement_whose_deletion_the_operator_did_not_see(gated: Space, cluster: Cluster) -> None:
-    name = gated.statement(NEEDS_A_TASK, session="gated")
-    gated.wait_phase(name, "Running")
-    cluster.kill_operator()
-    cluster.delete("SqlStatement", gated.name, name)
-    cluster.wait_operator()
-    cluster.wait_gone("SqlStatement", gated.name, name, STATEMENT_SECONDS + MARGIN)
-
-
 def test_a_session_that_works(space: Space, gate: Gate, cluster: Cluster) -> None:
     gate.session(space, "working", maxConcurrentStatements=1)
     running = space.statement(NEEDS_A_TASK, session="working")

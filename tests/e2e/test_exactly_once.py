@@ -16,6 +16,9 @@ from harness import OPERATOR_NAMESPACE, Cluster, Object, Space, condition, phase
 
 INSERTS = 4  # statements under way whenever the operator goes
 SECONDS = 420.0
+DELETION_SECONDS = 35.0  # the operator promises 15; the rest is for a loaded machine
+
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +152,15 @@ def test_a_cancel_leaves_nothing_half_done(ledger: Space, gate: Gate, with_kill:
     key = f"cancel-Ending-{with_kill}"
     count = written(ledger, gate, [key])[key]
     assert count == 1 if phase(ends["Ending"]) == "Finished" else count <= 1
+
+
+def test_a_deletion_that_the_operator_did_not_see(ledger: Space, cluster: Cluster) -> None:
+    name = insert(ledger, "deleted")
+    ledger.wait_phase(name, "Running")
+    cluster.kill_operator()
+    cluster.delete("SqlStatement", ledger.name, name)
+    cluster.wait_operator()
+    cluster.wait_gone("SqlStatement", ledger.name, name, DELETION_SECONDS)
 
 
 def test_conflicting_writes_of_others(ledger: Space, gate: Gate, cluster: Cluster) -> None:

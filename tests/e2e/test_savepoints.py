@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from harness import Object, Space, condition, phase, reason
-from streams import QUICK, SECONDS, count_up, resume, stop, stream, wait_batch
-
-from sparksql.api.names import API_VERSION
+from streams import QUICK, SECONDS, count_up, resume, savepoint, stop, stream, wait_batch
 
 KEYS = 5
 FEW = {"spark.sql.shuffle.partitions": "2"}
@@ -39,27 +35,13 @@ def check(space: Space, table: str) -> None:
     assert not wrong, rows
 
 
-def savepoint(space: Space, name: str, statement: str = "counting", **spec: Any) -> Object:
-    """A SqlSavepoint once it is over."""
-    body = {
-        "apiVersion": API_VERSION,
-        "kind": "SqlSavepoint",
-        "metadata": {"name": name, "namespace": space.name},
-        "spec": {"statementRef": {"name": statement}, **spec},
-    }
-    space.cluster.create(body)
-    return space.cluster.wait(
-        "SqlSavepoint", space.name, name, lambda s: condition(s, "Finished") == "True", "Finished", SECONDS
-    )
-
-
 def savepoints(space: Space, statement: str) -> list[Object]:
     found = space.cluster.list("SqlSavepoint", space.name)
     return [each for each in found if each["spec"]["statementRef"]["name"] == statement]
 
 
 def test_one_is_taken_while_it_runs_and_another_query_goes_on_from_it(counted: Space) -> None:
-    made = savepoint(counted, "first")
+    made = savepoint(counted, "first", "counting")
     status = made["status"]
     assert (phase(made), condition(made, "Ready"), condition(made, "Succeeded")) == ("Completed", "True", "True"), (
         status
@@ -144,14 +126,14 @@ def test_it_goes_back_to_a_savepoint(counted: Space) -> None:
 def test_data_go_first_and_the_object_after_them(counted: Space) -> None:
     [taken] = [each for each in savepoints(counted, "counting") if each["status"]["trigger"] == "Upgrade"][:1]
     name, location = taken["metadata"]["name"], taken["status"]["location"]
-    adopted = savepoint(counted, "adopted", source="Existing", location=location)
+    adopted = savepoint(counted, "adopted", "counting", source="Existing", location=location)
     assert phase(adopted) == "Completed", adopted["status"]
     assert adopted["status"]["batchId"] == taken["status"]["batchId"]
     counted.cluster.delete("SqlSavepoint", counted.name, name)
     counted.cluster.wait_gone("SqlSavepoint", counted.name, name, seconds=90)
     orphaned = [e for e in counted.cluster.events(counted.name) if e["reason"] == "FinalizerDeadline"]
     assert orphaned == []
-    gone = savepoint(counted, "gone", source="Existing", location=location)
+    gone = savepoint(counted, "gone", "counting", source="Existing", location=location)
     assert (phase(gone), reason(gone)) == ("Failed", "LocationInvalid"), gone["status"]
 
 

@@ -1,12 +1,12 @@
-"""Streaming statements on the cluster: checkpoints in the object store, drivers and executors as pods, and what kills them."""
+"""Streaming statements on the cluster: checkpoints in the object store, drivers and executors as pods."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from harness import Cluster, Space, condition, phase, reason
-from streams import QUICK, SECONDS, count_up, resume, stop, stream, wait_batch
+from harness import Space, condition, phase
+from streams import QUICK, SECONDS, count_up, stream, wait_batch
 
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -16,51 +16,6 @@ def ticks(main: Space) -> Space:
     """A session `main` with a source `ticks`."""
     count_up(main)
     return main
-
-
-def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: Cluster) -> None:
-    assert phase(ticks.run("CREATE TABLE counted (value BIGINT, at TIMESTAMP) USING iceberg")) == "Finished"
-    insert = "INSERT INTO counted (at, value) SELECT timestamp, value FROM STREAM ticks"
-    name = ticks.statement(insert, streaming=QUICK)
-    first = wait_batch(ticks, name)
-    assert condition(first, "Ready") == "True", first["status"]
-    assert condition(first, "Finished") == "False"
-    assert condition(first, "Healthy") == "True"
-    assert (first["status"]["statementType"], stream(first)["restarts"]) == ("INSERT", 0)
-    assert {"queryId", "runId", "checkpointLocation", "lastProgressTime", "processedRowsPerSecond"} <= set(
-        stream(first)
-    )
-
-    stopped = stop(ticks, name)
-    assert reason(stopped) == "StoppedByUser"
-    assert "completionTime" not in stopped["status"]
-    resume(ticks, name)
-    wait_batch(ticks, name)
-    boot = ticks.get_session()["status"]["driver"]["bootId"]
-    ticks.kill_driver()
-    cluster.kill_operator()
-    cluster.wait_operator()
-    lost = wait_batch(ticks, name)
-    assert stream(lost)["restarts"] == 1
-    # Its pod is gone and it may still run, for all that anybody knows: the next one has waited for it.
-    assert ticks.get_session()["status"]["driver"]["unconfirmed"] == [boot]
-    ticks.change("SqlSession", "main", restartNonce="again")
-    ticks.cluster.wait(
-        "SqlSession", ticks.name, "main", lambda s: s is not None and phase(s) != "Ready", "restarting", SECONDS
-    )
-    last = wait_batch(ticks, name)
-    for field in ("queryId", "checkpointLocation"):
-        assert stream(last)[field] == stream(first)[field]
-    assert stream(last)["runId"] != stream(first)["runId"]
-    ticks.cancel(name)
-    ended = ticks.cluster.wait_finished(ticks.name, name)
-    assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser")
-    [[rows, distinct, least, most]] = ticks.rows(
-        "SELECT count(*), count(DISTINCT value), min(value), max(value) FROM counted"
-    )
-    assert (rows, least) == (distinct, "0")
-    assert rows is not None and most is not None
-    assert int(rows) == int(most) + 1
 
 
 def test_changes_are_merged_by_key(ticks: Space) -> None:

@@ -18,13 +18,13 @@ import pytest
 from broker import start_broker
 from harness import Cluster, Object, Space, condition, phase
 from proof_streams import PROOFS, TOPICS
-from streams import SECONDS, resume, stop, stream
-
-from sparksql.api.names import API_VERSION
+from streams import SECONDS, ask_savepoint, resume, stop, stream
 
 KILLS = int(os.environ.get("SPARKSQL_KILLS", "4"))
 SEED = int(os.environ.get("SPARKSQL_SEED") or random.randrange(1 << 30))
 CHUNK = 200
+
+pytestmark = pytest.mark.alone
 
 
 class Writer(threading.Thread):
@@ -139,7 +139,7 @@ class Monkey:
     def _save(self, of: str | None = None) -> str:
         name = of or self.random.choice(list(PROOFS))
         self.savepoints += 1
-        self.cluster.create(savepoint(self.space, f"s{self.savepoints}", name))
+        ask_savepoint(self.space, f"s{self.savepoints}", name, reclaimPolicy="Delete")
         return f"savepoint s{self.savepoints} of {name}"
 
     def _restore(self) -> str:
@@ -183,15 +183,6 @@ def _is_of(pod: Object, session: str) -> bool:
 
 def _statement(savepoint_: Object) -> str:
     return str(savepoint_["spec"]["statementRef"]["name"])
-
-
-def savepoint(space: Space, name: str, statement: str) -> Object:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "SqlSavepoint",
-        "metadata": {"name": name, "namespace": space.name},
-        "spec": {"statementRef": {"name": statement}, "reclaimPolicy": "Delete"},
-    }
 
 
 def committed(space: Space) -> dict[str, int]:

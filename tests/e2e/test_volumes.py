@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness import Classes, Object, Space, condition, phase
-from streams import QUICK, SECONDS, resume, stop, stream, wait_batch
-
-from sparksql.api.names import API_VERSION
+from harness import Classes, Object, Space, phase
+from streams import QUICK, resume, savepoint, stop, stream, wait_batch
 
 CLAIM, MOUNT = "stream-data", "/data"
 KEYS = 5
@@ -63,20 +61,6 @@ def _check(space: Space, table: str) -> None:
     assert found == space.rows(batch)
 
 
-def _savepoint(space: Space, name: str) -> Object:
-    """A SqlSavepoint of `counting` once it is over; its data go with it."""
-    body = {
-        "apiVersion": API_VERSION,
-        "kind": "SqlSavepoint",
-        "metadata": {"name": name, "namespace": space.name},
-        "spec": {"statementRef": {"name": "counting"}, "reclaimPolicy": "Delete"},
-    }
-    space.cluster.create(body)
-    return space.cluster.wait(
-        "SqlSavepoint", space.name, name, lambda s: condition(s, "Finished") == "True", "Finished", SECONDS
-    )
-
-
 def _files(space: Space, location: str) -> set[str]:
     """Paths of the files below a location, relative to it, as the driver sees its volume."""
     look = ("find", MOUNT, "-ignore_readdir_race", "-type", "f")
@@ -115,7 +99,7 @@ def test_counts_outlive_the_driver_and_a_stop(counting: Space) -> None:
 
 
 def test_a_savepoint_is_forked_and_goes_with_its_object(counting: Space) -> None:
-    taken = _savepoint(counting, "live")
+    taken = savepoint(counting, "live", "counting", reclaimPolicy="Delete")
     assert phase(taken) == "Completed", taken["status"]
     location = taken["status"]["location"]
     assert location.startswith(f"{STORAGE['savepointRoot']}/"), location

@@ -30,7 +30,7 @@ from sparksql.gateway.streaming.state_file import StateFile
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert import Upsert, upsert_target
 from sparksql.gateway.streaming.upsert import check as check_upsert
-from sparksql.wire.control import ErrorReason, StreamOptions, UpsertOptions
+from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions, UpsertOptions
 from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
@@ -103,12 +103,12 @@ class Streams:
         real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
-            self._begin(attempt, options, hold)
+            self._begin(attempt, frame, options, hold)
             state = self._keep_state(attempt, session, frame, options)
             writer = self._writer(attempt, frame, parsed, options)
             return self._start_upsert(writer, state, _Batches(upsert, hold))
         insert = resolve(self._driver, session, parsed, frame)
-        self._begin(attempt, options, hold)
+        self._begin(attempt, insert.frame, options, hold)
         sinks.check(insert.sink, options.checkpoint, self._files)
         writer = self._writer(attempt, insert.frame, parsed, options, insert.sink.options)
         if insert.sink.provider:
@@ -118,14 +118,17 @@ class Streams:
         state = self._keep_state(attempt, session, insert.frame, options)
         return _Started(writer.toTable(parsed.name), state)
 
-    def _begin(self, attempt: Attempt, options: StreamOptions, hold: Hold) -> None:
-        """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
+    def _begin(self, attempt: Attempt, frame: Any, options: StreamOptions, hold: Hold) -> None:
+        """Takes the checkpoint, makes the one that begins with a savepoint, and sees to it that a new one begins with all that is
+        there; once the text is known to be right."""
         hold.take(options.unconfirmed, attempt.check)
-        restore = options.restore
-        if restore is None:
-            return
+        if options.restore is not None:
+            self._restore(options.restore, options.checkpoint)
+        history.check(self._driver.jvm, frame.queryExecution().analyzed(), options.checkpoint, self._files)
+
+    def _restore(self, restore: RestoreOptions, checkpoint: str) -> None:
         try:
-            self._savepoints.restore(restore.location, options.checkpoint, restore.query_id)
+            self._savepoints.restore(restore.location, checkpoint, restore.query_id)
         except SavepointError as failed:
             message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
             raise refusal(ErrorReason.INVALID_SPEC, message) from failed
@@ -144,7 +147,6 @@ class Streams:
             qualified=self._files.qualified,
         )
         file.check(description)
-        history.check(self._driver.jvm, frame.queryExecution().analyzed(), options.checkpoint, self._files)
         attempt.check()
         file.write(description)
         return file
