@@ -39,7 +39,7 @@ ICEBERG = Format(
     catalog="lake.",
     changes="streaming-skip-overwrite-snapshots",
     removals="streaming-skip-delete-snapshots",
-    remade="the snapshot was expired or removed",
+    remade="which the table no longer has",
     compaction="CALL lake.system.rewrite_data_files(table => '$.src', options => map('rewrite-all', 'true'))",
     files="SELECT count(*) FROM lake.$.src.files",
 )
@@ -187,6 +187,27 @@ async def test_a_table_made_anew_is_not_taken_for_the_old_one(lake: Lake) -> Non
     assert await lake.ids() == list(range(20))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE OR REPLACE TABLE lake.$.src (id BIGINT, at TIMESTAMP) USING iceberg",
+        "CREATE OR REPLACE TABLE lake.$.src USING iceberg AS SELECT id, timestamp_seconds(id) AS at FROM range(50, 60)",
+        "CALL lake.system.rollback_to_snapshot('$.src', {first})",
+    ],
+    ids=["emptied", "replaced", "rolled back"],
+)
+async def test_a_line_of_snapshots_that_was_cut_off_is_told(streams: Streams, change: str) -> None:
+    lake = Lake(streams, ICEBERG, DELTA)
+    await lake.make(commits=2)
+    await streams.drained(lake.insert)
+    [(first,)] = await streams.rows("SELECT min_by(snapshot_id, committed_at) FROM lake.$.src.snapshots")
+    await streams.ok(change.format(first=first))
+    await lake.refused("which the table no longer has")
+    await lake.append(4)
+    await lake.refused("A new run (spec.runNonce)")
+    assert await lake.ids() == list(range(20))
+
+
 async def test_snapshots_that_expire_before_they_are_read_end_the_stream(streams: Streams) -> None:
     lake = Lake(streams, ICEBERG, DELTA)
     await lake.make(commits=1)
@@ -194,7 +215,7 @@ async def test_snapshots_that_expire_before_they_are_read_end_the_stream(streams
     await lake.append(1)
     await lake.append(2)
     await streams.ok(EXPIRE)
-    await lake.refused("the snapshot was expired or removed")
+    await lake.refused("which the table no longer has")
     assert await lake.ids() == list(range(10))
 
 

@@ -103,28 +103,26 @@ class Streams:
         real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
-            self._begin(attempt, frame, options, hold)
-            state = self._keep_state(attempt, session, frame, options)
+            self._begin(attempt, options, hold)
+            state = self._match_state(attempt, session, frame, options)
             writer = self._writer(attempt, frame, parsed, options)
             return self._start_upsert(writer, state, _Batches(upsert, hold))
         insert = resolve(self._driver, session, parsed, frame)
-        self._begin(attempt, insert.frame, options, hold)
+        self._begin(attempt, options, hold)
         sinks.check(insert.sink, options.checkpoint, self._files)
         writer = self._writer(attempt, insert.frame, parsed, options, insert.sink.options)
         if insert.sink.provider:
             writer = writer.format(insert.sink.provider)
         if insert.sink.partitions:
             writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(insert.sink.partitions)))
-        state = self._keep_state(attempt, session, insert.frame, options)
+        state = self._match_state(attempt, session, insert.frame, options)
         return _Started(writer.toTable(parsed.name), state)
 
-    def _begin(self, attempt: Attempt, frame: Any, options: StreamOptions, hold: Hold) -> None:
-        """Takes the checkpoint, makes the one that begins with a savepoint, and sees to it that a new one begins with all that is
-        there; once the text is known to be right."""
+    def _begin(self, attempt: Attempt, options: StreamOptions, hold: Hold) -> None:
+        """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
         hold.take(options.unconfirmed, attempt.check)
         if options.restore is not None:
             self._restore(options.restore, options.checkpoint)
-        history.check(self._driver.jvm, frame.queryExecution().analyzed(), options.checkpoint, self._files)
 
     def _restore(self, restore: RestoreOptions, checkpoint: str) -> None:
         try:
@@ -133,9 +131,9 @@ class Streams:
             message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
             raise refusal(ErrorReason.INVALID_SPEC, message) from failed
 
-    def _keep_state(self, attempt: Attempt, session: Any, frame: Any, options: StreamOptions) -> StateFile:
-        """Has the checkpoint say what the query keeps in its state; the last step before the start. Raises StatementError when
-        the state that is there is another one, or Cancelled."""
+    def _match_state(self, attempt: Attempt, session: Any, frame: Any, options: StreamOptions) -> StateFile:
+        """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last step
+        before the start. Raises StatementError when the state is another one or rows would be left out, or Cancelled."""
         file = StateFile(self._files, options.checkpoint)
         description = describe(
             self._driver,
@@ -147,6 +145,7 @@ class Streams:
             qualified=self._files.qualified,
         )
         file.check(description)
+        history.check(self._driver.jvm, frame.queryExecution().analyzed(), options.checkpoint, self._files)
         attempt.check()
         file.write(description)
         return file
