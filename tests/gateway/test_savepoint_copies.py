@@ -28,6 +28,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     "rocksdb": {"spark.sql.streaming.stateStore.providerClass": ROCKS_DB},
     "changelog": {"spark.sql.streaming.stateStore.providerClass": ROCKS_DB, CHANGELOG: "true"},
 }
+# Spark writes whole states of the HDFS-backed store in its maintenance, as RocksDB's with a changelog.
+CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.stateStore.maintenanceInterval": "300ms"}
 OWNER = Owner("uid-1", "team-a", "before-release")
 FORK = "00000000-0000-4000-8000-000000000001"
 SECONDS = 120.0
@@ -36,7 +38,7 @@ SECONDS = 120.0
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     folder = tmp_path_factory.mktemp("savepoints")
-    with local_spark(folder, **{"spark.sql.shuffle.partitions": "2"}) as started:
+    with local_spark(folder, **CONF) as started:
         yield started
 
 
@@ -116,6 +118,49 @@ def test_a_copy_taken_from_a_running_query_goes_on_as_the_whole(
     assert str(again.id()) == FORK != manifest.query_id
     assert min(int(progress.batchId()) for progress in again.recentProgress()) == manifest.batch_id + 1
     assert counting.counted(f"second_{kind}") == counting.expected
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_copy_has_one_state_of_each_store_and_not_its_history(
+    driver: SparkDriver, savepoints: Savepoints, tmp_path: Path, kind: str
+) -> None:
+    often = {"spark.sql.streaming.stateStore.minDeltasForSnapshot": "3"}
+    counting = Counting(driver, f"old_{kind}", SETTINGS[kind] | often)
+    checkpoint = tmp_path / "c"
+    query = counting.start(checkpoint, f"old_first_{kind}")
+    deadline = time.monotonic() + SECONDS
+    while not wholes(checkpoint, before=2):  # Spark's maintenance makes them in the background
+        assert time.monotonic() < deadline, sorted(checkpoint.rglob("state/*/*/*"))
+        counting.add()
+        query.processAllAvailable()
+    query.stop()
+    manifest = savepoints.take(checkpoint.as_uri(), (tmp_path / "s").as_uri(), OWNER)
+    copy = tmp_path / "s" / "checkpoint"
+    newest = {store: max(versions) for store, versions in wholes(checkpoint).items()}
+    assert wholes(copy) == {store: [version] for store, version in newest.items()}
+    for store, version in newest.items():
+        changes = {path.name for path in (copy / store).glob("*.*") if path.suffix in (".delta", ".changelog")}
+        assert {int(name.partition(".")[0]) for name in changes} <= set(range(version, manifest.batch_id + 2))
+    counting.add()
+    savepoints.restore((tmp_path / "s").as_uri(), (tmp_path / "r").as_uri(), FORK)
+    again = counting.start(tmp_path / "r", f"old_second_{kind}")
+    again.processAllAvailable()
+    for _ in range(4):
+        counting.add()
+        again.processAllAvailable()
+    again.stop()
+    assert counting.counted(f"old_second_{kind}") == counting.expected
+
+
+def wholes(checkpoint: Path, before: int = 0) -> dict[str, list[int]]:
+    """Versions that are there as a whole, of each store. Empty while one has no more than `before` of them."""
+    found: dict[str, list[int]] = {}
+    for store in (path for path in checkpoint.glob("state/0/*") if path.name.isdecimal()):
+        versions = [int(path.stem) for path in store.iterdir() if path.suffix in (".snapshot", ".zip")]
+        if len(versions) <= before:
+            return {}
+        found[str(store.relative_to(checkpoint))] = sorted(versions)
+    return found
 
 
 @pytest.mark.parametrize("source", ["savepoint", "checkpoint"])

@@ -27,7 +27,7 @@ from sparksql.gateway.streaming.compatibility import (
     differences,
     message,
 )
-from sparksql.gateway.streaming.savepoint import belongs
+from sparksql.gateway.streaming.pinned import belongs
 from sparksql.gateway.streaming.state_description import undescribed
 from sparksql.gateway.streaming.state_file import CONDITIONS, NAME, is_refusal, refused
 from sparksql.wire.control import ErrorReason, OperationError

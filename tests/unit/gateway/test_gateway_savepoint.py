@@ -1,4 +1,4 @@
-"""Which files of a checkpoint belong to the copy of a batch, and what a manifest says."""
+"""What the manifest of a savepoint says."""
 
 from __future__ import annotations
 
@@ -6,68 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sparksql.gateway.streaming.savepoint import (
-    File,
-    LocationInvalid,
-    Manifest,
-    Owner,
-    SavepointError,
-    belongs,
-    last_committed,
-)
+from sparksql.gateway.streaming.pinned import File
+from sparksql.gateway.streaming.savepoint import LocationInvalid, Manifest, Owner, SavepointError
 
 MANIFEST = Manifest(Owner("u", "n", "s"), "q", 7, "4.1.4", (File("metadata", 45), File("offsets/7", 100)))
-
-
-@pytest.mark.parametrize(
-    ("path", "is_part"),
-    [
-        ("metadata", True),
-        (".metadata.crc", False),
-        ("offsets/7", True),
-        ("offsets/6", True),
-        ("offsets/5", False),
-        ("offsets/8", False),
-        ("offsets/.7.crc", False),
-        ("offsets/.8.8c1f.tmp", False),
-        ("commits/7", True),
-        ("commits/8", False),
-        ("sources/0/0", True),
-        ("sources/0/7", True),
-        ("sources/0/8", False),
-        ("sources/0/9.compact", False),
-        ("sources/1/0.compact", True),
-        ("state/0/_metadata/metadata", True),
-        ("state/0/_metadata/v2/7", True),
-        ("state/0/_metadata/v2/8", False),
-        ("state/0/0/_metadata/schema", True),
-        ("state/0/0/8.delta", True),
-        ("state/0/0/9.delta", False),
-        ("state/0/0/8.snapshot", True),
-        ("state/0/1/8.zip", True),
-        ("state/0/1/9.zip", False),
-        ("state/0/1/8_0f3a-11.changelog", True),
-        ("state/0/1/9_0f3a-11.changelog", False),
-        ("state/0/1/SSTs/000012-0f3a.sst", True),
-        ("state/0/1/left-keyToNumValues/3.delta", True),
-        ("state/0/1/left-keyToNumValues/.3.delta.tmp", False),
-    ],
-)
-def test_files_of_batch_seven(path: str, is_part: bool) -> None:
-    assert belongs(path, 7) is is_part
-
-
-@given(st.lists(st.integers(0, 500), unique=True, min_size=1))
-def test_the_newest_commit_is_the_batch_and_its_files_are_part_of_it(batches: list[int]) -> None:
-    paths = [f"{folder}/{batch}" for batch in batches for folder in ("offsets", "commits")]
-    newest = last_committed([*paths, f"offsets/{max(batches) + 1}", "commits/.9999.crc", "commits/x", "metadata"])
-    assert newest == max(batches)
-    assert belongs(f"offsets/{newest}", newest)
-    assert belongs(f"commits/{newest}", newest)
-    assert last_committed(["offsets/3", "metadata"]) is None
 
 
 @pytest.mark.parametrize("text", [None, "h" * 32])

@@ -1,10 +1,9 @@
 """Copies of a checkpoint: pinned to one committed batch, complete or not there at all.
 
 A checkpoint may be copied while its query runs. Spark keeps what the last `spark.sql.streaming.minBatchesToRetain` batches
-need, so the files of a batch N that was committed when the copy began can be taken one after the other as long as fewer batches
-than that are committed meanwhile; one that vanishes under the copy is not needed for N. What belongs to later batches is left
-out. Measured with Spark 4.1.4 on HDFS-backed and RocksDB state, with and without changelog: a query that goes on from such a
-copy gives the rows of one that was never stopped.
+need, so the files of a batch N that was committed when the copy began (see `pinned`) can be taken one after the other as long as
+fewer batches than that are committed meanwhile; a copy that lacks one of them is none. Measured with Spark 4.1.4 on HDFS-backed and
+RocksDB state, with and without changelog: a query that goes on from such a copy gives the rows of one that was never stopped.
 
 The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest.json` last; its presence means complete.
 """
@@ -12,19 +11,18 @@ The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from sparksql.gateway.streaming.pinned import File, certain_state, files_of, last_committed
 
 OWNER, CHECKPOINT, MANIFEST = "owner.json", "checkpoint", "manifest.json"
 FORMAT_VERSION = 1
 # Half of Spark's default of minBatchesToRetain (100), so that a query that retains less is not trusted either way.
 MAX_BATCHES_MEANWHILE = 50
-_COPIES_AT_A_TIME = 8
-_NUMBER = re.compile(r"[0-9]+")
-_STATE_FILE = re.compile(r"([0-9]+)(?:_[^.]*)?\.(?:delta|snapshot|zip|changelog)")
+_FILES_AT_A_TIME = 8
 
 
 class SavepointError(Exception):
@@ -46,14 +44,6 @@ class Owner:
     uid: str
     namespace: str
     name: str
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a checkpoint: its path below it, and its bytes."""
-
-    path: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -92,41 +82,6 @@ class Manifest:
             raise LocationInvalid("manifest.json is not a savepoint's manifest") from broken
 
 
-def last_committed(paths: Iterable[str]) -> int | None:
-    """The newest batch with a commit among the files of a checkpoint."""
-    return max((number for path in paths if (number := _numbered(path, "commits")) is not None), default=None)
-
-
-def belongs(path: str, batch: int) -> bool:
-    """Whether a file of a checkpoint is part of the copy that is pinned to `batch`: the smallest set that Spark goes on from.
-
-    The state of batch N has version N+1. Of offsets Spark wants the batch before, too. Checksums are left out: a client of the
-    local file system takes one that does not fit its file for corruption.
-    """
-    parts = path.split("/")
-    if any(part.startswith(".") for part in parts) or path.endswith((".tmp", ".crc")):
-        return False
-    match parts[0]:
-        case "offsets" | "commits":
-            number = _numbered(path, parts[0])
-            return number is not None and batch - 1 <= number <= batch
-        case "sources":
-            found = _NUMBER.match(parts[-1])
-            return found is None or int(found[0]) <= batch
-        case "state":
-            state = _STATE_FILE.fullmatch(parts[-1])
-            if state is not None:
-                return int(state[1]) <= batch + 1
-            return not (_NUMBER.fullmatch(parts[-1]) and "_metadata" in parts and int(parts[-1]) > batch)
-        case _:
-            return True
-
-
-def _numbered(path: str, folder: str) -> int | None:
-    parent, _, name = path.rpartition("/")
-    return int(name) if parent == folder and _NUMBER.fullmatch(name) else None
-
-
 class Savepoints:
     """Makes and reads copies with the driver's own file systems and credentials. All calls block."""
 
@@ -156,7 +111,7 @@ class Savepoints:
         self._claim(target, owner)
         found = self._checkpoint(checkpoint)
         copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", found.files, is_cancelled)
-        self._check(checkpoint, copied, found.batch_id)
+        self._check(checkpoint, found, copied)
         manifest = replace(found, owner=owner, spark_version=self._version, files=tuple(copied), sql_hash=sql_hash)
         self._write(f"{target}/{MANIFEST}", manifest.to_json())
         return manifest
@@ -206,7 +161,7 @@ class Savepoints:
         if batch is None:
             raise SavepointError(f"the checkpoint {folder} has no committed batch yet")
         query_id = str(json.loads(self._text(f"{folder}/metadata"))["id"])
-        chosen = tuple(file for file in files if belongs(file.path, batch))
+        chosen = files_of(files, batch, lambda paths: self._contents([f"{folder}/{path}" for path in paths]))
         return Manifest(None, query_id, batch, None, chosen)
 
     def _claim(self, target: str, owner: Owner) -> None:
@@ -250,7 +205,7 @@ class Savepoints:
                 raise CopyCancelled
             return self._copy_one(source, target, file)
 
-        with ThreadPoolExecutor(_COPIES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
+        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
             done = list(pool.map(copy, files))
         return [file for file, is_there in zip(files, done, strict=True) if is_there]
 
@@ -268,12 +223,12 @@ class Savepoints:
             raise SavepointError(f"{file.path} has {size} bytes in the copy and {file.size} in the checkpoint")
         return True
 
-    def _check(self, checkpoint: str, copied: Sequence[File], batch: int) -> None:
-        paths = {file.path for file in copied}
+    def _check(self, checkpoint: str, found: Manifest, copied: Sequence[File]) -> None:
+        batch, paths = found.batch_id, {file.path for file in copied}
         needed = {"metadata", f"offsets/{batch}", f"commits/{batch}"} | ({f"offsets/{batch - 1}"} if batch else set())
-        missing = needed - paths
+        missing = (needed | certain_state(file.path for file in found.files)) - paths
         if missing:
-            raise SavepointError(f"the copy lacks {', '.join(sorted(missing))}")
+            raise SavepointError(f"the copy lacks {', '.join(sorted(missing)[:5])}")
         commits = self._files(f"{checkpoint}/commits")
         now = last_committed(f"commits/{file.path}" for file in commits)
         if now is None or now - batch > MAX_BATCHES_MEANWHILE:
@@ -285,10 +240,26 @@ class Savepoints:
 
     def _text(self, uri: str) -> str:
         """A small file of UTF-8."""
+        return self._read(self._path(uri)).decode()
+
+    def _contents(self, uris: Sequence[str]) -> list[bytes | None]:
+        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
+            return list(pool.map(self._content, uris))
+
+    def _content(self, uri: str) -> bytes | None:
+        """A small file, None when it is gone."""
         path = self._path(uri)
+        try:
+            return self._read(path)
+        except Exception:
+            if self._system(path).exists(path):
+                raise
+            return None
+
+    def _read(self, path: Any) -> bytes:
         stream = self._system(path).open(path)
         try:
-            return bytes(stream.readAllBytes()).decode()
+            return bytes(stream.readAllBytes())
         finally:
             stream.close()
 
