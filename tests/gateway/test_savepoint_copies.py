@@ -134,11 +134,15 @@ def test_a_copy_has_one_state_of_each_store_and_not_its_history(
         counting.add()
         query.processAllAvailable()
     query.stop()
+    before = wholes(checkpoint)
     manifest = savepoints.take(checkpoint.as_uri(), (tmp_path / "s").as_uri(), OWNER)
+    after = wholes(checkpoint)  # maintenance goes on without the query
     copy = tmp_path / "s" / "checkpoint"
-    newest = {store: max(versions) for store, versions in wholes(checkpoint).items()}
-    assert wholes(copy) == {store: [version] for store, version in newest.items()}
-    for store, version in newest.items():
+    copied = wholes(copy)
+    assert copied.keys() == before.keys()
+    for store, (version, *history) in copied.items():
+        assert not history
+        assert max(before[store]) <= version <= max(after[store])
         changes = {path.name for path in (copy / store).glob("*.*") if path.suffix in (".delta", ".changelog")}
         assert {int(name.partition(".")[0]) for name in changes} <= set(range(version, manifest.batch_id + 2))
     counting.add()

@@ -176,7 +176,10 @@ class Savepoints:
         self._write(mark, json.dumps(asdict(owner)))
 
     def _files(self, folder: str) -> Iterator[File]:
-        """All files below a folder, which Spark may change meanwhile. (`listFiles` of the local file system fails then.)"""
+        """All files below a folder, which Spark may change meanwhile. (`listFiles` of the local file system fails then.)
+
+        A folder comes before those in it: what a `.zip` of RocksDB names was there before it, and is found after it.
+        """
         pending = [""]
         while pending:
             below = pending.pop()
