@@ -54,7 +54,8 @@ def _check_place(jvm: Any, relations: list[Any], offsets: str) -> None:
             names = " or ".join(str(node.table().name()) for node in relations)
             message = (
                 f"the stream has read the Iceberg table {names} up to snapshot {snapshot}, which the table no longer has: it has expired "
-                "or was rolled back, or the table was made anew. A new run (spec.runNonce) begins with what is there now"
+                "or was rolled back, or the table was made anew. To begin with what is there now, cancel this run "
+                "(spec.desiredState: Canceled), then set another spec.runNonce with desiredState: Running"
             )
             raise refusal(ErrorReason.INVALID_SPEC, message)
 
