@@ -198,6 +198,8 @@ class Engine:
                 "a statement could not be read: %s", type(exception).__name__, extra={"operation_id": operation_id}
             )
             refusal = OperationError(message="the gateway could not read the statement")
+        if classified is None:
+            await self._stopper.until_answered(runner, operation_id)
         view = self._register.get(operation_id)
         if view is None or view.state.is_terminal:  # cancelled, and maybe closed, while it was being read
             self._log_mask.retire(operation_id)

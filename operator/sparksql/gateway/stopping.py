@@ -61,6 +61,14 @@ class Stopper:
                 await self._guarded(runner.stop_jobs, attempt.group, "the statement has ended")
                 await asyncio.sleep(STOP_ROUND_SECONDS)
 
+    async def until_answered(self, runner: Runner, group: str) -> None:
+        """Before a text is refused: the JVM must answer. What failed because it is gone is not told, since the process ends
+        with it, and the next driver takes the statement."""
+        while True:
+            if await self._guarded(runner.is_quiet, group) is not None:
+                return
+            await asyncio.sleep(STOP_ROUND_SECONDS)
+
     async def look_after(self) -> None:
         """Cancels jobs that appear in groups whose statement has ended without success."""
         now = asyncio.get_running_loop().time()

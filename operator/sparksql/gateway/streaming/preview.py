@@ -11,6 +11,7 @@ from pyspark.errors import AnalysisException
 
 from sparksql.gateway.attempt import Attempt
 from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.streaming.stopping import bound_rounds, stop
 
 _POLL_MILLIS = 200
 # An aggregation shows its state so far in complete mode; Spark refuses that mode for a query without one.
@@ -24,13 +25,14 @@ def previewed(jvm: Any, files: HadoopFiles, attempt: Attempt, frame: Any, rows: 
     Raises Cancelled, or what Spark throws.
     """
     view = f"__sparksql_preview_{uuid.uuid4().hex}"
+    bound_rounds(frame.sparkSession())
     query = _start(jvm, frame.limit(rows), view, folder)
     try:
         while not query.awaitTermination(_POLL_MILLIS):
             attempt.check()
         yield frame.sparkSession().table(view)
     finally:
-        query.stop()
+        stop(query, at_once=True)
         frame.sparkSession().catalog().dropTempView(view)
         files.delete(folder)
 

@@ -6,7 +6,6 @@ active, so that an attempt that has ended leaves nothing that writes; a checkpoi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from sparksql.gateway.streaming.progress import read_stream
 from sparksql.gateway.streaming.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.state_description import describe
 from sparksql.gateway.streaming.state_file import StateFile
+from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert import Upsert, upsert_target
 from sparksql.gateway.streaming.upsert import check as check_upsert
@@ -35,9 +35,6 @@ from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
 NO_OPTIONS: Mapping[str, str] = {}
-# How long a stop waits for the batch that runs; after that the batch is cut off, and runs again when the query goes on.
-BATCH_END_SECONDS = 8.0
-_BATCH_END_POLL_SECONDS = 0.02
 # What the status of a query says until its sources are there and it looks for data.
 _INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
 # What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
@@ -63,6 +60,7 @@ class Streams:
     def run(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> None:
         """Runs the query of a parsed INSERT to its end. Raises StatementError, Cancelled, or what Spark throws."""
         hold = self._fence.hold(options.checkpoint, attempt.request.boot_id, attempt.operation_id)
+        bound_rounds(session)
         try:
             self._see_through(attempt, self._start(attempt, session, plan, options, hold), hold)
         finally:
@@ -90,7 +88,7 @@ class Streams:
             own = started.batches.error if started.batches is not None else None
             raise own or _of_state(started, failed, attempt.request.sql) or failed from None
         finally:
-            _stop(query, at_once=hold.is_lost)
+            stop(query, at_once=hold.is_lost)
             if attempt.stream is not None:
                 attempt.stream = read_stream(query)
             self._active.discard(attempt.group)
@@ -250,19 +248,3 @@ def _report(attempt: Attempt, query: Any) -> None:
         return
     attempt.stream = read_stream(query)
     attempt.started()
-
-
-def _stop(query: Any, *, at_once: bool) -> None:
-    """Stops a query, between two batches if one ends soon: where one follows the other, right after the report of one."""
-    deadline, reported = time.monotonic() + BATCH_END_SECONDS, _reported(query)
-    while not at_once and query.isActive() and query.status().isTriggerActive() and time.monotonic() < deadline:
-        if _reported(query) != reported:
-            break
-        time.sleep(_BATCH_END_POLL_SECONDS)
-    query.stop()
-
-
-def _reported(query: Any) -> int | None:
-    """The last batch that the query has reported, after its commit."""
-    progress = query.lastProgress()
-    return None if progress is None else int(progress.batchId())

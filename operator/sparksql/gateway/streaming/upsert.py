@@ -121,10 +121,14 @@ class Upsert:
         may_be_there, self._may_be_there = self._may_be_there, False
         batch = self._prepared(frame).persist()  # MERGE may read it more than once
         try:
-            if may_be_there:
-                batch.count()  # merged or not, its state must be computed: Spark ends a query whose state was not committed
-                if not self._target.is_delta and self._has_batch(session, query_id, batch_id):
-                    return
+            # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
+            # is stopped meanwhile would wait for it for ever (Spark 4.1.4, adaptive execution, a plan that is cached inside
+            # another's subquery). It also computes the state of a batch that is not merged, without which Spark ends the query.
+            rows = batch.count()
+            if may_be_there and not self._target.is_delta and self._has_batch(session, query_id, batch_id):
+                return
+            if rows == 0:
+                return
             batch.createOrReplaceTempView(_VIEW)
             self._mark(session, query_id, batch_id)
             session.sql(merge_statement(self._options, self._target))
