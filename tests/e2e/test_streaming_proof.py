@@ -210,6 +210,9 @@ def test_every_target_equals_the_batch_after_all_that(topics: Space, cluster: Cl
         writer.close()
         cluster.wait_operator()
         _wait_equal(topics, monkey)
+    except AssertionError:
+        print(cluster.logs(topics.name, topics.driver_pod("main"))[-8000:])
+        raise
     finally:
         writer._enough.set()
         print(f"seed {SEED}, {writer.written} events", *monkey.done, sep="\n  ")
