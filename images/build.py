@@ -3,7 +3,8 @@
     images/build.py [--base IMAGE] [--spark-version V] [--tag TAG] [--force] session operator objectstore kafka
 
 docker is taken where a daemon answers, and builds on Debian's image; else, and for a base that is on this machine only, buildah,
-which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`.
+which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`. Each step is shown;
+all that the builder says is in a log in the cache folder, whose end is shown when it fails.
 Invariant: an image is up to date exactly when it exists and the hash of its inputs (Dockerfile, files it copies, base image, arguments) is the one it was built from, which is
 kept in the cache folder.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spark-sql-operator"
 VERSITYGW = CACHE / "bin" / "versitygw"  # built from its Go module by tests/cluster/cluster.py
+# A line of buildah's, or of BuildKit's, that says which step begins.
+STEP = re.compile(r"(\[\d+/\d+\] )?STEP \d+/\d+: |#\d+ \[.*\d+/\d+\] ")
+STEP_WIDTH = 110
+LAST_LINES = 40
 IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache", "README.md")
 
 
@@ -75,12 +81,22 @@ class Builder:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else None
 
-    def build(self, image: Image, context: Path, arguments: dict[str, str]) -> None:
-        """Builds `image` from `context`. Raises CalledProcessError; the builder's own output tells why."""
+    def build(self, image: Image, context: Path, arguments: dict[str, str], log: Path) -> None:
+        """Builds `image` from `context`: shows each step, and writes all output into `log`. Raises CalledProcessError."""
         options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         dockerfile = REPOSITORY / image.dockerfile
         command = [self.program, *self._build, *options, "-t", image.reference, "-f", str(dockerfile), str(context)]
-        subprocess.run(command, check=True)
+        with (
+            log.open("w", encoding="utf-8") as everything,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                everything.write(line)
+                if STEP.match(line):
+                    print(f"  {line.strip()[:STEP_WIDTH]}", flush=True)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def find_builder(base: str | None) -> Builder:
@@ -124,6 +140,11 @@ def input_hash(image: Image, arguments: dict[str, str], base_id: str | None) -> 
     return digest.hexdigest()
 
 
+def log_of(image: Image) -> Path:
+    """Where all is written that a builder says while it builds `image`."""
+    return CACHE / "images" / f"{image.name}-{image.tag}.log"
+
+
 def make(image: Image, builder: Builder, spark_version: str, *, force: bool) -> None:
     """Builds `image` unless it is up to date, and says which."""
     arguments = {"BASE": builder.base}
@@ -135,16 +156,18 @@ def make(image: Image, builder: Builder, spark_version: str, *, force: bool) -> 
     if not force and known == f"{wanted} {builder.image_id(image.reference)}":
         print(f"{image.reference}: up to date")
         return
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    log = log_of(image)
+    print(f"{image.reference}: {builder.program} builds it, and writes into {log}", flush=True)
     started = time.monotonic()
     if image.binaries:
         with tempfile.TemporaryDirectory() as folder:
             context = Path(folder)
             for file in input_files(image):
                 shutil.copy2(file, context)
-            builder.build(image, context, arguments)
+            builder.build(image, context, arguments, log)
     else:
-        builder.build(image, REPOSITORY, arguments)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
+        builder.build(image, REPOSITORY, arguments, log)
     stamp.write_text(f"{wanted} {builder.image_id(image.reference)}", encoding="utf-8")
     print(f"{image.reference}: built by {builder.program} in {time.monotonic() - started:.0f} s")
 
@@ -165,7 +188,9 @@ def main() -> None:
         try:
             make(image, builder, arguments.spark_version, force=arguments.force)
         except subprocess.CalledProcessError as error:
-            sys.exit(f"{image.reference}: {builder.program} failed with exit code {error.returncode}")
+            log = log_of(image)
+            print("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-LAST_LINES:]), file=sys.stderr)
+            sys.exit(f"{image.reference}: {builder.program} failed with exit code {error.returncode}, see {log}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ IMAGES = ("session", "operator", "objectstore", "kafka")
 RELEASE = "spark-sql-operator"
 SYSTEM_NAMESPACE = "spark-sql-system"
 NAMESPACE = "demo"
+NAMESPACES = (NAMESPACE, "demo-neighbour")
 SCALE_FACTOR = "0.1"  # about 32 MB of Parquet, 600,000 line items
 BUCKET = "tpch"
 EXPECTED_FAILURES = {"mistake": "SqlError"}
@@ -92,6 +93,9 @@ def start_cluster() -> None:
 def install() -> None:
     say(f"Operator, metastore and object store in namespace {SYSTEM_NAMESPACE}")
     target = ["--namespace", SYSTEM_NAMESPACE, "--create-namespace"]
+    # An upgrade that was killed blocks every later one. Resource definitions and the objects of users stay.
+    if RELEASE in run([program("helm"), "list", "--pending", "--short", "--namespace", SYSTEM_NAMESPACE]).split():
+        run([program("helm"), "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE, "--wait"])
     run([program("helm"), "upgrade", "--install", RELEASE, str(CHART), *target, "--values", str(HERE / "values.yaml")])
     for deployment in ("objectstore", "metastore"):
         rollout(f"{RELEASE}-{deployment}")
@@ -128,20 +132,23 @@ def upload() -> None:
 
 
 def apply() -> None:
-    say(f"Session and statements in namespace {NAMESPACE}")
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    run(kubectl("apply", "--server-side", "--filename", "-"), stdin=json.dumps(namespace).encode())
-    # What a statement did cannot be undone by changing it; a new run needs a new object (or a new runNonce).
-    run(kubectl("delete", "sqlstatements", "--all", "--timeout=120s"))
+    say(f"Session and statements in namespaces {' and '.join(NAMESPACES)}")
+    for name in NAMESPACES:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        run(kubectl("apply", "--server-side", "--filename", "-"), stdin=json.dumps(namespace).encode())
+        # What a statement did cannot be undone by changing it; a new run needs a new object (or a new runNonce).
+        run(kubectl("delete", "sqlstatements", "--all", "--timeout=120s", namespace=name))
     for each in failed_sessions():  # of an earlier run: it would stay as it is
         run(kubectl("delete", "sqlsession", each["metadata"]["name"], "--timeout=120s"))
     for manifest in sorted(HERE.glob("[0-9]*.yaml")):
-        show(kubectl("apply", "--server-side", "--filename", str(manifest)))
+        show([program("kubectl"), "apply", "--server-side", "--filename", str(manifest)])
 
 
 def statements() -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = json.loads(run(kubectl("get", "sqlstatements", "--output", "json")))["items"]
-    return items
+    found: list[dict[str, Any]] = []
+    for name in NAMESPACES:
+        found += json.loads(run(kubectl("get", "sqlstatements", "--output", "json", namespace=name)))["items"]
+    return found
 
 
 def failed_sessions() -> list[dict[str, Any]]:
@@ -247,8 +254,8 @@ def down() -> None:
     """Statements and sessions first: their finalizers need the operator."""
     os.environ["KUBECONFIG"] = cluster("kubeconfig").strip().splitlines()[-1]
     if subprocess.run(kubectl("get", "--raw", "/readyz"), capture_output=True, check=False).returncode == 0:
-        say(f"Namespace {NAMESPACE}")
-        run(kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s"))
+        say(f"Namespaces {' and '.join(NAMESPACES)}")
+        run(kubectl("delete", "namespace", *NAMESPACES, "--ignore-not-found", "--timeout=120s"))
         run(kubectl("delete", "sqlsessionclass", "quickstart", "--ignore-not-found"))
         say("Operator")
         run([program("helm"), "uninstall", RELEASE, "--namespace", SYSTEM_NAMESPACE, "--ignore-not-found", "--wait"])

@@ -171,14 +171,14 @@ def upgrade() -> None:
 
 def mistake() -> None:
     name = "orders-per-window"
-    say("A mistake: count(*) becomes sum(id), which the state does not fit")
+    say("A mistake: count(*) becomes sum(id), which the state does not fit; the query goes on with the text before it")
     apply("75-mistake.yaml")
 
-    def is_parked(statement: Object) -> bool:
+    def is_refused(statement: Object) -> bool:
         return condition(statement, "Ready").get("reason") == "StateIncompatible"
 
-    parked = wait("parked", "sqlstatement", name, is_parked)
-    tell(f"{name}: {phase(parked)}, StateIncompatible: {condition(parked, 'Ready')['message']}")
+    refused = wait("refused", "sqlstatement", name, is_refused)
+    tell(f"{name}: {phase(refused)}, StateIncompatible: {condition(refused, 'Ready')['message']}")
 
 
 def restore() -> None:

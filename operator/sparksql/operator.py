@@ -27,6 +27,7 @@ from aiohttp import web
 from sparksql.api.names import DRIVER_APP_NAME, GROUP, LABEL_NAME
 from sparksql.controllers import config as configuration
 from sparksql.controllers import logs
+from sparksql.controllers.api_errors import retried
 from sparksql.controllers.classes import ClassController
 from sparksql.controllers.config import OperatorConfig
 from sparksql.controllers.ended_pods import EndedPods
@@ -54,8 +55,8 @@ from sparksql.controllers.session import SessionController
 from sparksql.controllers.statement import StatementController
 from sparksql.controllers.wakeups import WATCHED, WakingStore
 from sparksql.engine.key import Key
-from sparksql.engine.loop import ReconcileLoop
-from sparksql.engine.queue import WorkQueue
+from sparksql.engine.loop import Reconcile, ReconcileLoop
+from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
 from sparksql.kube.client import KubeClient, Object
 from sparksql.kube.credentials import Credentials, CredentialsError
 from sparksql.kube.errors import ApiError
@@ -119,6 +120,7 @@ class Operator:
     @contextlib.asynccontextmanager
     async def _runtime(self, client: KubeClient) -> AsyncIterator[Runtime]:
         events = EventRecorder(client, COMPONENT)
+        self.metrics.events_dropped.set_function(lambda: events.dropped)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
         async with aiohttp.ClientSession(connector=connector) as http:
             gateways = Gateways(http, self.queue, self._wanted, self._gateway_changed)
@@ -135,6 +137,7 @@ class Operator:
                     ended_pods=self.ended_pods,
                     metrics=self.metrics,
                     clock=lambda: datetime.now(UTC),
+                    pod_namespace=self.credentials.pod_namespace,
                 )
             finally:
                 await gateways.close()
@@ -158,18 +161,19 @@ class Operator:
                 return
             except ApiError as error:
                 logger.warning("first listing failed, will retry", extra={"fields": {"error": str(error)}})
-                await asyncio.sleep(START_RETRY_SECONDS)
+                await asyncio.sleep(max(START_RETRY_SECONDS, min(error.retry_after, MOST_BACKOFF_SECONDS)))
 
     def _loop(self, runtime: Runtime) -> ReconcileLoop:
         lineup = Lineup(self.store, runtime.gateways, runtime.clock)
         self.store.next_in_line = lineup.next_in_line
-        reconcilers: dict[str, Callable[[Key], Awaitable[float | None]]] = {
+        reconcilers: dict[str, Reconcile] = {
             CLASS: ClassController(runtime).reconcile,
             SESSION: SessionController(runtime).reconcile,
             STATEMENT: StatementController(runtime, lineup).reconcile,
             SAVEPOINT: SavepointController(runtime).reconcile,
         }
-        return ReconcileLoop(self.queue, reconcilers, workers=self.config.workers, observer=self.metrics)
+        guarded = {kind: retried(reconcile) for kind, reconcile in reconcilers.items()}
+        return ReconcileLoop(self.queue, guarded, workers=self.config.workers, observer=self.metrics)
 
     # --- watches
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
@@ -185,6 +186,8 @@ def test_the_operator_accepts_its_configuration(rendered: Rendered) -> None:
     config = operator_config(rendered)
     assert config["lease"] == {"name": NAME, "namespace": "sys"}
     assert config["deadlines"]["schedulingSeconds"] == 300
+    assert config["limits"] == {"sessions": 0}
+    assert config["defaults"]["idle"] == {"timeoutSeconds": 300, "action": "Close"}
     assert config["watchNamespaces"] == []
 
 
@@ -210,12 +213,22 @@ def test_the_default_class_knows_metastore_and_object_store(rendered_demo: Rende
     assert conf["spark.hadoop.hive.metastore.uris"] == f"thrift://{NAME}-metastore.sys.svc:9083"
     assert conf["spark.hadoop.fs.s3a.endpoint"] == f"http://{NAME}-objectstore.sys.svc:7070"
     assert conf["spark.sql.catalog.spark_catalog.cache-enabled"] == "false"
+    assert spec["defaults"]["database"] == "{namespace}"
     assert spec["storage"] == {
         "warehouse": "s3a://warehouse/tables",
         "checkpointRoot": "s3a://warehouse/checkpoints",
         "savepointRoot": "s3a://warehouse/savepoints",
         "resultRoot": "s3a://warehouse/results",
     }
+
+
+def test_the_metastore_has_a_pool_of_connections_that_spark_brings(rendered_demo: Rendered) -> None:
+    """Hive's default is not there: its listener would fail in each DROP DATABASE, and the client would drop once more."""
+    chart = rendered_demo.one("Secret", f"{NAME}-metastore")["stringData"]["hive-site.xml"]
+    image = (ROOT / "images" / "session" / "conf" / "metastore" / "hive-site.xml").read_text()
+    for site in (chart, image):
+        values = {each.findtext("name"): each.findtext("value") for each in ElementTree.fromstring(site)}
+        assert values["datanucleus.connectionPoolingType"] == "HikariCP"
 
 
 def test_own_storage_and_metastore_are_used_instead() -> None:
@@ -245,6 +258,22 @@ def test_storage_and_metastore_admit_these_pods_only(
     assert set(expression["values"]) == clients
 
 
+@pytest.mark.parametrize("component", ["objectstore", "metastore"])
+def test_storage_and_metastore_admit_pods_of_the_watched_namespaces_only(
+    rendered_demo: Rendered, component: str
+) -> None:
+    def namespaces(chart: Rendered) -> dict[str, object]:
+        [rule] = chart.one("NetworkPolicy", f"{NAME}-{component}")["spec"]["ingress"]
+        [peer] = rule["from"]
+        selector: dict[str, object] = peer["namespaceSelector"]
+        return selector
+
+    assert namespaces(rendered_demo) == {}
+    listed = render(*OBJECT_STORE, "operator.watchNamespaces={team-a,team-b}")
+    among = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a", "team-b", "sys"]}
+    assert namespaces(listed) == {"matchExpressions": [among]}
+
+
 def test_hadoop_files_escape_their_values() -> None:
     secret = render(*OBJECT_STORE[:2], 'objectStore.secretKey=a<b&"c').one("Secret", f"{NAME}-metastore")
     assert "<value>a&lt;b&amp;&#34;c</value>" in secret["stringData"]["core-site.xml"]
@@ -265,6 +294,7 @@ def test_the_admission_policy_can_be_left_out() -> None:
         ("operator.logLevel=loud", "/operator/logLevel"),
         ("operator.watchNamespaces={A_B}", "/operator/watchNamespaces/0"),
         ("operator.deadlines.schedulingSeconds=0", "/operator/deadlines/schedulingSeconds"),
+        ("operator.limits.sessions=-1", "/operator/limits/sessions"),
         ("defaultClass.defaults.idle.action=Sleep", "/defaultClass/defaults/idle/action"),
         ("defaultClass.storage.warehouse=relative/path", "/defaultClass/storage/warehouse"),
         ("metastore.externalUris=http://hms", "/metastore/externalUris"),

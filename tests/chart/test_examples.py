@@ -12,18 +12,19 @@ from helmchart import ROOT
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.yaml"))
 PATHS = {
     "SqlSessionClass": "sqlsessionclasses",
-    "SqlSession": "namespaces/demo/sqlsessions",
-    "SqlStatement": "namespaces/demo/sqlstatements",
-    "SqlSavepoint": "namespaces/demo/sqlsavepoints",
-    "Service": "namespaces/demo/services",
-    "Deployment": "namespaces/demo/deployments",
+    "SqlSession": "namespaces/{namespace}/sqlsessions",
+    "SqlStatement": "namespaces/{namespace}/sqlstatements",
+    "SqlSavepoint": "namespaces/{namespace}/sqlsavepoints",
+    "Service": "namespaces/{namespace}/services",
+    "Deployment": "namespaces/{namespace}/deployments",
 }
 
 
 @pytest.fixture(scope="module")
 def demo(installed: ApiServer) -> ApiServer:
-    response = installed.request("POST", "/api/v1/namespaces", {"metadata": {"name": "demo"}})
-    assert response.status == 201, response.message
+    for name in ("demo", "demo-neighbour"):
+        response = installed.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        assert response.status == 201, response.message
     return installed
 
 
@@ -33,7 +34,8 @@ def test_manifests_are_accepted(demo: ApiServer, file: Path) -> None:
     assert manifests
     for manifest in manifests:
         group = "apis" if "/" in manifest["apiVersion"] else "api"
-        path = f"/{group}/{manifest['apiVersion']}/{PATHS[manifest['kind']]}"
+        place = PATHS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace"))
+        path = f"/{group}/{manifest['apiVersion']}/{place}"
         response = demo.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
         assert response.status == 201, f"{manifest['metadata']['name']}: {response.message}"
 

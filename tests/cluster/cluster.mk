@@ -5,8 +5,8 @@ CLUSTER := python3 $(dir $(lastword $(MAKEFILE_LIST)))cluster.py
 tools: ## Build the cluster's binaries (minutes the first time)
 	@$(CLUSTER) tools >/dev/null
 
-cluster-up: ## Bring the cluster up, from any state
-	@$(CLUSTER) up
+cluster-up: ## Bring the cluster up, from any state, with what was in it; FRESH=1 for a new, empty one
+	@$(CLUSTER) up $(if $(FRESH),--fresh)
 
 cluster-down: ## Stop the cluster and remove its traces
 	@$(CLUSTER) down

@@ -17,8 +17,14 @@ def arguments() -> argparse.ArgumentParser:
     """Return the command line's grammar."""
     parser = argparse.ArgumentParser(prog="cluster.py", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("up", help="bring the cluster up, from any state; print the kubeconfig's path")
+    up = commands.add_parser(
+        "up", help="bring the cluster up, from any state, with what was in it; print the kubeconfig's path"
+    )
+    up.add_argument("--fresh", action="store_true", help="make a new, empty one; what was in it is lost")
     commands.add_parser("down", help="stop the cluster and remove its traces; images and binaries stay cached")
+    commands.add_parser("crash", help="kill all of its processes at once, as a power cut does; `up` brings it back")
+    kubelet = commands.add_parser("kubelet", help="let the node stop answering while its pods run on, and answer again")
+    kubelet.add_argument("wish", choices=["stop", "start"])
     commands.add_parser("status", help="show components, readiness and images; exit code 1 unless all is well")
     load = commands.add_parser("load", help="make built images available to pods")
     load.add_argument("images", nargs="+", metavar="IMAGE")
@@ -33,10 +39,14 @@ def execute(chosen: argparse.Namespace, paths: Paths, provider: Provider) -> int
     """Run one command. Answers go to standard output, progress to standard error."""
     match chosen.command:
         case "up":
-            provider.up()
+            provider.up(fresh=chosen.fresh)
             print(provider.kubeconfig())
         case "down":
             provider.down()
+        case "crash":
+            provider.crash()
+        case "kubelet":
+            provider.kubelet(answers=chosen.wish == "start")
         case "status":
             healthy, text = provider.status()
             print(text)

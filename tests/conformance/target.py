@@ -16,6 +16,7 @@ from typing import Any
 
 from relay import relay
 
+from gateway.default_class import class_conf
 from gateway.process import TOKEN, GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
 from sparksql.api.names import child_base
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
@@ -82,14 +83,15 @@ def verifying(certificate: Path) -> ssl.SSLContext:
 
 @contextmanager
 def of_processes(folder: Path, conf: Mapping[str, str] = CONF) -> Iterator[Target]:
-    """Two gateways with Spark in local mode."""
+    """Two gateways with Spark in local mode, the first as the chart's default class makes it."""
     ports = {"thrift_port": free_port(), "connect_port": free_port()}
     old_folder = folder / "old"
     old_folder.mkdir()
     init = [{"origin": "session", "sql": SHARED_VIEW}]
-    config = driver_config(folder, spark_conf=dict(conf), endpoints={**ENDPOINTS, **ports}, init=init)
     old_config = driver_config(old_folder, spark_conf={**CONF, **OLD_VERSIONS}, endpoints={"rest": True}, init=init)
     with ExitStack() as stack:
+        spark_conf = {**stack.enter_context(class_conf(folder)), **conf}
+        config = driver_config(folder, spark_conf=spark_conf, endpoints={**ENDPOINTS, **ports}, init=init)
         main, old = start_gateway(folder, config), start_gateway(old_folder, old_config)
         stack.callback(old.stop)
         stack.callback(main.stop)

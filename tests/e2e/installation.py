@@ -38,7 +38,13 @@ VALUES = {
         "resyncSeconds": 30,
         "logLevel": "info",
         # Short where a test waits for the deadline itself; no test has to be faster than the others.
-        "deadlines": {"schedulingSeconds": 20, "imagePullSeconds": 20, "driverStartSeconds": 600, "drainSeconds": 600},
+        "deadlines": {
+            "schedulingSeconds": 20,
+            "imagePullSeconds": 20,
+            "driverStartSeconds": 600,
+            "drainSeconds": 600,
+            "terminationSeconds": 20,
+        },
     },
     "defaultClass": {
         "defaults": {"executors": {"instances": 1, "cpu": "100m", "memory": "512Mi"}, "driver": {"memory": "768Mi"}}
@@ -103,6 +109,8 @@ def _install(cluster: Cluster) -> None:
         json.dump(VALUES, values)
         values.flush()
         chart = str(ROOT / "charts" / "spark-sql-operator")
+        if RELEASE in _run("helm", "list", "--pending", "--short", "--namespace", OPERATOR_NAMESPACE).split():
+            _run("helm", "uninstall", RELEASE, "--namespace", OPERATOR_NAMESPACE, "--wait")  # its upgrade was killed
         _run(
             "helm", "upgrade", "--install", RELEASE, chart, "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
             "--values", values.name, "--wait", "--timeout", "10m",

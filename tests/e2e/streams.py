@@ -66,7 +66,7 @@ def savepoint(space: Space, name: str, statement: str, **spec: Any) -> Object:
 def assert_each_once(space: Space, table: str) -> None:
     """The table has what `ticks` counted in its column `value`: every number from 0 on, once."""
     query = f"SELECT count(*), count(DISTINCT value), min(value), max(value) FROM {table}"
-    [[rows, distinct, least, most]] = space.rows(query)
-    assert (rows, least) == (distinct, "0")
+    [[rows, distinct, least, most]] = seen = space.rows(query)
+    assert (rows, least) == (distinct, "0"), seen
     assert rows is not None and most is not None
-    assert int(rows) == int(most) + 1
+    assert int(rows) == int(most) + 1, seen

@@ -183,7 +183,33 @@ def on_a_chosen_node(pod: Object) -> None:
     pod["spec"]["nodeName"] = "any"
 
 
+def of_another_session(pod: Object) -> None:
+    pod["metadata"]["labels"]["sparksql.dev/session"] = "other"
+
+
+def as_a_drivers_component(pod: Object) -> None:
+    pod["metadata"]["labels"]["app.kubernetes.io/component"] = "driver"
+
+
+def with_a_second_owner(pod: Object) -> None:
+    owners = pod["metadata"]["ownerReferences"]
+    owners.append({"apiVersion": "v1", "kind": "ConfigMap", "name": "any", "uid": "any"})
+
+
+def with_capabilities(pod: Object) -> None:
+    pod["spec"]["containers"][0]["securityContext"]["capabilities"] = {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}
+
+
+def with_a_port_of_the_node(pod: Object) -> None:
+    pod["spec"]["containers"][0]["ports"] = [{"name": "node", "containerPort": 7080, "hostPort": 7080}]
+
+
 FORBIDDEN: dict[Any, str] = {
+    of_another_session: "session and the incarnation",
+    as_a_drivers_component: "another component",
+    with_a_second_owner: "its own executor pods only",
+    with_capabilities: "drop ALL capabilities",
+    with_a_port_of_the_node: "hostPort",
     with_secret_volume: "emptyDir, configMap and persistentVolumeClaim volumes only",
     with_projected_token: "emptyDir, configMap and persistentVolumeClaim volumes only",
     with_secret_variable: "may read no Secret",
@@ -212,6 +238,16 @@ def test_a_driver_makes_nothing_but_its_executors(main: Space, driver: Cluster, 
     assert FORBIDDEN[change] in caught.value.message
 
 
+def test_an_executor_is_of_its_own_drivers_session(main: Space, driver: Cluster, executor: Object) -> None:
+    other = main.session("uninvolved", wait=False)
+    pod = copy.deepcopy(executor)
+    pod["metadata"]["labels"]["sparksql.dev/session-uid"] = other["metadata"]["uid"]
+    with pytest.raises(ApiFailure) as caught:
+        try_to_create(driver, pod)
+    main.cluster.delete("SqlSession", main.name, "uninvolved")
+    assert "UID of another driver's session" in caught.value.message
+
+
 def test_a_driver_removes_nothing_but_its_executors(main: Space, driver: Cluster) -> None:
     main.cluster.idle_pod(main.name, "bystander", labels={"spark-role": "executor"})
     for name in ("bystander", main.driver_pod()):
@@ -225,7 +261,9 @@ def test_a_token_that_is_no_drivers_is_refused(main: Space, driver: Cluster, exe
     loose = main.cluster.kubectl("create", "token", "spark", "-n", main.name).strip()
     with pytest.raises(ApiFailure) as caught:
         try_to_create(Cluster(main.cluster.kubeconfig, token=loose), executor)
-    assert "only by its pod" in caught.value.message
+    # Two policies refuse it, and the API server tells of either.
+    told = caught.value.message
+    assert "only by its pod" in told or "the UID of another driver's session" in told, told
 
 
 def test_a_driver_reads_nothing_of_ours(main: Space, driver: Cluster) -> None:

@@ -47,6 +47,16 @@ def test_run_prints_rows_and_ends_with_the_outcome(main: Space) -> None:
     assert printed.stdout.splitlines() == ["d", "2026-02-05"], printed.stderr
 
 
+def test_run_prints_all_rows(main: Space) -> None:
+    printed = main.cluster.cli(main.name, "run", "-s", "main", "-e", "SELECT id FROM range(18880)", "-o", "csv")
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout.splitlines() == ["id", *map(str, range(18_880))]
+    part = main.cluster.cli(
+        main.name, "run", "-s", "main", "-e", "SELECT id FROM range(18880)", "-o", "csv", "--max-rows", "7"
+    )
+    assert (part.returncode, len(part.stdout.splitlines())) == (0, 8), part.stderr
+
+
 def test_run_shows_where_an_error_is(main: Space) -> None:
     failed = main.cluster.cli(main.name, "run", "-s", "main", "-f", "-", stdin="SELECT 1,\n  missing\nFROM range(3)")
     assert failed.returncode == 1

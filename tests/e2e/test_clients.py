@@ -305,7 +305,9 @@ def test_what_connect_prints_lets_clients_in(served: Space, pods: Mapping[str, P
     forward = hand.start(*shlex.split(row["from outside"]))
     hand.said(forward, *(f"127.0.0.1:{port} -> {port}" for port in DOORS.values()))
     for door, port in DOORS.items():
-        assert hand.enter(door, Way(port, token, certificate)).value("SELECT 'in'") == "in"
+        client = hand.enter(door, Way(port, token, certificate))
+        assert client.value("SELECT 'in'") == "in"
+        assert client.value("SELECT current_database()") == served.database, door
 
 
 def test_connect_prints_what_is_on(served: Space) -> None:

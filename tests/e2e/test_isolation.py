@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 
@@ -12,6 +13,23 @@ from sparksql.wire.driver import DRIVER_RPC_PORT, GATEWAY_PORT
 
 PASSWORD = "Zauberwort-7719"
 LITERAL = "Unverwechselbar-4242"
+# Prints where a value is found. The values come in base64, so that this program's own command line does not hold them.
+FIND = """
+import base64, os, sys
+values = [base64.b64decode(value) for value in sys.argv[1:]]
+roots = ("/dev/shm", "/etc", "/home", "/metastore", "/opt/spark/work-dir", "/root", "/run", "/tmp", "/var")
+files = [os.path.join(folder, name) for root in roots for folder, _, names in os.walk(root) for name in names]
+files += [f"/proc/{pid}/{name}" for pid in os.listdir("/proc") if pid.isdigit() for name in ("cmdline", "environ")]
+for file in files:
+    try:
+        with open(file, "rb") as content:
+            text = content.read(64 << 20)
+    except OSError:
+        continue
+    for value in values:
+        if value in text:
+            print(file)
+"""
 CONNECT = """
 import socket, sys
 try:
@@ -66,6 +84,18 @@ def test_a_stranger_reaches_no_port_of_a_session(main: Space, stranger: str) -> 
     operator = operator_pod(main.cluster)
     assert python(main.cluster, OPERATOR_NAMESPACE, operator, CONNECT, address, GATEWAY_PORT) == "open"
     assert python(main.cluster, OPERATOR_NAMESPACE, operator, CONNECT, address, DRIVER_RPC_PORT) == "closed"
+
+
+def test_the_operators_labels_open_no_gateway_from_another_namespace(main: Space) -> None:
+    labels = {"app.kubernetes.io/name": "spark-sql-operator", "app.kubernetes.io/component": "operator"}
+    main.cluster.idle_pod(main.name, "impostor", labels=labels)
+    try:
+        main.cluster.wait("Pod", main.name, "impostor", lambda p: pod_ready(p or {}), "ready")
+        address = driver_address(main)
+        assert python(main.cluster, main.name, "impostor", CONNECT, address, GATEWAY_PORT) == "closed"
+        assert python(main.cluster, main.name, "impostor", CONNECT, "kubernetes.default.svc", 443) == "open"
+    finally:
+        main.cluster.delete("Pod", main.name, "impostor", grace_seconds=0)
 
 
 def test_a_stranger_reaches_neither_metastore_nor_storage(main: Space, stranger: str) -> None:
@@ -165,11 +195,84 @@ def metrics(cluster: Cluster) -> str:
     return text
 
 
+def test_tables_of_one_name_in_two_namespaces_are_two_tables(main: Space, fresh: Space) -> None:
+    """In a shared session and in a dedicated one; a name with a database in front reaches the other one."""
+    fresh.session("main")
+    for space, owner in ((main, "first"), (fresh, "second")):
+        ended = space.run(f"CREATE TABLE shared_name USING iceberg AS SELECT '{owner}' AS owner")
+        assert phase(ended) == "Finished", ended["status"]
+    mine = "SELECT concat(current_database(), ' ', owner) FROM shared_name"
+    assert main.rows(mine) == [[f"{main.database} first"]]
+    assert fresh.rows(mine) == fresh.rows(mine, session={}) == [[f"{fresh.database} second"]]
+    assert fresh.rows(f"SELECT owner FROM {main.database}.shared_name") == [["first"]]
+    described = dict(row[:2] for row in fresh.rows(f"DESCRIBE DATABASE {fresh.database}"))
+    assert str(described["Location"]).endswith(f"/tables/{fresh.database}.db"), described
+
+
 def test_storage_keys_are_not_shown(main: Space) -> None:
     for sql in ("SET", "SET -v", "SET spark.hadoop.fs.s3a.secret.key", "SET fs.s3a.secret.key"):
         ended = main.run(sql, result={"maxRows": 5000, "previewRows": 100})
         assert STORAGE_SECRET not in json.dumps(ended["status"]), sql
     assert STORAGE_SECRET not in everything_said(main)
+
+
+def driver_secrets(space: Space) -> dict[str, dict[str, str]]:
+    """The Secrets that the driver's init container copies, by name: their data in base64."""
+    pod = space.cluster.get("Pod", space.name, space.driver_pod())
+    assert pod is not None
+    [volume] = [volume for volume in pod["spec"]["volumes"] if volume["name"] == "sparksql-secrets"]
+    names = [source["secret"]["name"] for source in volume["projected"]["sources"]]
+    return {name: (space.cluster.get("Secret", space.name, name) or {})["data"] for name in names}
+
+
+def test_no_file_and_no_process_of_a_driver_shows_its_secrets(main: Space) -> None:
+    main.rows("SELECT count(*) FROM range(0, 10, 1, 2)")
+    data = {file: value for secret in driver_secrets(main).values() for file, value in secret.items()}
+    secrets = [data[file] for file in ("token", "tls.key", "config.json", "executor-secret")]
+    secrets.append(base64.b64encode(STORAGE_SECRET.encode()).decode())
+    assert python(main.cluster, main.name, main.driver_pod(), FIND, *secrets) == ""
+    # The program does find what is there.
+    [hosts] = [base64.b64encode(main.driver_pod().encode()).decode()]
+    assert "/etc/hosts" in python(main.cluster, main.name, main.driver_pod(), FIND, hosts)
+
+
+def test_the_executors_secret_is_not_in_their_specifications(main: Space) -> None:
+    main.rows("SELECT count(*) FROM range(0, 10, 1, 2)")
+    name, data = next((n, d) for n, d in driver_secrets(main).items() if n == f"{main.driver_pod()}-executor")
+    pods = json.dumps(main.cluster.list("Pod", main.name))
+    assert "_SPARK_AUTH_SECRET" not in pods and data["executor-secret"] not in pods
+    owner = (main.cluster.get("Secret", main.name, name) or {})["metadata"]["ownerReferences"]
+    assert [(one["kind"], one["name"]) for one in owner] == [("Pod", main.driver_pod())]
+
+
+PRIVATE_PATHS = (
+    "/etc/sparksql/executor.json", "/etc/sparksql/*", "/e*c/sparksql/token", "/{etc}/sparksql/token", "/x?/../etc/sparksql/token",
+    "/etc/sparksql-executor/executor-secret", "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    "/v*r/run/secrets/kubernetes.io/serviceaccount/token", "/proc/self/environ", "/proc/1/environ", "/etc/hosts", "/",
+)  # fmt: skip
+
+
+def test_sql_sees_no_file_outside_the_sessions_own_folders(main: Space) -> None:
+    main.rows("CREATE TABLE loot (line STRING) STORED AS TEXTFILE")
+    token = python(
+        main.cluster,
+        main.name,
+        main.driver_pod(),
+        "print(open('/var/run/secrets/kubernetes.io/serviceaccount/token').read())",
+    )
+    for path in PRIVATE_PATHS:
+        for sql in (
+            f"SELECT * FROM text.`{path}`",
+            f"LOAD DATA LOCAL INPATH '{path}' INTO TABLE loot",
+            f"CREATE TEMPORARY VIEW a USING avro OPTIONS (path '/tmp', avroSchemaUrl 'file://{path}')",
+        ):
+            ended = main.run(sql)
+            assert phase(ended) == "Error", (sql, ended["status"])
+            assert token[:40] not in json.dumps(ended["status"])
+    ready = [c for c in main.run("SELECT * FROM text.`/etc/hosts`")["status"]["conditions"] if c["type"] == "Ready"]
+    assert [condition["reason"] for condition in ready] == ["NotAllowed"]
+    assert main.rows("SELECT count(*) FROM loot") == [["0"]]
+    main.rows("DROP TABLE loot")
 
 
 def test_no_way_to_code_or_files_of_the_driver(main: Space) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness import Space, phase, reason
+from streams import count_up
 
 LEAST = {"name": "least", "value": "2.50", "type": "DECIMAL(10,2)"}
 
@@ -30,6 +31,26 @@ def test_preview_runs_the_query_and_leaves_the_sink_alone(orders: Space) -> None
     assert orders.rows("CREATE TABLE made AS SELECT max(id) AS m FROM orders", mode="Preview") == [["3"]]
     assert orders.rows("SELECT count(*) FROM copy") == [["0"]]
     assert "made" not in {row[1] for row in orders.rows("SHOW TABLES")}
+
+
+def test_a_preview_of_a_source_without_end_shows_rows_while_it_runs(orders: Space) -> None:
+    count_up(orders)
+    insert = "INSERT INTO copy SELECT CAST(value AS INT), CAST(1 AS DECIMAL(10,2)) FROM STREAM ticks"
+    name = orders.statement(insert, mode="Preview", timeouts={"executionSeconds": 60})
+    running = orders.cluster.wait(
+        "SqlStatement",
+        orders.name,
+        name,
+        lambda s: phase(s) in ("Error", "TimedOut") or bool(s and s.get("status", {}).get("result", {}).get("preview")),
+        "with rows",
+        300,
+    )
+    assert phase(running) == "Running", running["status"]
+    assert running["status"]["result"]["preview"][0] == ["0", "1.00"], running["status"]
+    ended = orders.cluster.wait_finished(orders.name, name)
+    assert (phase(ended), ended["status"]["result"]["truncated"]) == ("Finished", True), ended["status"]
+    assert ended["status"]["result"]["rowCount"] >= running["status"]["result"]["rowCount"] > 0, ended["status"]
+    assert orders.rows("SELECT count(*) FROM copy") == [["0"]]
 
 
 def test_explain_shows_a_plan_and_runs_nothing(orders: Space) -> None:

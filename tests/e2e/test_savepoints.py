@@ -95,12 +95,40 @@ def test_an_upgrade_takes_a_savepoint_first_and_keeps_its_counts(counted: Space)
     wait_batch(counted, "counting")
 
 
-def test_a_text_that_the_state_does_not_fit_is_parked_until_it_is_put_back(counted: Space) -> None:
-    text = counted.get("counting")["spec"]["sql"]
+def test_a_text_that_the_state_does_not_fit_leaves_the_query_alone(counted: Space) -> None:
+    before = counted.get("counting")
     counted.change("SqlStatement", "counting", sql=counting("counted", number="sum(value)"))
+    refused = counted.wait_reason("SqlStatement", "counting", "StateIncompatible", seconds=SECONDS)
+    assert (phase(refused), condition(refused, "Stalled")) == ("Running", "True"), refused["status"]
+    assert "is sum" in (condition(refused, "Ready", "message") or ""), refused["status"]
+    goes_on = wait_batch(counted, "counting")
+    counted.change("SqlStatement", "counting", sql=before["spec"]["sql"])
+    healed = counted.wait_reason("SqlStatement", "counting", "Running", seconds=SECONDS)
+    for seen in (refused, goes_on, healed):
+        assert stream(seen)["runId"] == stream(before)["runId"], seen["status"]
+    assert condition(healed, "Ready") == "True", healed["status"]
+
+
+def test_a_text_is_validated_against_a_query_that_runs(counted: Space) -> None:
+    before = counted.get("counting")
+    against = {"mode": "Validate", "validateAgainst": {"statementRef": {"name": "counting"}}}
+    fits = counted.run(counting("counted", where="WHERE value >= 0"), conf=FEW, **against)
+    assert phase(fits) == "Finished", fits["status"]
+    unfit = counted.run(counting("counted", number="sum(value)"), conf=FEW, **against)
+    assert (phase(unfit), reason(unfit)) == ("Error", "StateIncompatible"), unfit["status"]
+    assert [row[0] for row in unfit["status"]["result"]["preview"]] == ["AggregateChanged"], unfit["status"]
+    after = counted.get("counting")
+    for field in ("runId", "checkpointLocation"):
+        assert stream(after)[field] == stream(before)[field], after["status"]
+
+
+def test_a_text_that_a_stopped_query_does_not_fit_is_parked_until_it_is_put_back(counted: Space) -> None:
+    text = counted.get("counting")["spec"]["sql"]
+    stop(counted, "counting")
+    counted.change("SqlStatement", "counting", sql=counting("counted", number="sum(value)"))
+    resume(counted, "counting")
     parked = counted.wait_reason("SqlStatement", "counting", "StateIncompatible", seconds=SECONDS)
     assert (phase(parked), condition(parked, "Stalled")) == ("Stopped", "True"), parked["status"]
-    assert "sum" in (condition(parked, "Ready", "message") or ""), parked["status"]
     counted.change("SqlStatement", "counting", sql=text)
     wait_batch(counted, "counting")
     stop(counted, "counting")

@@ -119,7 +119,8 @@ def test_a_quota_is_waited_for(without_pods: Space) -> None:
 def test_a_driver_that_always_ends_is_given_up(space: Space, classes: Classes) -> None:
     space.session("hopeless", wait=False, className=classes.make(podTemplate={"driver": BROKEN}))
     failed = space.wait_session("hopeless", "Failed", seconds=900)
-    assert (reason(failed), condition(failed, "Stalled")) == ("DriverLost", "True")
+    assert (reason(failed), condition(failed, "Stalled")) == ("MaxRestartsExceeded", "True")
+    assert "DriverLost" in failed["status"]["message"]
     assert failed["status"]["driver"]["incarnation"] == 4, failed["status"]
     waiting = space.statement("SELECT 1", session="hopeless")
     space.wait_reason("SqlStatement", waiting, "SessionNotReady")
@@ -132,7 +133,7 @@ def test_a_failing_init_statement_names_itself_and_is_not_repeated(space: Space)
     space.session("bad-init", wait=False, init=[wrong])
     failed = space.wait_session("bad-init", "Failed")
     assert (reason(failed), condition(failed, "Stalled")) == ("InitFailed", "True")
-    assert "statement 3" in failed["status"]["message"] and wrong in failed["status"]["message"]
+    assert "statement 1" in failed["status"]["message"] and wrong in failed["status"]["message"]
     assert failed["status"]["driver"]["incarnation"] == 1
     space.change("SqlSession", "bad-init", init=[{"sql": "SELECT 1"}])
     again = space.cluster.wait(

@@ -30,9 +30,12 @@ def test_a_ready_session_and_its_children(main: Space) -> None:
 
 
 def test_hibernation_is_said_to_be_missing(main: Space) -> None:
-    session = main.get_session()
-    assert condition(session, "Hibernation") == "False"
-    assert condition(session, "Hibernation", "reason") == "HibernateNotImplemented"
+    main.change("SqlSession", "main", idle={"timeoutSeconds": 3600, "action": "Hibernate"})
+    told = main.cluster.wait(
+        "SqlSession", main.name, "main", lambda o: condition(o or {}, "Hibernation") == "False", "told", 60
+    )
+    assert condition(told, "Hibernation", "reason") == "HibernateNotImplemented"
+    main.change("SqlSession", "main", idle={"timeoutSeconds": 0, "action": "Close"})
 
 
 def test_tables_outlive_drivers_and_are_shared_by_sessions(main: Space) -> None:
@@ -77,7 +80,7 @@ def test_a_lost_driver_is_replaced(main: Space) -> None:
 def test_stop_and_start(main: Space) -> None:
     main.change("SqlSession", "main", desiredState="Stopped")
     stopped = main.wait_session("main", "Stopped")
-    assert _basic_conditions(stopped) == {"False"}
+    assert _basic_conditions(stopped) == AS_ASKED
     main.cluster.wait_gone("Pod", main.name, stopped["status"]["driver"]["podName"])
     waiting = main.statement("SELECT 'woken' AS word")
     main.wait_reason("SqlStatement", waiting, "SessionNotReady")
@@ -130,7 +133,7 @@ def test_an_idle_session_closes_for_good(space: Space, gate: Gate) -> None:
     assert reason(ended) == "ExecutionTimeout", ended["status"]  # a busy session is not idle
     closed = space.wait_session("short", "Closed")
     assert reason(closed) == "IdleTimeout"
-    assert _basic_conditions(closed) == {"False"}
+    assert _basic_conditions(closed) == AS_ASKED
     space.cluster.wait_gone("Pod", space.name, closed["status"]["driver"]["podName"])
     late = space.run("SELECT 1", session="short")
     assert (phase(late), reason(late)) == ("Closed", "SessionClosed"), late["status"]
@@ -142,5 +145,8 @@ def test_a_session_has_a_longest_life(space: Space) -> None:
     assert reason(closed) == "MaxLifetimeReached"
 
 
-def _basic_conditions(session: Object) -> set[str | None]:
-    return {condition(session, type_) for type_ in ("Ready", "Reconciling", "Stalled")}
+AS_ASKED = ("True", "False", "False")
+
+
+def _basic_conditions(session: Object) -> tuple[str | None, ...]:
+    return tuple(condition(session, type_) for type_ in ("Ready", "Reconciling", "Stalled"))

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from harness import Space, condition, phase
-from streams import QUICK, SECONDS, count_up, stream, wait_batch
+from streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
+
+from sparksql.api.names import dedicated_session_name
 
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -97,3 +99,20 @@ def test_what_cannot_run_says_why_and_writes_nothing(
     assert phase(ended) == "Error", ended["status"]
     assert says in condition(ended, "Ready", "message")  # type: ignore[operator]
     assert ticks.rows("SELECT * FROM never") == []
+
+
+def test_a_stopped_stream_gives_its_own_session_back(ticks: Space) -> None:
+    assert phase(ticks.run("CREATE TABLE own_target (value BIGINT) USING iceberg")) == "Finished"
+    database = ticks.database
+    insert = f"INSERT INTO {database}.own_target SELECT value FROM STREAM {database}.ticks"
+    name = ticks.statement(insert, name="own", session={}, streaming=QUICK)
+    wait_batch(ticks, name)
+    session = dedicated_session_name(name, ticks.get(name)["metadata"]["uid"])
+    stopped = stop(ticks, name)
+    assert condition(stopped, "Ready") == "True"
+    ticks.cluster.wait_gone("SqlSession", ticks.name, session)
+    resume(ticks, name)
+    wait_batch(ticks, name)
+    ticks.cancel(name)
+    assert phase(ticks.cluster.wait_finished(ticks.name, name)) == "Canceled"
+    assert_each_once(ticks, "own_target")

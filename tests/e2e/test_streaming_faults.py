@@ -62,6 +62,32 @@ def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: 
     assert_each_once(ticks, "counted")
 
 
+def test_a_stream_into_files_goes_on_when_its_driver_dies_before_and_after_its_first_commit(ticks: Space) -> None:
+    """Until the first commit nothing in the table but a mark tells that the log there is this stream's."""
+    assert phase(ticks.run("CREATE TABLE filed (value BIGINT) USING parquet")) == "Finished"
+    # Each batch computes the subquery again, for some seconds: time enough to see that nothing is committed yet.
+    slow = "(SELECT max(sha2(CAST(id AS STRING), 512)) FROM range(0, 15000000, 1, 1)) IS NOT NULL"
+    name = ticks.statement(f"INSERT INTO filed SELECT value FROM STREAM ticks WHERE {slow}", streaming=QUICK)
+    first = ticks.cluster.wait(
+        "SqlStatement", ticks.name, name, lambda s: s is not None and "queryId" in stream(s), "with a query", SECONDS
+    )
+    assert "committedBatchId" not in stream(first), first["status"]
+    ticks.kill_driver()
+    again = wait_batch(ticks, name)  # the first one may be empty
+    assert stream(again)["restarts"] >= 1, again["status"]
+    assert stream(again)["checkpointLocation"] == stream(first)["checkpointLocation"]
+    assert_each_once(ticks, "filed")
+    ticks.crash_driver()
+    last = wait_batch(ticks, name, 1)
+    assert stream(last)["restarts"] > stream(again)["restarts"], last["status"]
+    assert_each_once(ticks, "filed")
+    refused = ticks.run("INSERT INTO filed VALUES (-1)")
+    assert (phase(refused), reason(refused)) == ("Error", "InvalidSpec"), refused["status"]
+    ticks.cancel(name)
+    assert phase(ticks.cluster.wait_finished(ticks.name, name)) == "Canceled"
+    assert_each_once(ticks, "filed")
+
+
 @contextmanager
 def drained(space: Space, node: str, session_uid: str) -> Iterator[None]:
     """A node that takes no pods and has lost those of one session, to eviction; all others stay on it."""

@@ -10,14 +10,15 @@ import pytest
 
 from .client import GatewayClient, connect
 from .connectors import running_with_connectors
-from .process import GatewayProcess, driver_config, free_port, running, start_gateway, wait_until_listening
+from .default_class import running_as_default_class
+from .process import GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
 from .streams import Streams
 
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """With all doors, and a temporary view that clients see on request."""
-    with running(
+    """As the chart's default class makes it, with all doors, and a temporary view that clients see on request."""
+    with running_as_default_class(
         tmp_path_factory.mktemp("gateway"),
         policy={
             "confAllow": ["spark.sql.*", "my.*"],

@@ -6,27 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, spark_home
-
-from .maven import jars
+from .default_class import class_path
 from .process import GatewayProcess, running
 
 
 @contextmanager
 def running_with_connectors(folder: Path) -> Iterator[GatewayProcess]:
     """The gateway, which ends with the block."""
-    connectors = jars("images/session/jars/pom.xml", "-Dspark.line=4.1")
-    class_path = folder / "classpath"
-    class_path.write_text(":".join([*sorted(map(str, (spark_home() / "jars").glob("*.jar"))), *connectors]))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CLASS_PATH_FILE_ENV, str(class_path))
-        with running(folder, spark_conf=_conf(folder)) as started:
-            yield started
+    with class_path(folder), running(folder, spark_conf=conf(folder)) as started:
+        yield started
 
 
-def _conf(folder: Path) -> dict[str, str]:
+def conf(folder: Path) -> dict[str, str]:
+    """Settings of a Spark with these jars."""
     return {
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{folder.name};create=true",
@@ -34,7 +26,15 @@ def _conf(folder: Path) -> dict[str, str]:
         "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",  # the default of 50 is for tables of another size
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": f"file://{folder}/lake",
+        **iceberg_catalog("lake", folder),
+    }
+
+
+def iceberg_catalog(name: str, folder: Path) -> dict[str, str]:
+    """Settings of a catalog beside Spark's own, with its tables below the folder."""
+    key = f"spark.sql.catalog.{name}"
+    return {
+        key: "org.apache.iceberg.spark.SparkCatalog",
+        f"{key}.type": "hadoop",
+        f"{key}.warehouse": f"file://{folder}/{name}",
     }

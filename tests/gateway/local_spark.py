@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from sparksql.gateway.config import PodIdentity, Settings
 from sparksql.gateway.jvm import DriverJvm
 from sparksql.gateway.spark import SparkDriver
 
-from .process import driver_config
+from .process import driver_config, image_environment
 
 
 @contextlib.contextmanager
-def local_spark(folder: Path, **spark_conf: str) -> Iterator[SparkDriver]:
+def local_spark(folder: Path, connectors: Sequence[str] = (), **spark_conf: str) -> Iterator[SparkDriver]:
     """Starts a JVM with Spark and ends both. One at a time: PySpark keeps its connection in its classes."""
     config = driver_config(folder, spark_conf={"spark.ui.enabled": "false", **spark_conf})
     settings = Settings(config, "", "", None, PodIdentity(), None)
@@ -27,7 +28,7 @@ def local_spark(folder: Path, **spark_conf: str) -> Iterator[SparkDriver]:
             log.write(line)
 
     with contextlib.chdir(folder):
-        jvm = DriverJvm.start(config.heap_mib, write_log)
+        jvm = DriverJvm.start(config.heap_mib, write_log, {**os.environ, **image_environment(folder, connectors)})
         try:
             driver = SparkDriver.connect(jvm.connect(), settings)
             try:

@@ -1,17 +1,22 @@
-"""A gateway as a local process: its folder, its TLS pair, its log."""
+"""A gateway as a local process: its folder, its TLS pair, its log.
+
+It runs as in its image: with our own classes before Spark's, and confined to the folders below FILES.
+"""
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
 import os
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +27,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, OPTIONS_FILE_ENV
 from sparksql.wire.driver import (
     CONFIG_DIR_ENV,
     CONFIG_FILE,
     CONFIG_HASH_ENV,
+    FILE_ROOTS_ENV,
     TLS_CERT_FILE,
     TLS_KEY_FILE,
     TOKEN_FILE,
@@ -33,7 +40,11 @@ from sparksql.wire.driver import (
     config_hash,
 )
 
+from .class_archive import java_options
+from .java_classes import class_path
+
 TOKEN = "a-token-of-the-tests"
+FILES = tempfile.gettempdir()  # pytest's own folders are below it
 
 
 def free_port() -> int:
@@ -69,7 +80,10 @@ def write_tls_pair(folder: Path) -> None:
 
 @dataclass
 class GatewayProcess:
-    """A started process. `folder` holds its configuration, log, warehouse and results."""
+    """A started process. `folder` holds its configuration, log, warehouse and results.
+
+    `config` in it are the tests' own copies; those that the process was given, in `given`, it has removed.
+    """
 
     process: subprocess.Popen[bytes]
     folder: Path
@@ -93,6 +107,17 @@ class GatewayProcess:
             if line.startswith("VmRSS"):
                 return int(line.split()[1]) / 1024
         raise AssertionError("the gateway has no resident memory")
+
+    @contextmanager
+    def jvm_held(self) -> Iterator[None]:
+        """Spark does nothing while the block runs."""
+        pid = self.process.pid
+        [jvm] = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        os.kill(jvm, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(jvm, signal.SIGCONT)
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -142,6 +167,14 @@ def driver_config(folder: Path, **changes: object) -> DriverConfig:
     return DriverConfig.model_validate({**values, **changes})
 
 
+def image_environment(folder: Path, connectors: Sequence[str] = ()) -> dict[str, str]:
+    """What the image and the operator's pods say of classes and files; `folder` gets the files with class path and options."""
+    file, options = folder / "own-classpath", folder / "options"
+    file.write_text(class_path(connectors))
+    options.write_text("\n".join(java_options(class_path())) + "\n")
+    return {CLASS_PATH_FILE_ENV: str(file), OPTIONS_FILE_ENV: str(options), FILE_ROOTS_ENV: FILES}
+
+
 def start_gateway(folder: Path, config: DriverConfig | None = None) -> GatewayProcess:
     """Starts a gateway; returns at once."""
     config = config or driver_config(folder)
@@ -151,10 +184,12 @@ def start_gateway(folder: Path, config: DriverConfig | None = None) -> GatewayPr
     (config_folder / CONFIG_FILE).write_text(text)
     (config_folder / TOKEN_FILE).write_text(TOKEN)
     write_tls_pair(config_folder)
+    given = shutil.copytree(config_folder, folder / "given")
     log = (folder / "log").open("wb")
     environment = {
+        **image_environment(folder),
         **{key: value for key, value in os.environ.items() if not key.startswith(("POD_", "PYSPARK_", "SPARK_"))},
-        CONFIG_DIR_ENV: str(config_folder),
+        CONFIG_DIR_ENV: str(given),
         CONFIG_HASH_ENV: config_hash(text),
     }
     process = subprocess.Popen(

@@ -78,7 +78,7 @@ async def test_a_cancelled_statement_has_stopped_its_tasks(client: GatewayClient
 
 async def test_cancel_while_queued_and_cancel_again(client: GatewayClient) -> None:
     running = [await client.put(RUNNING) for _ in range(4)]
-    queued = await client.put("SELECT 1")
+    queued = await client.put("SELECT sum(id) FROM range(3)")
     assert queued.state is OperationState.PENDING
     ended = await client.cancel(queued.operation_id, OperationState.TIMED_OUT, "waited too long")
     assert ended.state is OperationState.TIMED_OUT

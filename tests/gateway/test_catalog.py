@@ -13,15 +13,13 @@ from sparksql.gateway.catalog import Catalog, ColumnEntry, FunctionEntry, Schema
 from sparksql.gateway.clients.model import ClientError, Problem
 from sparksql.gateway.spark import SparkDriver
 
+from .connectors import iceberg_catalog
+from .default_class import image_connectors
 from .local_spark import local_spark, run
 
 SPARK = "spark_catalog"
-OTHER = "derby"
-_DERBY = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+OTHER = "lake"
 _CONF = {
-    f"spark.sql.catalog.{OTHER}": _DERBY,
-    f"spark.sql.catalog.{OTHER}.url": "jdbc:derby:memory:other;create=true",
-    f"spark.sql.catalog.{OTHER}.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
     "spark.sql.catalog.broken": "no.such.Catalog",
     "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
 }
@@ -36,14 +34,16 @@ _OBJECTS = (
     "CREATE TEMPORARY FUNCTION twice AS 'org.apache.spark.sql.catalyst.expressions.Abs'",
     "CREATE TEMPORARY VIEW mine AS SELECT 1 AS a, 'x' AS b",
     "CREATE GLOBAL TEMPORARY VIEW shared AS SELECT true AS yes",
-    f"CREATE TABLE {OTHER}.APP.parts (id INT, name VARCHAR(10))",
+    f"CREATE SCHEMA {OTHER}.APP",
+    f"CREATE TABLE {OTHER}.APP.parts (id INT, name STRING)",
 )
 
 
 @pytest.fixture(scope="module", params=["in-memory", "hive"])
 def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     folder = tmp_path_factory.mktemp("spark")
-    with local_spark(folder, **_CONF, **{"spark.sql.catalogImplementation": request.param}) as driver:
+    conf = {**_CONF, **iceberg_catalog(OTHER, folder), "spark.sql.catalogImplementation": request.param}
+    with local_spark(folder, image_connectors(), **conf) as driver:
         run(driver, driver.base, *_OBJECTS)
         yield driver
 
@@ -125,7 +125,7 @@ def test_columns_of_temporary_views_and_of_another_catalog(catalog: Catalog) -> 
     assert [entry.name for entry in catalog.columns(None, "global_temp", None, None)] == ["yes"]
     assert [(entry.name, entry.type) for entry in catalog.columns(OTHER, "APP", "parts", None)] == [
         ("id", "int"),
-        ("name", "varchar(10)"),
+        ("name", "string"),
     ]
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from sparksql.gateway.clean import FAILED, GONE, REFUSED
 
+from .process import image_environment
+
 UID = "uid-1"
 SECONDS = 55  # the Job's own deadline
 
@@ -32,7 +34,7 @@ def run(target: str, root: Path, *more: str, uid: str = UID) -> subprocess.Compl
     command = [sys.executable, "-m", "sparksql.gateway.clean", "--target", target, "--root", root.as_uri()]
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("POD_", "PYSPARK_", "SPARK_"))
-    }
+    } | image_environment(root.parent)
     return subprocess.run(
         [*command, "--owner-uid", uid, *more],
         capture_output=True, text=True, timeout=SECONDS, check=False, env=environment, cwd=root.parent,

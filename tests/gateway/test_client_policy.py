@@ -25,6 +25,7 @@ from .thrift_client import Fields, ThriftClient, rows_of
 ANSI = "spark.sql.ansi.enabled"  # enforced
 TRANSFORM = "SELECT TRANSFORM (id) USING 'touch {mark}; cat' AS (id) FROM range(3)"
 PREFIXES = "is not below any of the jar prefixes that the session's class allows"
+ONE_PLACE = "must name one place by a plain path"
 NO_COMMANDS = "TRANSFORM ... USING runs a command and is not allowed"
 ENFORCED = "is enforced by the session's class"
 
@@ -127,7 +128,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     with running(
         folder,
         policy={
-            "confAllow": ["spark.sql.*", "my.*"],
+            "confAllow": ["spark.sql.*", "spark.sql.mine", "spark.sql.other", "my.*"],
             "enforcedConf": {ANSI: "true"},
             "jarPrefixes": [f"file://{folder}/trusted/"],
         },
@@ -172,7 +173,7 @@ def filled(sql: str, words: Mapping[str, str]) -> str:
 REFUSED = {
     "ADD JAR '{bad}'": PREFIXES,
     "ADD JARS '{good}' '{bad}'": PREFIXES,
-    "ADD JAR '{climbing}'": PREFIXES,
+    "ADD JAR '{climbing}'": ONE_PLACE,
     "ADD JAR 'ivy://org.example:tool:1.0'": PREFIXES,
     "ADD FILE '/etc/hostname'": PREFIXES,
     "ADD ARCHIVE '{bad}'": PREFIXES,
@@ -193,11 +194,15 @@ REFUSED = {
     f"EXPLAIN EXTENDED {TRANSFORM}": NO_COMMANDS,
     f"CREATE TEMPORARY FUNCTION {{refused}}() RETURNS TABLE (id STRING) RETURN {TRANSFORM}": NO_COMMANDS,
     f"CREATE FUNCTION {{refused}}() RETURNS STRING RETURN (SELECT max(id) FROM ({TRANSFORM}))": NO_COMMANDS,
-    "LOAD DATA LOCAL INPATH '/etc/hostname' INTO TABLE IDENTIFIER('{refused}' || 'x')": "private folder of the driver",
     "SET spark.jars = {bad}": "'spark.jars' is never allowed",
     "SET `Spark.Jars ` = {bad}": "is never allowed",
     "SET `spark.sql.gateway.session.max-num` = 1": "set it in the session's spec.conf",
-    "SET fs.s3a.endpoint = http://elsewhere": "not among the keys that the session's class allows",
+    "SET fs.s3a.endpoint = http://elsewhere": "'fs.s3a.endpoint' is never allowed",
+    "SET fs.s3a.connection.maximum = 1": "not among the keys that the session's class allows",
+    "SET spark.sql.hive.metastore.jars.path = {bad}": "is never allowed",
+    "SET spark.sql.cache.serializer = a.B": "is never allowed",
+    "SET spark.sql.noSuchKey = 1": "not among the keys that the session's class allows",
+    "SET spark.sql.streaming.stateStore.providerClass = a.B": "it takes one of",
     f"SET {ANSI} = false": ENFORCED,
     f"set\n{ANSI.upper()}=false": ENFORCED,
     f"RESET {ANSI}": ENFORCED,
@@ -321,7 +326,12 @@ async def test_a_property_of_the_session_is_not_read_as_sql(doors: Doors, words:
 PREFIXED = {"rest": [""], "thrift": ["", "set:", "set:hiveconf:", "set:hivevar:"]}
 KEYS = {
     "spark.jars": "is never allowed",
-    "spark.hadoop.fs.s3a.endpoint": "not among the keys that the session's class allows",
+    "spark.hadoop.fs.s3a.endpoint": "is never allowed",
+    "spark.hadoop.fs.s3a.connection.maximum": "not among the keys that the session's class allows",
+    "spark.sql.streaming.commitProtocolClass": "is never allowed",
+    "spark.sql.hive.metastore.jars": "is never allowed",
+    "spark.sql.noSuchKey": "not among the keys that the session's class allows",
+    "spark.sql.streaming.stateStore.providerClass": "it takes one of",
     "spark.sql.gateway.session.max-num": "set it in the session's spec.conf",
 }
 

@@ -12,15 +12,11 @@ import pytest
 from sparksql.gateway.completion import MAX_CANDIDATES, complete
 from sparksql.gateway.spark import SparkDriver
 
+from .connectors import iceberg_catalog
+from .default_class import image_connectors
 from .local_spark import local_spark, run
 
-_DERBY = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
-_CONF = {
-    "spark.sql.catalog.derby": _DERBY,
-    "spark.sql.catalog.derby.url": "jdbc:derby:memory:completed;create=true",
-    "spark.sql.catalog.derby.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
-    "spark.sql.catalog.broken": "no.such.Catalog",
-}
+_CONF = {"spark.sql.catalog.broken": "no.such.Catalog"}
 _OBJECTS = (
     "CREATE TABLE orders (id INT, Price DOUBLE, `odd name` STRING) USING parquet",
     "CREATE TEMPORARY VIEW `order lines` AS SELECT 1 AS line",
@@ -30,13 +26,15 @@ _OBJECTS = (
     "CREATE TEMPORARY VIEW ordinary AS SELECT 1 AS plain",
     "CREATE GLOBAL TEMPORARY VIEW shared AS SELECT true AS yes",
     "CREATE FUNCTION ordering AS 'example.Ordering'",
-    "CREATE TABLE derby.APP.parts (id INT, weight INT)",
+    "CREATE SCHEMA lake.APP",
+    "CREATE TABLE lake.APP.parts (id INT, weight INT)",
 )
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    with local_spark(tmp_path_factory.mktemp("spark"), **_CONF) as driver:
+    folder = tmp_path_factory.mktemp("spark")
+    with local_spark(folder, image_connectors(), **_CONF, **iceberg_catalog("lake", folder)) as driver:
         run(driver, driver.base, *_OBJECTS)
         yield driver
 
@@ -58,13 +56,13 @@ def candidates(driver: SparkDriver, session: Any, text: str) -> list[str]:
         ("SELECT * FROM 'or|", []),
         ("SELECT * FROM ord|", ["`order lines`", "order_view", "orders", "ordinary"]),
         ("SELECT * FROM OrC|", ["orchard"]),
-        ("SELECT * FROM der|", ["derby"]),
+        ("SELECT * FROM lak|", ["lake"]),
         ("SELECT * FROM orchard.|", ["orchard.apples"]),
         ("SELECT * FROM global_temp.s|", ["global_temp.shared"]),
         ("SELECT * FROM spark_catalog.orch|", ["spark_catalog.orchard"]),
         ("SELECT * FROM spark_catalog.orchard.A|", ["spark_catalog.orchard.apples"]),
-        ("SELECT * FROM derby.AP|", ["derby.APP"]),
-        ("SELECT * FROM derby.APP.|", ["derby.APP.parts"]),
+        ("SELECT * FROM lake.AP|", ["lake.APP"]),
+        ("SELECT * FROM lake.APP.|", ["lake.APP.parts"]),
         ("SELECT * FROM broken.|", []),
         ("SELECT * FROM nowhere.a|", []),
         ("SELECT * FROM `order l|", ["`order lines`"]),
@@ -76,7 +74,7 @@ def candidates(driver: SparkDriver, session: Any, text: str) -> list[str]:
         ("SELECT kin| FROM orchard.apples", ["kind"]),
         ("SELECT pl| FROM ordinary", ["plain"]),
         ("SELECT ye| FROM global_temp.shared", ["yes", "year"]),
-        ("SELECT weig| FROM derby.APP.parts", ["weight"]),
+        ("SELECT weig| FROM lake.APP.parts", ["weight"]),
         ("SELECT vie| FROM order_view", ["viewed"]),
         ("SELECT * FROM orders x JOIN orchard.apples y ON y.|", ["y.kind"]),
         ("SELECT orde| FROM nowhere", ["ordering"]),
@@ -102,11 +100,11 @@ def test_keywords_are_those_of_the_grammar(driver: SparkDriver, session: Any) ->
 
 
 def test_schemas_of_another_catalog(driver: SparkDriver, session: Any) -> None:
-    assert "derby.APP" in candidates(driver, session, "SHOW TABLES IN derby.|")
+    assert "lake.APP" in candidates(driver, session, "SHOW TABLES IN lake.|")
 
 
 def test_the_current_schema_is_the_one_that_names_belong_to(driver: SparkDriver, session: Any) -> None:
-    run(driver, session, "USE derby.APP")
+    run(driver, session, "USE lake.APP")
     assert "parts" in candidates(driver, session, "SELECT * FROM |")
     assert candidates(driver, session, "SELECT weig| FROM parts") == ["weight"]
     assert candidates(driver, session, "SELECT pl| FROM ordinary")[:1] == ["plain"]

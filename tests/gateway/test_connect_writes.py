@@ -39,7 +39,8 @@ class Connected:
         """Below the warehouse, as far as they are."""
         request = wire.ExecutePlanRequest(plan=wire.Plan(command=command))
         read, findings = read_execute(request.SerializeToString())
-        kind = check(self.backend.driver, self.session, SqlPolicy(), findings) if findings.has_sql else None
+        statement = check(self.backend.driver, self.session, SqlPolicy(), findings) if findings.has_sql else None
+        kind = None if statement is None else statement.kind
         if not writes.may_write(read, kind):
             return set()
         found = writes.targets(self.backend, self.key, self.session, read)

@@ -64,10 +64,12 @@ async def test_everything_listens_on_loopback_outside_a_pod(client: GatewayClien
 async def test_init_then_drain_then_the_end(own_gateway: Start) -> None:
     gateway = own_gateway(
         drain_seconds=8,
+        database="team_b",
         init=[
+            {"sql": "CREATE TABLE own (a INT) USING parquet", "origin": "init[0].sql"},
             {"sql": "CREATE DATABASE IF NOT EXISTS sales; USE sales", "origin": "init[0].sql"},
-            {"sql": "SET spark.sql.shuffle.partitions = 3", "origin": "init[1].sql"},
-            {"sql": "DECLARE VARIABLE answer INT DEFAULT 42", "origin": "init[2].sql"},
+            {"sql": "SET spark.sql.shuffle.partitions = 3", "origin": "init[2].sql"},
+            {"sql": "DECLARE VARIABLE answer INT DEFAULT 42", "origin": "init[3].sql"},
         ],
     )
     async with connect(gateway) as client:
@@ -81,6 +83,7 @@ async def test_init_then_drain_then_the_end(own_gateway: Start) -> None:
         info = await client.until_started()
         assert (info.state, info.has_session_state) == (GatewayState.READY, False)
         assert await client.rows("SELECT current_database(), answer") == [("sales", 42)]
+        assert await client.rows("SHOW TABLES IN team_b") == [("team_b", "own", False)]
         assert await client.rows("SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", "3")]
         assert (await client.info()).has_session_state is False
         await client.ok("SELECT id FROM range(20000)", result=ResultOptions(max_rows=20_000))
@@ -111,6 +114,19 @@ async def test_init_then_drain_then_the_end(own_gateway: Start) -> None:
         assert await asyncio.to_thread(gateway.wait, 120) == 0, gateway.log_tail()
     assert seen[endless.operation_id] is OperationState.CLOSED, seen
     assert seen[short.operation_id] in (OperationState.FINISHED, OperationState.CLOSED), seen
+
+
+async def test_a_database_that_cannot_be_made_is_told(own_gateway: Start, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("no folder can be made here")
+    gateway = own_gateway(database="team_a", spark_conf={"spark.sql.warehouse.dir": f"file://{taken}"})
+    async with connect(gateway) as client:
+        info = await client.until_started()
+        assert info.state is GatewayState.INIT_FAILED
+        assert info.init_failure is not None
+        shown = (info.init_failure.position, info.init_failure.statement)
+        assert shown == (0, "CREATE DATABASE IF NOT EXISTS `team_a`")
+        assert info.init_failure.error.message
 
 
 async def test_a_failed_init_is_told_and_the_process_ends_with_its_jvm(own_gateway: Start) -> None:

@@ -138,14 +138,14 @@ STATEMENTS = [
     ("USE d", "USE", False, True),
     ("USE NAMESPACE d", "USE", False, True),
     ("SET CATALOG c", "USE", False, True),
-    ("SET spark.sql.x = 1", "SET", False, True),
+    ("SET my.x = 1", "SET", False, True),
     ("SET TIME ZONE 'UTC'", "SET", False, True),
     ("SET VARIABLE v = 1", "SET", False, True),
     ("SET", "SET", True, False),
     ("SET -v", "SET", True, False),
-    ("SET spark.sql.x", "SET", True, False),
+    ("SET my.x", "SET", True, False),
     ("RESET", "RESET", False, True),
-    ("RESET spark.sql.x", "RESET", False, True),
+    ("RESET my.x", "RESET", False, True),
     ("DECLARE OR REPLACE VARIABLE v INT DEFAULT 1", "DECLARE", False, True),
     ("ADD JAR 's3a://jars/x.jar'", "ADD", False, True),
     ("ADD FILE 's3a://jars/x'", "ADD", False, True),
@@ -207,7 +207,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
 
 @pytest.fixture(scope="module")
 def classifier(driver: SparkDriver) -> Classifier:
-    return Classifier(driver.jvm, driver.base, SqlPolicy(jar_prefixes=("s3a://jars/",)))
+    return Classifier(
+        driver.jvm, driver.base, SqlPolicy(conf_allow=("spark.sql.*", "my.*"), jar_prefixes=("s3a://jars/",))
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,6 +221,44 @@ def test_every_statement_has_its_kind(
     classified = classifier.classify(sql, (), Mode.EXECUTE)
     assert len(classified.statements) == 1
     assert (classified.statement_type, classified.read_only, classified.exclusive) == (type_, read_only, exclusive)
+
+
+@pytest.mark.parametrize(
+    ("sql", "local"),
+    [
+        ("SELECT 1", True),
+        ("SELECT upper('a'), current_date() WHERE true LIMIT 1", True),
+        ("SELECT * FROM (SELECT 1 AS a) t", True),
+        ("VALUES (1), (2)", True),
+        ("SELECT * FROM VALUES (1) AS t(a)", True),
+        ("SELECT * FROM t LIMIT 0", True),
+        ("SHOW TABLES", True),
+        ("DESCRIBE t", True),
+        ("USE d", True),
+        ("SET my.x = 1", True),
+        ("EXPLAIN SELECT * FROM t", True),
+        ("SELECT 1; SHOW TABLES", True),
+        ("SELECT * FROM t", False),
+        ("SELECT * FROM t LIMIT 1", False),
+        ("SELECT (SELECT max(a) FROM t)", False),
+        ("SELECT 1 WHERE EXISTS (SELECT * FROM t)", False),
+        ("SELECT 1 WHERE 1 IN (SELECT a FROM t)", False),
+        ("SELECT count(*)", False),
+        ("SELECT 1 + max(upper('a'))", False),
+        ("SELECT * FROM (SELECT count(*))", False),
+        ("SELECT row_number() OVER (ORDER BY 1)", False),
+        ("SELECT explode(array(1, 2))", False),
+        ("SELECT own(1)", False),
+        ("SELECT 1 UNION SELECT 2", False),
+        ("SELECT 1; SELECT * FROM t", False),
+        ("SET VARIABLE v = (SELECT max(a) FROM t)", False),
+        ("INSERT INTO t VALUES (1)", False),
+        ("CREATE TABLE t AS SELECT 1", False),
+        ("EXPLAIN CALL p()", False),
+    ],
+)
+def test_what_needs_no_executor(classifier: Classifier, sql: str, local: bool) -> None:
+    assert classifier.classify(sql, (), Mode.EXECUTE).local is local
 
 
 def test_an_unknown_class_is_taken_for_the_worst() -> None:

@@ -80,7 +80,7 @@ async def test_configuring_tells_sparks_error(session: RestSession) -> None:
 
 COMPLETIONS = [
     ("SELECT * FROM rest_comp", {"rest_completion"}),
-    ("SELECT * FROM default.rest_comp", {"default.rest_completion"}),
+    ("SELECT * FROM team_a.rest_comp", {"team_a.rest_completion"}),
     ("SELECT * FROM rest_own", {"rest_own_view"}),
     ("SELECT alp", {"alpha"}),
     ("SHOW TAB", {"TABLES"}),

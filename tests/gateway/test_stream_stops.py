@@ -22,7 +22,7 @@ from .streams import Streams
 
 STOP_SECONDS = 30.0
 # Longer than a stop waits for the end of a batch; a task that is at it notices no interrupt.
-BUSY = "aggregate(sequence(id, id + 30000), 0L, (a, x) -> a + aggregate(sequence(x, x + 30000), 0L, (b, y) -> b + y % 7)) > 0"
+BUSY = "aggregate(sequence(id, id + 22000), 0L, (a, x) -> a + aggregate(sequence(x, x + 22000), 0L, (b, y) -> b + y % 7)) > 0"
 
 
 @pytest.fixture(scope="module")

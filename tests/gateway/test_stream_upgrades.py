@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ import pytest_asyncio
 
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.gateway.streaming.state_file import NAME
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter
+from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, Parameter
 
 from .client import connect
 from .process import GatewayProcess
 from .streams import Streams
-from .upgrades import BASES, CASES, COLUMNS, TARGET, Accepted, Case, Parked, rows
+from .upgrade_texts import BASE_OPTIONS, BASES, COLUMNS, TARGET, Accepted, Case, Parked, rows
+from .upgrades import CASES
 
-PAGE = Path(__file__).parents[2] / "docs" / "upgrades.md"
+AT_A_TIME = 4  # queries
 BY_NAME = {case.name: case for case in CASES}
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -43,10 +45,15 @@ class World:
             "CREATE TABLE $.dim2 (code STRING, region STRING) USING parquet",
             "INSERT INTO $.dim VALUES ('de', 'north'), ('fr', 'west'), ('it', 'south')",
             "INSERT INTO $.dim2 VALUES ('de', 'centre'), ('fr', 'centre'), ('it', 'centre')",
-            *(f"CREATE TABLE $.{base} ({TARGET}) USING parquet" for base in BASES),
+            *(f"CREATE TABLE $.{base} ({TARGET}) USING {format_of(base)}" for base in BASES),
         )
         await self._add(1)
-        await asyncio.gather(*(self.streams.drained(text, base) for base, text in BASES.items()))
+        bases = list(BASES.items())
+        for start in range(0, len(bases), AT_A_TIME):
+            some = bases[start : start + AT_A_TIME]
+            await asyncio.gather(
+                *(self.streams.drained(text, base, **BASE_OPTIONS.get(base, {})) for base, text in some)
+            )
         await self._add(2)
 
     async def _add(self, part: int) -> None:
@@ -57,14 +64,17 @@ class World:
         self._copies += 1
         name = f"{case.base}_{self._copies}"
         shutil.copytree(self.folder / case.base, self.folder / name)
+        if case.other_target:
+            await self.streams.ok(f"CREATE TABLE $.{name} ({TARGET}) USING {format_of(case.base)}")
+            return name
         location = (self.folder / f"{name}_rows").as_uri()
         shutil.copytree(self._tables / case.base, self.folder / f"{name}_rows")
-        for log in (self.folder / f"{name}_rows" / SINK_LOG).iterdir():  # it has full paths
+        for log in (self.folder / f"{name}_rows").glob(f"{SINK_LOG}/*"):  # it has full paths
             if log.name.endswith(".crc"):
                 log.unlink()
             else:
                 log.write_text(log.read_text().replace((self._tables / case.base).as_uri(), location))
-        await self.streams.ok(f"CREATE TABLE $.{name} ({TARGET}) USING parquet LOCATION '{location}'")
+        await self.streams.ok(f"CREATE TABLE $.{name} ({TARGET}) USING {format_of(case.base)} LOCATION '{location}'")
         return name
 
     def forget(self, name: str) -> None:
@@ -76,8 +86,24 @@ class World:
         folder = self.folder / name
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
+    async def compare(
+        self, sql: str, checkpoint: str, conf: Mapping[str, str] | None = None, **fields: Any
+    ) -> OperationView:
+        """What is told of a text beforehand."""
+        parameters = fields.pop("parameters", ())
+        against = self.streams.options(checkpoint, **fields)
+        text = sql.replace("$", self.streams.database)
+        return await self.streams.client.run(
+            text, mode=Mode.VALIDATE, validate_against=against, conf=dict(conf or {}), parameters=parameters
+        )
+
     async def rows(self, query: str) -> list[str]:
         return sorted(map(repr, await self.streams.rows(query)))
+
+
+@pytest.fixture(scope="module")
+def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
+    return connected_gateway
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -93,6 +119,10 @@ async def world(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactor
             await client.cancel(operation_id)
         await asyncio.gather(*(client.until(each, lambda view: view.state.is_terminal) for each in streams.started))
         await client.ok("DROP DATABASE upgrades CASCADE")
+
+
+def format_of(base: str) -> str:
+    return "delta" if base in BASE_OPTIONS else "parquet"
 
 
 def into(case: Case, target: str) -> str:
@@ -117,8 +147,11 @@ async def test_a_text_that_does_not_fit_its_state_is_refused_and_changes_nothing
     assert isinstance(case.outcome, Parked)
     name = await world.copy(case)
     before = world.checkpoint(name)
-    view = await world.streams.run(into(case, name), name, **case.options)
+    told = await world.compare(into(case, name), name, conf=dict(case.conf), **case.options)
+    view = await world.streams.run(into(case, name), name, conf=dict(case.conf), **case.options)
     message = incompatible(view)
+    assert incompatible(told) == message
+    assert told.result is not None and told.result.row_count >= 1
     assert case.outcome.words in message
     assert "spec.streaming.upgradeMode Stateless" in message
     assert world.checkpoint(name) == before
@@ -129,7 +162,11 @@ async def test_a_text_that_does_not_fit_its_state_is_refused_and_changes_nothing
 async def test_what_goes_on_gives_the_numbers_of_a_recomputation(world: World, case: Case) -> None:
     assert isinstance(case.outcome, Accepted)
     name = await world.copy(case)
-    await world.streams.drained(into(case, name), name, **case.options)
+    before = world.checkpoint(name)
+    told = await world.compare(into(case, name), name, conf=dict(case.conf), **case.options)
+    assert told.state is OperationState.FINISHED, told
+    assert world.checkpoint(name) == before
+    await world.streams.drained(into(case, name), name, conf=dict(case.conf), **case.options)
     columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
     assert await world.rows(f"SELECT {columns} FROM $.{name}") == await world.rows(case.outcome.query)
 
@@ -168,6 +205,27 @@ async def test_a_description_that_cannot_be_read_is_told(world: World) -> None:
     assert f"{NAME} in the checkpoint" in incompatible(await world.streams.run(into(case, name), name))
 
 
+async def test_the_same_text_goes_on_from_a_description_of_the_first_version_and_another_one_does_not(
+    world: World,
+) -> None:
+    case = BY_NAME["aggregation: filter changed"]
+    name = await world.copy(case)
+    same = BASES[case.base].replace(f"$.{case.base} ", f"$.{name} ")
+    file = world.folder / name / NAME
+    raw = json.loads(file.read_text())
+    raw = {**{key: raw[key] for key in raw if key not in ("nodes", "group_filters")}, "version": 1}
+    raw["operators"] = [{key: each[key] for key in each if key != "structure"} for each in raw["operators"]]
+    raw["sources"] = [{key: each[key] for key in each if key != "reading"} for each in raw["sources"]]
+    raw["text_hash"] = hashlib.sha256(same.replace("$", world.streams.database).encode()).hexdigest()
+    world.forget(name)
+    file.write_text(json.dumps(raw))
+    message = incompatible(await world.streams.run(into(case, name), name))
+    assert "start the text that the state is of once" in message
+    await world.streams.drained(same, name)
+    assert json.loads(file.read_text())["version"] == 2
+    assert (await world.compare(into(case, name), name)).state is OperationState.FINISHED
+
+
 async def test_a_text_that_never_began_a_batch_binds_nobody(world: World) -> None:
     """Its state is empty, whatever it would have been."""
     await world.streams.ok(f"CREATE TABLE $.unbegun ({TARGET}) USING parquet")
@@ -191,17 +249,6 @@ async def test_secret_values_are_not_written_down(world: World) -> None:
     kept = (world.folder / "secrets" / NAME).read_text()
     assert "much-salt" not in kept
     assert "concat([1].country, " in kept
-
-
-async def test_the_page_lists_the_changes_that_are_tried() -> None:
-    table = [
-        line.strip().strip("|").split(" | ")
-        for line in PAGE.read_text().split("## Changes that are tried")[1].splitlines()
-        if line.startswith("| ")
-    ]
-    listed = [[cell.strip().strip("`") for cell in row] for row in table[1:]]
-    expected = [
-        [case.name, "parked", case.outcome.words] if isinstance(case.outcome, Parked) else [case.name, "goes on", ""]
-        for case in CASES
-    ]
-    assert listed == expected
+    other = Parameter(name="salt", value="other-salt", secret=True)
+    told = await world.compare(text, "secrets", parameters=(other,))
+    assert told.state is OperationState.FINISHED, "what is hidden cannot be told from another"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sparksql.wire.control import Mode, OperationState, ResultOptions
+from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, ResultOptions
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 
 from .client import API
@@ -42,6 +42,57 @@ async def test_a_preview_of_a_stream_shows_what_is_there_and_leaves_nothing(
     assert await streams.rows("SELECT * FROM $.dst") == []
     assert await streams.client.rows("SHOW VIEWS LIKE '__sparksql*'") == []
     assert list(gateway.folder.rglob("*-preview")) == []
+
+
+async def ticking(streams: Streams) -> str:
+    """A source without end, 20 rows a second."""
+    await streams.ok("CREATE TABLE $.ticks USING rate OPTIONS (rowsPerSecond '20', numPartitions '1')")
+    return f"{streams.database}.ticks"
+
+
+def shown(view: OperationView) -> int:
+    return len(view.result.preview) if view.result else 0
+
+
+async def test_a_preview_of_a_source_without_end_shows_rows_as_they_come_until_its_time_is_over(
+    streams: Streams, gateway: GatewayProcess
+) -> None:
+    ticks = await ticking(streams)
+    await streams.ok("CREATE TABLE $.dst (value BIGINT) USING parquet")
+    for sql in (
+        f"INSERT INTO {streams.database}.dst SELECT value FROM STREAM {ticks}",
+        f"SELECT value FROM STREAM {ticks}",
+    ):
+        view = await streams.client.put(sql, mode=Mode.PREVIEW, execution_seconds=12)
+        running = await streams.client.until(view.operation_id, lambda seen: shown(seen) > 0 or seen.state.is_terminal)
+        assert (running.state, running.progress is not None) == (OperationState.RUNNING, True), running
+        assert running.result is not None
+        assert (running.result.preview[0], running.result.truncated) == (("0",), True), running
+        ended = await streams.client.end(view)
+        assert (ended.state, ended.error) == (OperationState.FINISHED, None), ended
+        assert ended.result is not None and ended.start_time is not None and ended.completion_time is not None
+        assert ended.result.truncated and ended.result.row_count >= running.result.row_count, (running, ended)
+        assert [row async for row in streams.client.pages(view.operation_id)] == [
+            (number,) for number in range(ended.result.row_count)
+        ]
+        assert 11 < (ended.completion_time - ended.start_time).total_seconds() < 12 + 30, ended
+    assert await streams.rows("SELECT * FROM $.dst") == []
+    assert list(gateway.folder.rglob("*-preview")) == []
+
+
+async def test_a_preview_of_a_source_without_end_ends_with_rows_enough(streams: Streams) -> None:
+    ticks = await ticking(streams)
+    for query in (f"SELECT value FROM STREAM {ticks}", f"SELECT value, count(*) FROM STREAM {ticks} GROUP BY value"):
+        view = await streams.client.ok(query, mode=Mode.PREVIEW, result=ResultOptions(max_rows=7))
+        assert view.result is not None
+        assert (view.result.row_count, view.result.truncated, len(view.result.preview)) == (7, True, 7), view
+
+
+async def test_a_preview_without_a_row_has_run_out_of_time(streams: Streams) -> None:
+    query = f"SELECT value FROM STREAM {await ticking(streams)} WHERE value < 0"
+    view = await streams.client.run(query, mode=Mode.PREVIEW, execution_seconds=6)
+    assert (view.state, view.result) == (OperationState.TIMED_OUT, None), view
+    assert view.error is not None and view.error.reason is ErrorReason.EXECUTION_TIMEOUT, view
 
 
 async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None:

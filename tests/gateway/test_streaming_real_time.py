@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, spark_home
+from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV
 from sparksql.wire.control import ErrorReason, OperationState, OperationView, OutputMode, TriggerMode, UpsertOptions
 
+from .java_classes import class_path
 from .kafka_broker import Broker, running_broker
 from .maven import jars
 from .process import GatewayProcess, running
@@ -35,11 +36,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """With the connectors of the session's image, and cores for two queries of one partition each."""
     folder = tmp_path_factory.mktemp("gateway")
-    class_path = folder / "classpath"
+    file = folder / "classpath"
     connectors = jars("images/session/jars/pom.xml", "-Dspark.line=4.1")
-    class_path.write_text(":".join([*sorted(map(str, (spark_home() / "jars").glob("*.jar"))), *connectors]))
+    file.write_text(class_path(connectors))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(CLASS_PATH_FILE_ENV, str(class_path))
+        patch.setenv(CLASS_PATH_FILE_ENV, str(file))
         with running(folder, spark_conf={"spark.master": "local[4]"}) as started:
             yield started
 

@@ -5,11 +5,13 @@ What such a death leaves is a checkpoint that has planned a batch, and has no co
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparksql.gateway.streaming.fence import SUFFIX, TAKEN_OVER, Mark
+from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.wire.control import OperationView, OutputMode, UpsertOptions
 
 from .process import GatewayProcess
@@ -35,7 +37,7 @@ class Crashing:
     def __init__(self, streams: Streams, format_: str) -> None:
         self.streams = streams
         self.format = format_
-        self.dst = TABLES[format_]
+        self.dst = TABLES.get(format_, "$.dst")
 
     async def make(self) -> None:
         await self.streams.ok(f"CREATE TABLE {self.dst} (id INT, name STRING) USING {self.format}")
@@ -53,10 +55,12 @@ class Crashing:
 
     def crash(self, batch: int) -> None:
         """Leaves the checkpoint as if the driver had died before the commit of its last batch."""
-        commits = self.streams.folder / "c" / "commits"
-        assert max(int(each.name) for each in commits.glob("[0-9]*")) == batch
-        (commits / str(batch)).unlink()
-        (commits / f".{batch}.crc").unlink(missing_ok=True)
+        forget(self.streams.folder / "c" / "commits", batch)
+
+    @property
+    def log(self) -> Path:
+        """The sink's log of a table of files."""
+        return self.streams.client.gateway.folder / "warehouse" / f"{self.streams.database}.db" / "dst" / SINK_LOG
 
     async def commits(self) -> int:
         """Number of the target's snapshots, or versions."""
@@ -64,6 +68,13 @@ class Crashing:
 
     async def rows(self) -> list[tuple[object, ...]]:
         return await self.streams.rows(f"SELECT id, name FROM {self.dst} ORDER BY id, name")
+
+
+def forget(log: Path, batch: int) -> None:
+    """Takes the last batch out of one of Spark's logs."""
+    assert max(int(each.name) for each in log.glob("[0-9]*")) == batch
+    (log / str(batch)).unlink()
+    (log / f".{batch}.crc").unlink(missing_ok=True)
 
 
 async def crashing(streams: Streams, format_: str) -> Crashing:
@@ -121,6 +132,79 @@ async def test_a_batch_is_not_appended_a_second_time(streams: Streams, format_: 
     await appending.write("(3, 'c'), (4, 'd')")
     assert await appending.read() == 2
     assert await appending.rows() == [(1, "a"), (2, "b"), (3, "c"), (3, "c"), (4, "d")]
+
+
+@pytest.mark.parametrize(
+    "format_",
+    ["parquet", "orc", "json", "csv OPTIONS ('header' = 'true')", "avro", "parquet PARTITIONED BY (name)"],
+)
+async def test_a_first_batch_comes_once_whenever_the_driver_died(streams: Streams, format_: str) -> None:
+    """Before the first commit nothing but our own mark tells that the log in the table is this stream's."""
+    appending = await crashing(streams, format_)
+    insert = f"INSERT INTO {appending.dst} {ROWS}"
+    assert await appending.read() == 0
+    appending.crash(0)  # the batch is in the table
+    assert await appending.read() == 0
+    assert await appending.rows() == [(1, "a"), (2, "b")]
+
+    appending.crash(0)
+    forget(appending.log, 0)  # its files are written, and are not in the log
+    assert await appending.rows() == []
+    for problem in (
+        await streams.client.run(f"INSERT INTO {streams.database}.dst VALUES (9, 'batch')"),
+        await streams.run(insert, "another"),
+    ):
+        assert problem.error is not None and "TRUNCATE TABLE" in problem.error.message, problem
+    assert await appending.read() == 0
+    assert await appending.rows() == [(1, "a"), (2, "b")]
+
+    appending.crash(0)
+    forget(appending.log, 0)
+    forget(streams.folder / "c" / "offsets", 0)  # it was not even planned
+    assert await appending.read() == 0
+    await appending.write("(3, 'c')")
+    assert await appending.read() == 1
+    assert await appending.rows() == [(1, "a"), (2, "b"), (3, "c")]
+    other = await streams.run(insert, "another")
+    assert other.error is not None and "another stream has written" in other.error.message, other
+
+
+async def test_a_table_that_a_lost_stream_had_begun_is_free_once_it_is_truncated(streams: Streams) -> None:
+    appending = await crashing(streams, "parquet")
+    assert await appending.read() == 0
+    appending.crash(0)
+    forget(appending.log, 0)
+    await streams.ok(f"TRUNCATE TABLE {appending.dst}", f"INSERT INTO {appending.dst} VALUES (9, 'batch')")
+    assert await appending.rows() == [(9, "batch")]
+    late = await streams.run(f"INSERT INTO {appending.dst} {ROWS}")
+    assert late.error is not None and "rows that no stream has written" in late.error.message, late
+    assert await appending.rows() == [(9, "batch")]
+
+
+async def test_a_first_batch_that_fails_says_why_each_time_and_spoils_nothing(streams: Streams) -> None:
+    appending = await crashing(streams, "parquet")
+    # Each row fails, so that no task has written a file: those of a batch that is cut off stay, and the log with them.
+    failing = f"INSERT INTO {appending.dst} SELECT CAST(10 DIV (id - id) AS INT), name FROM STREAM $.src"
+    for _ in range(2):
+        failed = await streams.run(failing)
+        assert failed.error is not None and failed.error.condition == "DIVIDE_BY_ZERO", failed
+    assert not appending.log.exists()
+    assert [each.name for each in appending.log.parent.iterdir() if not each.name.startswith(".")] == []
+    await streams.ok(f"INSERT INTO {appending.dst} VALUES (9, 'batch')")
+    assert await appending.rows() == [(9, "batch")]
+
+
+async def test_a_stream_whose_table_another_one_has_taken_meanwhile_stays_out(streams: Streams) -> None:
+    """Its first batch was planned and failed; the number is another stream's now."""
+    appending = await crashing(streams, "parquet")
+    failed = await streams.run(
+        f"INSERT INTO {appending.dst} SELECT CAST(10 DIV (id - 2) AS INT), name FROM STREAM $.src", "slow"
+    )
+    assert failed.error is not None and failed.error.condition == "DIVIDE_BY_ZERO", failed
+    assert await appending.read() == 0
+    late = await streams.run(f"INSERT INTO {appending.dst} {ROWS}", "slow")
+    assert late.error is not None and "another stream has written" in late.error.message, late
+    assert await appending.rows() == [(1, "a"), (2, "b")]
 
 
 async def test_a_driver_that_was_taken_for_lost_merges_no_more(streams: Streams) -> None:

@@ -66,6 +66,35 @@ process.stop()
     assert session.output("python3", "-c", code).splitlines()[-1] == "ConnectHelper"
 
 
+def test_local_files_are_confined(session: Container) -> None:
+    """Hadoop's class comes from our jar, and knows no folder unless the pod names some."""
+    code = """
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JJavaError
+from sparksql.gateway.jvm import DriverJvm
+import os
+for roots in ("", "/tmp"):
+    process = DriverJvm.start(300, lambda line: None, {**os.environ, "SPARKSQL_FILE_ROOTS": roots})
+    there = process.connect()
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=there.port, auth_token=there.secret))
+    hadoop = gateway.jvm.org.apache.hadoop
+    for path in ("/etc/passwd", "/tmp"):
+        files = hadoop.fs.FileSystem.getLocal(hadoop.conf.Configuration())
+        try:
+            print(roots or "none", path, files.exists(hadoop.fs.Path(path)))
+        except Py4JJavaError as refused:
+            print(roots or "none", path, refused.java_exception.getClass().getSimpleName())
+    gateway.close()
+    process.stop()
+"""
+    assert session.output("python3", "-c", code).splitlines()[-4:] == [
+        "none /etc/passwd AccessControlException",
+        "none /tmp AccessControlException",
+        "/tmp /etc/passwd AccessControlException",
+        "/tmp /tmp True",
+    ]
+
+
 def test_every_jar_of_the_class_path_exists(session: Container, class_path: list[str]) -> None:
     assert session.run("ls", *class_path).returncode == 0
 

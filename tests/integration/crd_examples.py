@@ -28,6 +28,8 @@ class Update(NamedTuple):
 
 STATEMENT: dict[str, Any] = {"sql": "SELECT 1", "sessionRef": {"name": "analytics"}}
 STREAM: dict[str, Any] = {**STATEMENT, "streaming": {}}
+AGAINST: dict[str, Any] = {"validateAgainst": {"statementRef": {"name": "a"}}}
+VALIDATION: dict[str, Any] = {**STATEMENT, "mode": "Validate", **AGAINST}
 SAVEPOINT: dict[str, Any] = {"statementRef": {"name": "orders"}}
 EXISTING: dict[str, Any] = {**SAVEPOINT, "source": "Existing", "location": "s3a://bucket/savepoint"}
 KINDS: dict[type[ApiObject], dict[str, Any]] = {
@@ -47,6 +49,8 @@ VALID: tuple[tuple[type[ApiObject], dict[str, Any]], ...] = (
     ),
     (SqlSession, {"desiredState": "Stopped", "idle": {"timeoutSeconds": 0}, "executors": {"cpu": "2"}}),
     (SqlSession, {"driver": {"cpu": "0.5", "memory": "1.5Gi"}, "executors": {"max": 3}}),
+    (SqlSession, {"database": ""}),
+    (SqlSession, {"database": "team_{namespace}_2"}),
     (SqlSession, {"conf": {f"spark.sql.key{number}": "x" * 100 for number in range(256)}}),
     (SqlStatement, {**STATEMENT, "sql": "é" * 262_144}),
     (SqlStatement, {**STATEMENT, "retry": {"limit": 3}}),
@@ -57,6 +61,7 @@ VALID: tuple[tuple[type[ApiObject], dict[str, Any]], ...] = (
     (SqlStatement, STREAM),
     (SqlStatement, {**STREAM, "desiredState": "Stopped"}),
     (SqlStatement, {**STATEMENT, "streaming": {"trigger": {"mode": "Interval", "intervalMillis": 0}}}),
+    (SqlStatement, VALIDATION),
     (SqlStatement, {**STATEMENT, "streaming": {"savepoints": {"schedule": {"intervalSeconds": 60}}}}),
     (SqlSavepoint, EXISTING),
 )
@@ -115,6 +120,10 @@ INVALID = (
         {"init": [{"sql": "USE a", "sqlFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}]},
         "set exactly one of sql and sqlFrom in each init entry",
     ),
+    _session("database-with-dash", {"database": "team-a"}, "database must be of letters, digits and '_'"),
+    _session("database-of-another", {"database": "{name}"}, "with {namespace} for the session's namespace"),
+    _session("database-quoted", {"database": "a`; DROP DATABASE b; --"}, "database must be of letters"),
+    _session("database-twice", {"database": "{namespace}{namespace}"}, "at most once"),
     _session("init-empty", {"init": [{}]}, "set exactly one of sql and sqlFrom in each init entry"),
     _session("cpu-suffix", {"driver": {"cpu": "1k"}}, "spec.driver.cpu"),
     _session("cpu-zero", {"driver": {"cpu": 0}}, "cpu must be from 1m to 1024 cores"),
@@ -138,6 +147,8 @@ INVALID = (
     _statement("two-sessions", {"session": {}}, "set exactly one of sessionRef"),
     _statement("stopped-batch", {"desiredState": "Stopped"}, "use Canceled to end a batch statement"),
     _statement("mode", {"mode": "execute"}, "Unsupported value"),
+    _statement("against-execute", AGAINST, "validateAgainst needs mode: Validate"),
+    _statement("against-nothing", {"mode": "Validate", "validateAgainst": {}}, "statementRef: Required value"),
     _statement("retry-reason", {"retry": {"on": ["CanceledByUser"]}}, "Unsupported value"),
     _statement("dependency-twice", {"dependsOn": [{"name": "a"}, {"name": "a"}]}, "Duplicate value"),
     _parameter(
@@ -199,6 +210,13 @@ REFUSED_UPDATES = (
     ),
     _changed("streaming-sql-to-source", "sqlFrom is immutable", {**_FROM_STATEMENT, "streaming": {}}, STREAM),
     _changed("mode", "mode is immutable", {**STATEMENT, "mode": "Explain"}),
+    _changed("against-none", "validateAgainst is immutable", VALIDATION, {**STATEMENT, "mode": "Validate"}),
+    _changed(
+        "against",
+        "validateAgainst is immutable",
+        {**VALIDATION, "validateAgainst": {"statementRef": {"name": "b"}}},
+        VALIDATION,
+    ),
     _changed("session-ref", "the choice of session is immutable", {**STATEMENT, "sessionRef": {"name": "other"}}),
     _changed("session-ref-to-dedicated", "the choice of session is immutable", _DEDICATED),
     _changed("dedicated-to-session-ref", "session is immutable", STATEMENT, _DEDICATED),

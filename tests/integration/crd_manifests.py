@@ -27,7 +27,7 @@ spec:
     driver: {cpu: "1", memory: 1Gi}
     executors: {instances: 1, cpu: "1", memory: 1Gi}
     conf: {spark.sql.session.timeZone: UTC}
-    idle: {timeoutSeconds: 300, action: Hibernate}
+    idle: {timeoutSeconds: 300, action: Close}
     statementTimeouts: {queueSeconds: 0, executionSeconds: 0}
   enforcedConf: {}
   limits: {driver: {cpu: "4", memory: 8Gi}, executors: {instances: 20, cpu: "4", memory: 8Gi},
@@ -67,7 +67,7 @@ spec:
     - sql: CREATE DATABASE IF NOT EXISTS sales
     - sqlFrom: {configMapKeyRef: {name: session-init, key: init.sql}}
   serviceAccountName: spark
-  idle: {timeoutSeconds: 300, action: Hibernate}
+  idle: {timeoutSeconds: 300, action: Close}
   maxLifetimeSeconds: 0
   maxConcurrentStatements: 4
   maxQueuedStatements: 1000

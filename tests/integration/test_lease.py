@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from apiserver import ApiServer
+from watching import watch
 
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
@@ -141,11 +142,11 @@ async def test_a_lease_deleted_under_its_holder_is_made_anew(client: KubeClient,
         uid = (await client.get(LEASES, namespace, NAME))["metadata"]["uid"]
         holding = asyncio.create_task(elector.hold())
         await client.delete(LEASES, namespace, NAME)
-        watch = client.watch(LEASES, namespace)
-        async for kind, obj in watch:
+        changes = watch(client, LEASES, namespace)
+        async for kind, obj in changes:
             if kind == "ADDED" and obj["metadata"]["uid"] != uid:
                 break
-        await watch.aclose()
+        await changes.aclose()
         assert obj["spec"]["holderIdentity"] == "first"
         await cancel(holding)
 

@@ -140,3 +140,23 @@ fs.s3a.secret.key: {{ required "objectStore.secretKey is required when objectSto
 {{- end }}
 </configuration>
 {{- end -}}
+
+{{/* Namespaces of sessions and of the chart's own pods: the listed ones, or all. Who may make pods there can label them so. */}}
+{{- define "sso.sessionNamespaces" -}}
+{{- if .Values.operator.watchNamespaces -}}
+{{- $names := append .Values.operator.watchNamespaces .Release.Namespace | uniq -}}
+matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: {{ toJson $names }}}]
+{{- else -}}
+{}
+{{- end -}}
+{{- end }}
+
+{{/* Conditions under which a request comes from a driver, see the admission policies. */}}
+{{- define "sso.byADriver" -}}
+- name: by-a-service-account
+  expression: request.userInfo.username.startsWith('system:serviceaccount:')
+- name: bound-to-the-driver-role
+  expression: >-
+    authorizer.group('policy.sparksql.dev').resource('executors').namespace(request.namespace).check('launch').allowed()
+    && !authorizer.group('policy.sparksql.dev').resource('executors').namespace(request.namespace).check('exempt').allowed()
+{{- end }}

@@ -25,12 +25,14 @@ LEAST_SHARED_PERCENT = 90
 
 
 def main(launch: Path, archives: Path) -> None:
+    # Our own jar comes first: it has one class of Hadoop's in it.
     class_path = ":".join(
-        str(jar) for folder in ("jars", "connectors") for jar in sorted((SPARK_HOME / folder).glob("*.jar"))
+        str(jar) for folder in ("own", "jars", "connectors") for jar in sorted((SPARK_HOME / folder).glob("*.jar"))
     )
     (launch / "classpath").write_text(class_path + "\n", encoding="utf-8")
     archive = archives / "spark.jsa"
     archives.mkdir(parents=True, exist_ok=True)
+    os.environ["SPARKSQL_FILE_ROOTS"] = tempfile.gettempdir()  # where the training's tables are
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # a build has no name that resolves; a driver pod has the same setting
     common = [
         f"-XX:SharedArchiveFile={archive}",
@@ -49,7 +51,9 @@ def main(launch: Path, archives: Path) -> None:
     # Small heaps: the serial collector starts faster and has no threads of its own. Executors choose by their size.
     driver_options = [*module_options(), "-XX:+UseSerialGC", *common]
     write_lines(launch / "driver.options", driver_options)
-    write_lines(launch / "executor.options", common)
+    # As the gateway has for its driver (gateway/jvm.py): an XML schema that SQL names must not name local files.
+    xml = ["-Djavax.xml.accessExternalDTD=http,https", "-Djavax.xml.accessExternalSchema=http,https"]
+    write_lines(launch / "executor.options", [*common, *xml])
     with tempfile.TemporaryDirectory() as folder:
         driver_classes, executor_classes = Path(folder, "driver.classes"), Path(folder, "executor.classes")
         java = ["java", "-cp", class_path, *without_archive(driver_options)]

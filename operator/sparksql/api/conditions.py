@@ -29,6 +29,8 @@ class ConditionType(StrEnum):
     CHECKPOINT_FRESH = "CheckpointFresh"
     SESSION_STATE_LOST = "SessionStateLost"
     HIBERNATION = "Hibernation"
+    WARM_POOL = "WarmPool"
+    VERSION_SKEW = "VersionSkew"
 
 
 class ConditionStatus(StrEnum):

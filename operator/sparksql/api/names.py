@@ -19,7 +19,6 @@ MANAGED_BY = "spark-sql-operator"
 LABEL_SESSION = f"{GROUP}/session"
 LABEL_SESSION_UID = f"{GROUP}/session-uid"
 LABEL_INCARNATION = f"{GROUP}/incarnation"
-LABEL_STATEMENT = f"{GROUP}/statement"
 ANNOTATION_CONFIG_HASH = f"{GROUP}/config-hash"
 ANNOTATION_TRIGGER = f"{GROUP}/savepoint-trigger"  # why the operator made a SqlSavepoint; one without it was asked for
 
@@ -39,6 +38,11 @@ def child_base(name: str, uid: str) -> str:
 
 def driver_pod_name(name: str, uid: str, incarnation: int) -> str:
     return f"{child_base(name, uid)}-{incarnation}"
+
+
+def executor_secret_name(driver_pod: str) -> str:
+    """Name of the Secret that the executors of one driver pod mount, and the only one that they may."""
+    return f"{driver_pod}-executor"
 
 
 def gateway_server_name(name: str, uid: str, namespace: str) -> str:

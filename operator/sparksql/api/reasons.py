@@ -19,21 +19,16 @@ class Reason(StrEnum):
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     DELETING = "Deleting"
     FINALIZER_DEADLINE = "FinalizerDeadline"  # let go without having cleaned up
-    INTERNAL_ERROR = "InternalError"
 
     # Session
-    STARTING = "Starting"
     READY = "Ready"
-    DRAINING = "Draining"
-    HIBERNATED = "Hibernated"
     HIBERNATE_NOT_IMPLEMENTED = "HibernateNotImplemented"
-    WAKING = "Waking"
     STOPPED = "Stopped"
-    CLOSED = "Closed"
     IDLE_TIMEOUT = "IdleTimeout"
     MAX_LIFETIME_REACHED = "MaxLifetimeReached"
     CLASS_NOT_FOUND = "ClassNotFound"
     UNSCHEDULABLE = "Unschedulable"
+    WAITING_IN_QUEUE = "WaitingInQueue"  # a queue system holds the driver pod back; no deadline of ours
     IMAGE_PULL_FAILED = "ImagePullFailed"
     STORAGE_NOT_READY = "StorageNotReady"
     INIT_SOURCE_NOT_FOUND = "InitSourceNotFound"  # an init entry's ConfigMap or key is missing
@@ -45,8 +40,11 @@ class Reason(StrEnum):
     DRIVER_TERMINATING = "DriverTerminating"  # the old pod must be gone before a new one starts
     SPEC_CHANGED = "SpecChanged"
     RESTART_REQUESTED = "RestartRequested"
-    MAX_RESTARTS_EXCEEDED = "MaxRestartsExceeded"
+    MAX_RESTARTS_EXCEEDED = "MaxRestartsExceeded"  # the message has the last loss
     CHILD_CONFLICT = "ChildConflict"  # a child's name is taken by an object of someone else
+    OLDER_DRIVER = "OlderDriver"  # than the operator
+    NEWER_DRIVER = "NewerDriver"
+    INCOMPATIBLE_DRIVER = "IncompatibleDriver"
     SESSION_STATE_LOST = "SessionStateLost"
     CLIENT_SESSIONS_CLOSED = "ClientSessionsClosed"
 

@@ -84,6 +84,10 @@ class DriverStatus(ApiModel):
     )
     incarnation: Count = Field(0, description="Number of drivers started so far, this one included.")
     start_time: Timestamp | None = Field(None, description="When the driver pod was made.")
+    admitted_time: Timestamp | None = Field(
+        None,
+        description="When a queue system let the driver pod go, if one held it; the deadlines of its start count from it.",
+    )
     spark_application_id: Annotated[str, Field(max_length=253)] | None = Field(
         None, description="Spark's application id."
     )
@@ -103,11 +107,13 @@ class EndpointStatus(ApiModel):
     rest: Annotated[str, Field(max_length=1024)] | None = Field(None, description="URL of the SQL gateway.")
     connect: Annotated[str, Field(max_length=1024)] | None = Field(None, description="Spark Connect URL.")
     thrift: Annotated[str, Field(max_length=1024)] | None = Field(None, description="JDBC URL of HiveServer2.")
-    ui: Annotated[str, Field(max_length=1024)] | None = Field(None, description="URL of the Spark UI.")
+    ui: Annotated[str, Field(max_length=1024)] | None = Field(
+        None, description="Not set: drivers run without Spark's UI. Kept for the URL of one."
+    )
 
 
 class StatementCounts(ApiModel):
-    """Statements that have not ended, of SqlStatement objects and of clients."""
+    """Statements that have not ended, of SqlStatement objects and of clients. A stream that is Stopped is none of them."""
 
     running: Count = Field(0, description="Objects handed over to the driver, and clients' statements that run.")
     queued: Count = Field(0, description="Objects not handed over yet, and clients' statements that wait.")
@@ -160,7 +166,9 @@ class SqlSessionStatus(ApiModel):
     configuration: tuple[ConfigurationEntry, ...] = Field(
         (), max_length=2000, description="The merged configuration of the last driver and the layer of each value."
     )
-    conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, SessionStateLost.")
+    conditions: Conditions = Field(
+        (), description="Ready, Reconciling, Stalled, SessionStateLost, Hibernation, VersionSkew."
+    )
 
 
 class SqlSession(ApiObject):

@@ -30,7 +30,10 @@ class DriverLimits(ApiModel):
 class ExecutorLimits(ApiModel):
     instances: int | None = Field(None, ge=0, le=10_000, description="Most executors of a session; absent = no limit.")
     cpu: Cpu | None = Field(None, description="Largest CPU request of an executor; absent = no limit.")
-    memory: Memory | None = Field(None, description="Largest heap of an executor; absent = no limit.")
+    memory: Memory | None = Field(
+        None,
+        description="Largest heap of an executor, and by it the largest pod: what conf adds (overhead, off-heap, Python) counts; absent = no limit.",
+    )
 
 
 class Limits(ApiModel):
@@ -38,8 +41,17 @@ class Limits(ApiModel):
 
     driver: DriverLimits = Field(DriverLimits(), description="Limits of the driver.")
     executors: ExecutorLimits = Field(ExecutorLimits(), description="Limits of the executors.")
+    sessions: int | None = Field(
+        None,
+        ge=0,
+        le=100_000,
+        description="Sessions of this class that may have a driver at the same time, in all namespaces together; absent = no limit.",
+    )
     sessions_per_namespace: int | None = Field(
-        None, ge=0, le=10_000, description="Sessions of this class in one namespace; absent = no limit."
+        None,
+        ge=0,
+        le=10_000,
+        description="Sessions of this class that may have a driver at the same time in one namespace; absent = no limit.",
     )
     queued_statements_per_session: int | None = Field(
         None, ge=0, le=1_000_000, description="Statements that may wait for one session; absent = no limit."
@@ -97,7 +109,7 @@ class Allow(ApiModel):
         ("spark.sql.*",),
         max_length=256,
         json_schema_extra=SET_LIST,
-        description="Spark configuration keys: exact, or a prefix ending in `*`. A fixed deny-list always holds.",
+        description="Spark configuration keys: exact, or a prefix ending in `*`, which gives the reviewed keys below it. A fixed deny-list always holds.",
     )
     jar_prefixes: tuple[Uri, ...] = Field(
         (), max_length=64, json_schema_extra=SET_LIST, description="URI prefixes of what ADD JAR and ADD FILE may load."
@@ -134,7 +146,7 @@ class Storage(ApiModel):
 
 
 class Scheduling(ApiModel):
-    """Queue systems by name and label: YuniKorn, Volcano, Kueue."""
+    """What is passed to queue systems (YuniKorn, Volcano, Kueue): a scheduler's name, labels and a priority class of all pods."""
 
     scheduler_name: str = Field("", max_length=253, description="Scheduler of all pods; empty = the cluster's default.")
     queue_label: LabelMap = Field(default_factory=dict, description="Labels of all pods that name their queue.")
@@ -151,8 +163,12 @@ class NetworkPolicy(ApiModel):
 
 
 class WarmPool(ApiModel):
-    size: int = Field(0, ge=0, le=100, description="Idle drivers kept ready for new sessions.")
-    max_age_seconds: Seconds = Field(3600, description="Age at which an idle driver is replaced.")
+    """Not implemented yet: with a size the class's condition `WarmPool` says so, and sessions start as without one."""
+
+    size: int = Field(0, ge=0, le=100, description="Idle drivers to keep ready for new sessions. Not implemented yet.")
+    max_age_seconds: Seconds = Field(
+        3600, description="Age at which an idle driver is to be replaced. Not implemented yet."
+    )
 
 
 class SqlSessionClassSpec(ApiModel):
@@ -172,14 +188,14 @@ class SqlSessionClassSpec(ApiModel):
     storage: Storage = Field(Storage(), description="Where tables, checkpoints, savepoints and results are kept.")
     scheduling: Scheduling = Field(Scheduling(), description="Scheduler, queue and priority of all pods.")
     network_policy: NetworkPolicy = Field(NetworkPolicy(), description="Who may reach a session over the network.")
-    warm_pool: WarmPool = Field(WarmPool(), description="Drivers started ahead of need.")
+    warm_pool: WarmPool = Field(WarmPool(), description="Drivers started ahead of need. Not implemented yet.")
 
 
 class SqlSessionClassStatus(ApiModel):
     observed_generation: int = Field(
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
     )
-    conditions: Conditions = Field((), description="Ready, Reconciling, Stalled.")
+    conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, WarmPool.")
 
 
 class SqlSessionClass(ApiObject):

@@ -6,15 +6,42 @@ A class's `defaults`, a session and a statement's dedicated session share this s
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from sparksql.api.base import ApiModel, cel, validated
 from sparksql.api.fields import INT32_MAX, Cpu, Memory, Seconds, SparkConf
 
 ExecutorCount = Annotated[int, Field(ge=0, le=10_000)]
+
+# Spark and Hive take no other characters in the name of a database.
+_DATABASE = r"^[A-Za-z0-9_]*(\{namespace\}[A-Za-z0-9_]*)?$"
+_DATABASE_MESSAGE = (
+    "database must be of letters, digits and '_', with {namespace} for the session's namespace ('-' becomes '_') at most once, "
+    "for instance {namespace} or sales; empty means default"
+)
+
+
+def _checked_database(value: str) -> str:
+    if re.fullmatch(_DATABASE, value) is None:
+        raise ValueError(_DATABASE_MESSAGE)
+    return value
+
+
+DatabaseName = Annotated[
+    str,
+    AfterValidator(_checked_database),
+    Field(
+        max_length=64,  # 128 is Hive's limit, of which a namespace takes up to 63
+        json_schema_extra={
+            "x-kubernetes-validations": [cel(f"self.matches(r'{_DATABASE}')", _DATABASE_MESSAGE)],
+        },
+    ),
+]
+"""A template of a database's name; see `resolve.database_name`."""
 
 
 class IdleAction(StrEnum):
@@ -57,7 +84,8 @@ class Idle(ApiModel):
     timeout_seconds: Seconds | None = Field(None, description="Idle time after which the action is taken; 0 = never.")
     action: IdleAction | None = Field(
         None,
-        description="Hibernate stops the driver until the next statement; Close ends the session for good.",
+        description="Close ends the session for good. Hibernate is not implemented yet: the session stays up, and its condition "
+        "`Hibernation` says so.",
     )
 
 
@@ -83,6 +111,11 @@ class SessionSettings(ApiModel):
     executors: ExecutorResources | None = Field(None, description="Number and size of the executors.")
     conf: SparkConf = Field(
         default_factory=dict, description="Spark configuration; merged key by key with the other layers."
+    )
+    database: DatabaseName | None = Field(
+        None,
+        description="Database in which statements and clients begin, made at the driver's start if it is not there. "
+        "`{namespace}` stands for the session's namespace, with `_` for `-`; empty means `default`.",
     )
     idle: Idle | None = Field(None, description="What to do with a session that is not used.")
     statement_timeouts: StatementTimeouts | None = Field(

@@ -146,6 +146,14 @@ class Retry(ApiModel):
         return {**obj, "on": obj["true"]} if isinstance(obj, dict) and obj.get("true") is not None else obj
 
 
+class ValidateAgainst(ApiModel):
+    """The state that a text is compared with."""
+
+    statement_ref: LocalReference = Field(
+        description="Streaming SqlStatement of the same namespace, in whatever session."
+    )
+
+
 class ResultSpec(ApiModel):
     max_rows: Count = Field(1000, description="Rows of the result that are kept; more set `truncated`.")
     preview_rows: int = Field(20, ge=0, le=1000, description="Rows shown in status; the class may allow fewer.")
@@ -171,6 +179,12 @@ class SqlStatementSpec(ApiModel):
             "sql is immutable unless spec.streaming is set: create a new SqlStatement for another text, "
             "or change runNonce to run this one again",
         ),
+        cel(
+            "!has(self.validateAgainst) || self.mode == 'Validate'",
+            "validateAgainst needs mode: Validate",
+            ".validateAgainst",
+        ),
+        immutable("validateAgainst", "validateAgainst is immutable: create a new SqlStatement"),
         immutable("sqlFrom", "sqlFrom is immutable: create a new SqlStatement"),
         cel("self.mode == oldSelf.mode", "mode is immutable: create a new SqlStatement with the other mode", ".mode"),
         immutable(
@@ -202,6 +216,11 @@ class SqlStatementSpec(ApiModel):
         description="Where the text is kept instead. It is read once a run, when the statement is first handed over.",
     )
     mode: StatementMode = Field(StatementMode.EXECUTE, description="What is done with the text.")
+    validate_against: ValidateAgainst | None = Field(
+        None,
+        description="With mode Validate: whether the text fits the state of a streaming statement. Starts and writes nothing; "
+        "what does not fit are the rows of the result. Without a spec.streaming of its own the other one's is taken.",
+    )
     parameters: tuple[StatementParameter, ...] = Field(
         (), max_length=64, json_schema_extra=map_list("name"), description="Values for the text's `:name` markers."
     )
@@ -218,7 +237,10 @@ class SqlStatementSpec(ApiModel):
         (), max_length=64, json_schema_extra=map_list("name"), description="Statements that must have finished first."
     )
     priority: int = Field(
-        0, ge=-1_000_000_000, le=1_000_000_000, description="Among statements that wait, the greatest goes first."
+        0,
+        ge=-1_000_000_000,
+        le=1_000_000_000,
+        description="Among statements that wait, the greatest goes first; among those that run, its share is larger.",
     )
     result: ResultSpec = Field(ResultSpec(), description="How much of the result is kept, and for how long.")
     ttl_seconds_after_finished: int | None = Field(

@@ -40,7 +40,7 @@ class UpgradeMode(StrEnum):
 
 
 class OnIncompatible(StrEnum):
-    """When the state does not fit a changed query: stop and say so, or begin anew."""
+    """When the state does not fit a changed query: keep it and say so, or begin anew."""
 
     PARK = "Park"
     START_FRESH = "StartFresh"
@@ -65,7 +65,7 @@ class Trigger(ApiModel):
         None,
         ge=0,
         le=86_400_000,
-        description="Interval between batches; with Auto, the one used when none can be inferred.",
+        description="Interval between batches; with Auto it wins over what is inferred from the query.",
     )
     max_rows_per_trigger: Counter = Field(0, description="Most rows of one batch, for sources that can; 0 = no limit.")
     max_files_per_trigger: Count = Field(0, description="Most files of one batch, for file sources; 0 = no limit.")

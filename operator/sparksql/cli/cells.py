@@ -111,10 +111,10 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c in keep or not _is_unsafe(c) else repr(c)[1:-1] for c in text)
 
 
-def json_text(value: Any) -> str:
-    r"""JSON that is safe on a terminal: what JSON itself leaves unescaped becomes `\uNNNN`, the same to any reader."""
+def json_text(value: Any, *, printable: bool = True) -> str:
+    r"""JSON on one line. For a terminal what JSON itself leaves unescaped becomes `\uNNNN`, the same to any reader."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if text.isprintable():
+    if text.isprintable() or not printable:
         return text
     return "".join(json.dumps(c)[1:-1] if _is_unsafe(c) else c for c in text)
 

@@ -13,7 +13,8 @@ from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, Gateway, UnavailableError, UnknownError, ask, session_gateway
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.objects import SESSIONS, Session
-from sparksql.wire.control import CancelRequest, ClientsView, GatewayInfo, OperationState, OperationView
+from sparksql.wire.clients import ClientsView
+from sparksql.wire.control import CancelRequest, GatewayInfo, OperationState, OperationView
 
 ASKED_AT_ONCE = 4  # sessions; each is a kubectl of its own
 POLL_SECONDS = 0.3

@@ -19,9 +19,10 @@ from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.follow import Interrupts, follow
 from sparksql.cli.gateway import Forward
 from sparksql.cli.kubectl import Kubectl, KubectlError, documents
-from sparksql.cli.manifest import RunOptions, statement_manifest
+from sparksql.cli.manifest import RunOptions, statement_manifest, wants_a_part
 from sparksql.cli.objects import SESSIONS, STATEMENT_KIND, STATEMENTS, Session, Statement
 from sparksql.cli.results import ResultPrinter
+from sparksql.wire.control import Mode
 
 
 @dataclass(frozen=True)
@@ -122,20 +123,31 @@ async def run(source: AdHoc | Manifests, printer: ResultPrinter, *, wait: bool) 
                 console.print(statement.name)
             return Exit.CANCELED if interrupts.requested.is_set() else Exit.FINISHED
         ended = await _follow_or_cancel(kubectl, console, created, interrupts)
-    for statement in ended:
-        await _present(statement, printer)
-    return Exit.CANCELED if interrupts.requested.is_set() else worst(ended)
+    # In the order of the manifests: what the user has asked for is told by these, since the API server fills in the rest.
+    partly = [wants_a_part(json.loads(manifest)) for manifest in manifests]
+    complete = [
+        await _present(statement, printer, partly=asked) for statement, asked in zip(ended, partly, strict=False)
+    ]
+    if interrupts.requested.is_set():
+        return Exit.CANCELED
+    outcome = worst(ended)
+    return Exit.INCOMPLETE if outcome is Exit.FINISHED and not all(complete) else outcome
 
 
-async def _present(statement: Statement, printer: ResultPrinter) -> bool:
-    """Prints how a statement ended, with its rows if it finished; whether all that is kept was printed."""
+async def _present(statement: Statement, printer: ResultPrinter, *, partly: bool) -> bool:
+    """Prints how a statement ended, with its rows if it finished; whether all of them were printed that are wanted.
+
+    `partly`: it was asked to keep a part of its rows.
+    """
     if statement.exit_code is not Exit.FINISHED:
         printer.console.failure(render.failure(statement))
         return True
     if not statement.has_ended:
         printer.console.note(f"{statement.name}: {render.phase(statement)}")
         return True
-    return await printer.print(statement)
+    printed = await printer.print(statement)
+    cut = statement.status.result is not None and statement.status.result.truncated
+    return printed and (partly or not cut)
 
 
 async def _get(kubectl: Kubectl, names: Sequence[str]) -> list[Statement]:
@@ -167,7 +179,7 @@ async def results(printer: ResultPrinter, name: str) -> Exit:
     statement = Statement.of(await printer.kubectl.get(STATEMENTS, name))
     if not statement.has_ended:
         raise CliError(f"{name} has not ended: {render.phase(statement)}")
-    complete = await _present(statement, printer)
+    complete = await _present(statement, printer, partly=statement.spec.mode is Mode.PREVIEW)
     return statement.exit_code if complete else Exit.INCOMPLETE
 
 

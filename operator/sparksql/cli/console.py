@@ -114,10 +114,11 @@ class CsvWriter:
 
 
 class JsonWriter:
-    """An array of objects, one row a line."""
+    """An array of objects, one row a line. Cells are as they are, unless a terminal shows them."""
 
     def __init__(self, console: Console, columns: Sequence[Column]) -> None:
         self._out = console.out
+        self._safe = console.out.isatty()
         self._columns, self._names = columns, render.json_names(columns)
         self._before = "\n"
         console.clear()
@@ -125,7 +126,7 @@ class JsonWriter:
 
     def write(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            self._out.write(self._before + render.json_row(self._names, self._columns, row))
+            self._out.write(self._before + render.json_row(self._names, self._columns, row, printable=self._safe))
             self._before = ",\n"
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ class Exit(IntEnum):
     USAGE = 2
     TIMED_OUT = 3
     CLOSED = 4
-    INCOMPLETE = 5  # `wait` gave up before the end, or `results` could not print every row
+    INCOMPLETE = 5  # `wait` gave up before the end, or `run` or `results` could not print every row
     CANCELED = 130
 
 

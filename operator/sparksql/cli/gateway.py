@@ -83,7 +83,9 @@ async def port_forward(kubectl: Kubectl, namespace: str, pod: str) -> AsyncItera
 async def _session_of(kubectl: Kubectl, statement: Statement) -> Session:
     """The session as it is now. UnavailableError unless the driver that ran the statement is still there."""
     if statement.is_dedicated:
-        raise UnavailableError("its dedicated session is gone, and the preview is what is kept")
+        raise UnavailableError(
+            "its dedicated session is gone, and the preview is what is kept: name a session for all rows"
+        )
     namespace = statement.namespace
     try:
         session = Session.of(await kubectl.get(SESSIONS, statement.session_name, namespace))

@@ -6,14 +6,14 @@ SQL stays text: parameters are handed over as parameters for Spark to bind, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparksql.api.names import API_VERSION
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.objects import STATEMENT_KIND
-from sparksql.wire.control import Mode, Parameter
+from sparksql.wire.control import MAX_RESULT_ROWS, Mode, Parameter
 
 AD_HOC_TTL_SECONDS = 3600  # as long as the result is kept by default (`spec.result.retentionSeconds`)
 
@@ -27,7 +27,8 @@ _TYPE = re.compile(
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Flags of `run` that describe an ad-hoc statement. `session` None asks for a dedicated session."""
+    """Flags of `run` that describe an ad-hoc statement. `session` None asks for a dedicated session, `max_rows` None for all
+    rows."""
 
     session: str | None = None
     parameters: Sequence[Parameter] = ()
@@ -49,7 +50,7 @@ def parse_parameter(text: str) -> Parameter:
 
 
 def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, Any]:
-    """The SqlStatement for ad-hoc SQL; it removes itself an hour after its end unless it is to be kept."""
+    """The SqlStatement for ad-hoc SQL, with all its rows; it removes itself an hour after its end unless it is to be kept."""
     spec: dict[str, Any] = {"sql": sql, "mode": options.mode.value}
     if options.session is None:
         spec["session"] = {}
@@ -61,9 +62,18 @@ def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, An
         spec["timeouts"] = {"queueSeconds": options.timeout_seconds, "executionSeconds": options.timeout_seconds}
     if options.max_rows is not None:
         spec["result"] = {"maxRows": options.max_rows}
+    elif options.mode is Mode.EXECUTE and options.session is not None:  # a dedicated session keeps a preview only
+        spec["result"] = {"maxRows": MAX_RESULT_ROWS}
     if not options.keep:
         spec["ttlSecondsAfterFinished"] = AD_HOC_TTL_SECONDS
     return {"apiVersion": API_VERSION, "kind": STATEMENT_KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def wants_a_part(manifest: Mapping[str, Any]) -> bool:
+    """Whether a statement asks for some of its rows only, so that a cut result is as it wants it."""
+    spec = manifest.get("spec") or {}
+    most = (spec.get("result") or {}).get("maxRows", MAX_RESULT_ROWS)
+    return bool(spec.get("mode") == Mode.PREVIEW or most < MAX_RESULT_ROWS)
 
 
 def is_manifest(path: str, text: str) -> bool:

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from sparksql.api.names import GROUP
 from sparksql.cli.errors import CliError, Exit
-from sparksql.wire.control import Progress, ResultSummary, WireModel
+from sparksql.wire.control import Mode, Progress, ResultSummary, WireModel
 
 STATEMENTS = f"sqlstatements.{GROUP}"
 SESSIONS = f"sqlsessions.{GROUP}"
@@ -66,6 +66,7 @@ class NameRef(WireModel):
 class StatementSpec(WireModel):
     session_ref: NameRef | None = None
     sql: str | None = None  # None with `sqlFrom`
+    mode: Mode = Mode.EXECUTE
     streaming: dict[str, Any] | None = None
 
 
@@ -134,17 +135,17 @@ class Statement(Resource):
 
     @property
     def is_settled(self) -> bool:
-        """Ended; or a streaming statement that runs well or is stopped: nothing more happens by itself."""
+        """Ended; or a streaming statement that runs well, does not take in a change, is stopped or parked: nothing more happens by itself."""
         if self.has_ended or self.spec.streaming is None:
             return self.has_ended
-        return self.is_current and (self.is_true("Ready") or self.status.phase == "Stopped")
+        return self.is_current and (self.is_true("Ready") or self.is_true("Stalled"))
 
     @property
     def why(self) -> Condition:
         """The condition that explains the phase: what stalls it, else what it waits for, else how it ended."""
-        for kind, status in (("Stalled", "True"), ("Reconciling", "True"), ("Finished", "True"), ("Ready", "False")):
+        for kind in ("Stalled", "Reconciling", "Finished", "Ready"):
             found = self.condition(kind)
-            if found is not None and found.status == status:
+            if found is not None and found.status == "True":
                 return found
         return Condition(type="", status="Unknown")
 

@@ -1,7 +1,7 @@
 """What the user sees, as text: tables, CSV, JSON, errors with a caret, the progress line. Pure.
 
 Everything that came from a cluster goes through `printable` here, so that no cell, message or name can drive a
-terminal; CSV is the exception, its writer does so when it writes to one.
+terminal; CSV and JSON are the exception, their writers do so when they write to one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 from sparksql.cli.cells import Cell, cell_text, is_number, json_cell, json_text, printable, width
 from sparksql.cli.objects import Session, Statement
-from sparksql.wire.control import ClientsView, Column, ResultSummary
+from sparksql.wire.clients import ClientsView
+from sparksql.wire.control import Column, ResultSummary
 
 Row = Sequence[Cell]
 
@@ -55,20 +56,20 @@ def _csv_field(value: str | None) -> str:
 def json_names(columns: Sequence[Column]) -> list[str]:
     """Keys of the rows' objects: column names, made unique (`a`, `a_2`) as SQL allows two columns of one name."""
     taken = {column.name for column in columns}
-    names: list[str] = []
+    names: dict[str, None] = {}
     for column in columns:
         name, count = column.name, 1
         while name in names or (count > 1 and name in taken):
             count += 1
             name = f"{column.name}_{count}"
-        names.append(name)
-    return names
+        names[name] = None
+    return list(names)
 
 
-def json_row(names: Sequence[str], columns: Sequence[Column], row: Row) -> str:
+def json_row(names: Sequence[str], columns: Sequence[Column], row: Row, *, printable: bool = True) -> str:
     """One row as a JSON object on one line."""
     values = (json_cell(value, column.type) for value, column in zip(row, columns, strict=True))
-    return json_text(dict(zip(names, values, strict=True)))
+    return json_text(dict(zip(names, values, strict=True)), printable=printable)
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -159,6 +160,11 @@ def cut_note(result: ResultSummary, shown: int, because: str) -> str:
     return "\n".join(notes)
 
 
+def fetched(result: ResultSummary, so_far: int) -> str:
+    """The live line while rows are fetched."""
+    return f"{so_far:,} of {result.row_count:,} rows"
+
+
 def session_summary(session: Session) -> dict[str, Any]:
     """What `status` tells of a session."""
     status = session.status
@@ -193,7 +199,7 @@ def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]
         {
             "client": client.name or client.handle,
             "session": session,
-            "door": client.door.value,
+            "door": str(client.door),
             "openTime": client.open_time.isoformat(),
             "lastUsedTime": client.last_used_time.isoformat(),
             "operations": client.operations,
@@ -209,7 +215,7 @@ def operation_summaries(session: str, clients: ClientsView) -> list[dict[str, An
         {
             "operation": operation.operation_id,
             "session": session,
-            "door": operation.door.value,
+            "door": str(operation.door),
             "client": names.get(operation.session, operation.session),
             "type": operation.statement_type or "",
             "state": operation.state.value,

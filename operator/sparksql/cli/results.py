@@ -27,7 +27,10 @@ class ResultPrinter:
     output: str
 
     async def print(self, statement: Statement) -> bool:
-        """Prints the rows; whether these were all that are kept. CliError if the rows break off half-way."""
+        """Prints the rows; whether these were all that are kept. CliError if the rows break off half-way.
+
+        How many were fetched is shown meanwhile, unless the rows themselves go to the terminal.
+        """
         result = statement.status.result or ResultSummary()
         because = ""
         if says_all(result):
@@ -60,6 +63,8 @@ class ResultPrinter:
                         writer = writer or row_writer(self.output, self.console, result.columns)
                         writer.write(rows)
                         shown += len(rows)
+                        if self.output == "table" or not self.console.out.isatty():
+                            self.console.progress(render.fetched(result, shown))
             except UnavailableError as error:
                 if writer is None:
                     raise

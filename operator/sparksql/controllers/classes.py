@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, merge_conditions
 from sparksql.api.names import DEFAULT_CLASS_ANNOTATION
 from sparksql.api.reasons import Reason
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.indexes import CLASS
 from sparksql.controllers.runtime import Runtime
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.session_class import news, status_of
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
 from sparksql.kube.errors import Conflict, NotFound
@@ -35,7 +35,7 @@ def find_class(store: Store, name: str | None) -> SqlSessionClass | Refusal:
 
 
 class ClassController:
-    """Writes Ready with the observed generation: there is nothing to wait for in a class."""
+    """Writes what is to be said of a class, which waits for nothing."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._rt = runtime
@@ -45,20 +45,12 @@ class ClassController:
         if obj is None:
             return None
         klass = SqlSessionClass.parse(obj)
-        generation = klass.metadata.generation
-        conditions = tuple(
-            Condition(type=type_, status=status, reason=Reason.READY)
-            for type_, status in (
-                (ConditionType.READY, ConditionStatus.TRUE),
-                (ConditionType.RECONCILING, ConditionStatus.FALSE),
-                (ConditionType.STALLED, ConditionStatus.FALSE),
-            )
-        )
-        merged = merge_conditions(klass.status.conditions, conditions, generation=generation, now=self._rt.clock())
-        status = klass.status.replace(observed_generation=generation, conditions=merged)
+        status = status_of(klass, self._rt.clock())
         try:
-            await self._rt.status.write(CLASS, obj, status.to_dict())
+            obj = await self._rt.status.write(CLASS, obj, status.to_dict())
         except (Conflict, NotFound):
             await self._rt.status.refresh(CLASS, "", key.name)
             return 0.1
+        for note in news(klass, status):
+            self._rt.events.emit(obj, note.type, note.reason, note.message)
         return None

@@ -29,12 +29,20 @@ class Lease(_Section):
 
 
 class DeadlineSeconds(_Section):
-    """Seconds a session may wait before it gives up: for a node, for its image, for its driver, for running statements."""
+    """Seconds a session may wait before it gives up: for a node, for its image, for its driver, for running statements,
+    for a driver that does not end when its time to do so is over."""
 
     scheduling_seconds: float = Field(300, gt=0)
     image_pull_seconds: float = Field(300, gt=0)
     driver_start_seconds: float = Field(180, gt=0)
     drain_seconds: float = Field(300, ge=0)
+    termination_seconds: float = Field(60, ge=0)
+
+
+class OperatorLimits(_Section):
+    """Of everything that the operator looks after: sessions that have a driver at the same time; 0 = no limit."""
+
+    sessions: int = Field(0, ge=0)
 
 
 class OperatorConfig(_Section):
@@ -46,6 +54,7 @@ class OperatorConfig(_Section):
     lease: Lease = Lease()
     defaults: SessionSettings = SessionSettings()
     deadlines: DeadlineSeconds = DeadlineSeconds()
+    limits: OperatorLimits = OperatorLimits()
     max_driver_restarts: int = Field(3, ge=0)
     resync_seconds: float = Field(300, ge=1)
     stale_watch_seconds: float = Field(900, ge=10)

@@ -6,8 +6,10 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import aiohttp
+from pydantic import ValidationError
 
 from sparksql.kube.client import lines_of
 from sparksql.wire.control import (
@@ -17,12 +19,16 @@ from sparksql.wire.control import (
     GatewayInfo,
     OperationView,
     SubmitRequest,
+    WireModel,
 )
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
 
 REQUEST_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS  # without even a heartbeat the stream is dead
+
+
+M = TypeVar("M", bound=WireModel)
 
 
 class GatewayUnreachable(Exception):
@@ -66,16 +72,16 @@ class GatewayClient:
         self._headers = {"Authorization": f"Bearer {address.token}"}
 
     async def info(self) -> GatewayInfo:
-        return GatewayInfo.model_validate_json(await self._call("GET", "/info"))
+        return _parsed(GatewayInfo, await self._call("GET", "/info"))
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
         """Raises OtherBoot when the process that the request is for is gone, GatewayRefused while it drains."""
         body = request.to_json()
-        return OperationView.model_validate_json(await self._call("PUT", f"/statements/{operation_id}", body))
+        return _parsed(OperationView, await self._call("PUT", f"/statements/{operation_id}", body))
 
     async def get(self, operation_id: str) -> OperationView | None:
         try:
-            return OperationView.model_validate_json(await self._call("GET", f"/statements/{operation_id}"))
+            return _parsed(OperationView, await self._call("GET", f"/statements/{operation_id}"))
         except GatewayRefused as refused:
             if refused.status == 404:
                 return None
@@ -83,27 +89,27 @@ class GatewayClient:
 
     async def cancel(self, operation_id: str, request: CancelRequest) -> OperationView:
         body = request.to_json()
-        return OperationView.model_validate_json(await self._call("POST", f"/statements/{operation_id}/cancel", body))
+        return _parsed(OperationView, await self._call("POST", f"/statements/{operation_id}/cancel", body))
 
     async def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
         """Raises OtherBoot when the process that the request is for is gone, GatewayRefused while it starts."""
         body = request.to_json()
-        return SavepointView.model_validate_json(await self._call("PUT", f"/savepoints/{attempt_id}", body))
+        return _parsed(SavepointView, await self._call("PUT", f"/savepoints/{attempt_id}", body))
 
     async def saved(self, attempt_id: str) -> SavepointView | None:
         try:
-            return SavepointView.model_validate_json(await self._call("GET", f"/savepoints/{attempt_id}"))
+            return _parsed(SavepointView, await self._call("GET", f"/savepoints/{attempt_id}"))
         except GatewayRefused as refused:
             if refused.status == 404:
                 return None
             raise
 
     async def cancel_save(self, attempt_id: str) -> SavepointView:
-        return SavepointView.model_validate_json(await self._call("DELETE", f"/savepoints/{attempt_id}"))
+        return _parsed(SavepointView, await self._call("DELETE", f"/savepoints/{attempt_id}"))
 
     async def drain(self) -> GatewayInfo:
         """Have it take no new statement from now on, from anybody; repeatable."""
-        return GatewayInfo.model_validate_json(await self._call("POST", "/drain"))
+        return _parsed(GatewayInfo, await self._call("POST", "/drain"))
 
     async def events(self, after: int) -> AsyncIterator[Event]:
         """The event stream from `after` on, until the connection ends."""
@@ -141,6 +147,14 @@ class GatewayClient:
                 return await response.read()
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise GatewayUnreachable(f"{type(error).__name__}: {error}") from error
+
+
+def _parsed(model: type[M], body: bytes) -> M:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, each["loc"])) or "body" for each in error.errors(include_input=False))
+        raise GatewayUnreachable(f"an answer that does not fit {model.__name__}: {fields}") from None
 
 
 async def _check(response: aiohttp.ClientResponse) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparksql.api.names import LABEL_SESSION, dedicated_session_name
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
+from sparksql.api.session import SessionDesiredState, SessionPhase
 from sparksql.api.statement import StatementMode, StatementPhase
+from sparksql.domain.session.places import Contender
 from sparksql.domain.statement.phases import ENDED
 from sparksql.engine.key import Key
 from sparksql.engine.store import Index
@@ -21,6 +24,7 @@ LIVE_BY_SESSION = "live statements by session"
 BY_OPERATION = "statements by operation"
 BY_DEPENDENCY = "statements by dependency"
 SESSIONS_BY_NAMESPACE = "sessions by namespace"
+SESSIONS_OVER_LIMIT = "sessions that a limit refuses"
 STATEMENTS_BY_NAMESPACE = "statements by namespace"
 SAVEPOINTS_BY_STATEMENT = "savepoints by statement"
 OPEN_SAVEPOINTS_BY_NAMESPACE = "open savepoints by namespace"
@@ -111,11 +115,50 @@ def is_over(savepoint: Object) -> bool:
     return phase is not None and SavepointPhase(phase).is_terminal
 
 
+def contender(session: Object, unnamed: str, *, refused: bool) -> Contender:
+    """A session as limits of sessions see it; `unnamed` is the class of those that name none, `refused` tells that it may not
+    start as its spec is, whatever place there is."""
+    metadata, spec, phase = session["metadata"], session["spec"], phase_of(session)
+    return Contender(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        created=metadata["creationTimestamp"],
+        class_name=spec.get("className") or unnamed,
+        phase=SessionPhase(phase) if phase is not None else None,
+        held_up=_is_stalled(session) and (refused or not is_over_limit(session)),
+        wanted=spec.get("desiredState", SessionDesiredState.RUNNING) == SessionDesiredState.RUNNING
+        and not metadata.get("deletionTimestamp"),
+    )
+
+
+def is_over_limit(session: Object) -> bool:
+    """Whether a limit keeps it from starting: of sessions, or of what one session asks for."""
+    return (
+        phase_of(session) == SessionPhase.PENDING
+        and _condition(session, "Ready").get("reason") == Reason.LIMIT_EXCEEDED
+    )
+
+
+def _over_limit(obj: Object) -> Iterable[str]:
+    if is_over_limit(obj):
+        yield ""
+
+
+def _is_stalled(obj: Object) -> bool:
+    return _condition(obj, "Stalled").get("status") == "True"
+
+
+def _condition(obj: Object, type_: str) -> Object:
+    found = (c for c in obj.get("status", {}).get("conditions", ()) if c.get("type") == type_)
+    return next(found, {})
+
+
 INDEXES: Mapping[str, Index] = {
     LIVE_BY_SESSION: (STATEMENT, _live_by_session),
     BY_OPERATION: (STATEMENT, _by_operation),
     BY_DEPENDENCY: (STATEMENT, _by_dependency),
     SESSIONS_BY_NAMESPACE: (SESSION, _by_namespace),
+    SESSIONS_OVER_LIMIT: (SESSION, _over_limit),
     STATEMENTS_BY_NAMESPACE: (STATEMENT, _by_namespace),
     STATEMENTS_BY_SAVEPOINT: (STATEMENT, _by_savepoint),
     SAVEPOINTS_BY_STATEMENT: (SAVEPOINT, _by_saved_statement),

@@ -93,7 +93,11 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        self.events_dropped = Gauge("sparksql_events_dropped", "Events dropped by rate limits", registry=self.registry)
+        self.events_dropped = Gauge(
+            "sparksql_events_dropped",
+            "Events not recorded: over the rate, with the queue full, or refused",
+            registry=self.registry,
+        )
 
     def reconciled(self, kind: str, result: Result, seconds: float) -> None:
         self._reconciles.labels(kind, result.value).inc()

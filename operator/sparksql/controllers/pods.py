@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from sparksql.api.session import SessionPhase, SqlSession
 from sparksql.controllers.ended_pods import DRIVER_CONTAINER
 from sparksql.controllers.indexes import POD
 from sparksql.controllers.runtime import Runtime
-from sparksql.domain.session.snapshot import PodFacts
+from sparksql.domain.session.snapshot import PodFacts, has_outlived
+from sparksql.kube.builders.metadata import belongs_to
 
 Object = dict[str, Any]
 
@@ -24,33 +26,55 @@ _IMAGE_PROBLEMS = frozenset(
 )
 
 
-async def read_pod(rt: Runtime, namespace: str, name: str, uid: str | None) -> PodFacts | None:
-    """The pod of that name (and UID, when one is known), None once the API server has confirmed that it is gone."""
+def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
+    """Whether a pod with a driver's name is that driver: the one of `uid`, or, while that is not known, one that the session
+    alone owns. A pod that somebody else made under the name is none."""
+    return bool(pod["metadata"]["uid"] == uid) if uid is not None else belongs_to(pod, session_uid)
+
+
+async def read_pod(rt: Runtime, namespace: str, name: str, uid: str | None, session_uid: str = "") -> PodFacts | None:
+    """The driver pod of that name and UID, None once the API server has confirmed that there is none. Without a UID it is a pod
+    that the session of `session_uid` alone owns."""
     obj = rt.store.get(POD, namespace, name)
-    if obj is None or (uid is not None and obj["metadata"]["uid"] != uid):
+    if obj is None or not is_driver(obj, session_uid, uid):
         obj = await rt.status.refresh(POD, namespace, name)
-    elif obj.get("status", {}).get("phase") in ("Failed", "Succeeded"):
-        return pod_facts(obj)
-    if obj is None or (uid is not None and obj["metadata"]["uid"] != uid):
-        return None
-    return pod_facts(obj)
+    return pod_facts(obj) if obj is not None and is_driver(obj, session_uid, uid) else None
+
+
+def is_driver_over(rt: Runtime, pod: PodFacts | None, session: SqlSession | None) -> bool:
+    """Whether the driver that work was handed to is over: its pod is gone or has ended, or its session waits for it no more."""
+    if pod is None or pod.ended is not None:
+        return True
+    if not has_outlived(pod, rt.clock(), rt.config.deadlines.termination_seconds):
+        return False
+    status = session.status if session is not None else None
+    return (
+        status is None
+        or status.phase is not SessionPhase.READY
+        or status.driver is None
+        or status.driver.pod_uid != pod.uid
+    )
 
 
 def pod_facts(pod: Object) -> PodFacts:
     """Facts of a raw pod."""
-    metadata, status = pod["metadata"], pod.get("status", {})
+    metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", ())}
     containers = {c["name"]: c for c in status.get("containerStatuses", ())}
     driver = containers.get(DRIVER_CONTAINER, {})
     scheduled = conditions.get("PodScheduled", {})
     unschedulable = scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else None
     running = driver.get("state", {}).get("running")
+    due = metadata.get("deletionTimestamp")
     return PodFacts(
         name=metadata["name"],
         uid=metadata["uid"],
         created=_time(metadata["creationTimestamp"]),
-        deleting=metadata.get("deletionTimestamp") is not None,
+        end_due=_time(due) if due is not None else None,
         ip=status.get("podIP"),
+        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        scheduler=spec.get("schedulerName") or "",
+        has_node=bool(spec.get("nodeName")),
         unschedulable=unschedulable,
         image_problem=_image_problem(status),
         started=_time(running["startedAt"]) if running and running.get("startedAt") else None,

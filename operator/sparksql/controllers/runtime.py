@@ -1,4 +1,4 @@
-"""What every controller is given: the ports to the outside, each narrow enough to be replaced in a test."""
+"""What every controller is given: the operator's configuration, its store and queue, and one object for each thing outside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class Runtime:
-    """`clock` gives aware UTC times."""
+    """`clock` gives aware UTC times; `pod_namespace` is where the operator's own pods are, None if it runs in no pod."""
 
     config: OperatorConfig
     client: KubeClient
@@ -33,3 +33,4 @@ class Runtime:
     ended_pods: EndedPods
     metrics: Metrics
     clock: Clock
+    pod_namespace: str | None = None

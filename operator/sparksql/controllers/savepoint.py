@@ -1,4 +1,4 @@
-"""SqlSavepoint: gather -> decide -> act -> status.
+"""SqlSavepoint: gather -> decide -> status -> act.
 
 The intent (location, driver, statement) is in the status before a driver is asked, and the attempt's id follows from the status:
 whoever goes on after a crash asks for the same attempt, which a driver makes at most once.
@@ -26,10 +26,10 @@ from sparksql.domain.savepoint.snapshot import (
     VerifyExisting,
 )
 from sparksql.domain.statement.snapshot import Driver
-from sparksql.engine.errors import Transient, Waiting
+from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
-from sparksql.kube.errors import ApiError, Conflict, NotFound
+from sparksql.kube.errors import Conflict, NotFound
 from sparksql.kube.finalizers import add_finalizer, remove_finalizer
 from sparksql.kube.resources import SAVEPOINTS
 from sparksql.wire.savepoints import SavepointRequest
@@ -61,8 +61,6 @@ class SavepointController:
                 return None
             except (GatewayUnreachable, GatewayRefused) as error:
                 raise Waiting(RETRY_SECONDS) from error
-            except ApiError as error:
-                raise Transient(error) from error
         return 0.0
 
     async def _pass(self, obj: Object) -> float | None:

@@ -18,7 +18,7 @@ from sparksql.controllers.indexes import (
     scoped,
     session_name_of,
 )
-from sparksql.controllers.pods import read_pod
+from sparksql.controllers.pods import is_driver_over, read_pod
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.savepoint_facts import trigger_of
 from sparksql.controllers.session_facts import session_facts
@@ -53,7 +53,7 @@ class SavepointGatherer:
             place=self._place(savepoint, statement, session),
             driver=session_facts(self._rt, session).driver if session is not None else None,
             attempt=attempt_of(status.attempt) if status.attempt is not None else None,
-            word=await self._word(savepoint, status.attempt) if asks and status.attempt is not None else None,
+            word=await self._word(savepoint, status.attempt, session) if asks and status.attempt is not None else None,
             trigger=trigger_of(savepoint),
             used_by=references.used_by(savepoint, self._referring(metadata.namespace, savepoint)),
             verdict=self._verdict(savepoint, statement) if is_over else None,
@@ -87,10 +87,10 @@ class SavepointGatherer:
         klass = find_class(self._rt.store, name)
         return None if isinstance(klass, Refusal) else klass
 
-    async def _word(self, savepoint: SqlSavepoint, attempt: SavepointAttempt) -> Word:
+    async def _word(self, savepoint: SqlSavepoint, attempt: SavepointAttempt, session: SqlSession | None) -> Word:
         """What the driver says of the present attempt. A driver pod never runs two gateways: its UID is the process."""
         pod = await read_pod(self._rt, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
-        if pod is None or pod.ended is not None:
+        if is_driver_over(self._rt, pod, session):
             return Silence.DRIVER_GONE
         client = self._rt.gateways.client(attempt.pod_uid)
         if client is None:

@@ -1,4 +1,4 @@
-"""SqlSession: gather -> decide -> act -> status.
+"""SqlSession: gather -> decide -> status -> act.
 
 The incarnation is in the status before its pod is made, so a crash between the two makes the same pod again, never a second
 one. A pod is called gone only after a live read.
@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import logging
 
-from sparksql.api.conditions import ConditionType, find_condition
+from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
+from sparksql.api.statement import StatementPhase
 from sparksql.controllers.classes import find_class
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
 from sparksql.controllers.indexes import (
     LIVE_BY_SESSION,
     NAMESPACE,
+    SAVEPOINTS_BY_STATEMENT,
     SESSION,
-    SESSIONS_BY_NAMESPACE,
+    contender,
+    is_over_limit,
     is_stream,
     phase_of,
     scoped,
@@ -28,19 +32,21 @@ from sparksql.controllers.pods import read_pod
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.session_children import Refused, SessionChildren
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.session import places
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts, Snapshot
 from sparksql.domain.statement.phases import HANDED_OVER
-from sparksql.engine.errors import Transient
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
-from sparksql.kube.errors import ApiError, Conflict, NotFound
+from sparksql.kube.errors import Conflict, NotFound
 from sparksql.kube.finalizers import add_finalizer, remove_finalizer
 from sparksql.wire.control import GatewayInfo
 
 DRIVER_GRACE_SECONDS = 20  # contract: the driver drains on SIGTERM for at most so long
 MAX_PASSES = 4
+# Refusals that come up while the children are made, and stay until somebody acts.
+_OBSTACLES = frozenset({Reason.STORAGE_NOT_READY, Reason.INIT_SOURCE_NOT_FOUND, Reason.CHILD_CONFLICT})
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +71,6 @@ class SessionController:
                 obj = self._rt.store.get(SESSION, key.namespace, key.name)
             except (Conflict, NotFound):
                 obj = await self._rt.status.refresh(SESSION, key.namespace, key.name)
-            except ApiError as error:
-                raise Transient(error) from error
             if obj is None:
                 return None
         return 0.5
@@ -74,7 +78,7 @@ class SessionController:
     async def _pass(self, key: Key, obj: Object, obstacle: Refusal | None) -> float | None:
         session = SqlSession.parse(obj)
         klass, resolution = self._resolution(session)
-        snapshot = await self._gather(key, session, resolution, obstacle)
+        snapshot = await self._gather(key, session, klass, resolution, obstacle)
         decision = decide(snapshot)
         if decision.finalizer and session.metadata.deletion_timestamp is None:
             obj = await add_finalizer(self._rt.client, self._rt.store, SESSION, obj)
@@ -100,7 +104,7 @@ class SessionController:
             case Command.DELETE_DRIVER:
                 driver = session.status.driver
                 if driver is not None and driver.pod_name is not None:
-                    await self._children.delete_pod(session, driver.pod_name, DRIVER_GRACE_SECONDS)
+                    await self._children.delete_pod(session, driver, DRIVER_GRACE_SECONDS)
 
     async def _drain(self, session: SqlSession) -> None:
         """A driver that does not answer is asked again, until the deadline of the phase."""
@@ -125,12 +129,16 @@ class SessionController:
         return klass, resolve(session, klass, labels, self._rt.config.defaults)
 
     async def _gather(
-        self, key: Key, session: SqlSession, resolution: Resolved | Refusal, obstacle: Refusal | None
+        self,
+        key: Key,
+        session: SqlSession,
+        klass: SqlSessionClass | None,
+        resolution: Resolved | Refusal,
+        obstacle: Refusal | None,
     ) -> Snapshot:
         pod = await self._pod(session)
         gateway = self._last_word(key, session, pod)
         await self._follow(key, session, pod)
-        running, queued, streams = self._counts(key, deleting=session.metadata.is_deleting)
         deadlines = self._rt.config.deadlines
         return Snapshot(
             now=self._rt.clock(),
@@ -139,26 +147,35 @@ class SessionController:
             pod=pod,
             gateway=gateway,
             pod_end=self._pod_end(session),
-            running=running,
-            queued=queued,
-            streams=streams,
-            over_session_limit=self._is_over_limit(session, resolution),
+            **self._counts(key, deleting=session.metadata.is_deleting),
+            no_place=self._no_place(session, klass),
             namespace_terminating=self._is_terminating(key.namespace),
-            obstacle=obstacle,
+            obstacle=obstacle or await self._standing_obstacle(session, resolution),
             deadlines=Deadlines(
                 deadlines.scheduling_seconds,
                 deadlines.image_pull_seconds,
                 deadlines.driver_start_seconds,
                 deadlines.drain_seconds,
+                deadlines.termination_seconds,
             ),
             max_restarts=self._rt.config.max_driver_restarts,
         )
+
+    async def _standing_obstacle(self, session: SqlSession, resolution: Resolved | Refusal) -> Refusal | None:
+        """What refused the last driver, if it still does."""
+        stalled = find_condition(session.status.conditions, ConditionType.STALLED)
+        was_refused = stalled is not None and stalled.status is ConditionStatus.TRUE and stalled.reason in _OBSTACLES
+        waits = session.status.phase is Phase.PENDING and not session.metadata.is_deleting
+        if not (was_refused and waits and isinstance(resolution, Resolved)):
+            return None
+        return await self._children.obstacle(session, resolution)
 
     async def _pod(self, session: SqlSession) -> PodFacts | None:
         driver = session.status.driver
         if driver is None or driver.pod_name is None:
             return None
-        return await read_pod(self._rt, session.metadata.namespace, driver.pod_name, driver.pod_uid)
+        metadata = session.metadata
+        return await read_pod(self._rt, metadata.namespace, driver.pod_name, driver.pod_uid, metadata.uid)
 
     def _pod_end(self, session: SqlSession) -> PodEnd | None:
         driver = session.status.driver
@@ -181,33 +198,46 @@ class SessionController:
         if address is not None:
             self._rt.gateways.link(key, address)
 
-    def _counts(self, key: Key, *, deleting: bool) -> tuple[int, int, int]:
-        """Statements handed over, those that wait or are Stopped, and of the first those that stream.
+    def _counts(self, key: Key, *, deleting: bool) -> dict[str, int]:
+        """The snapshot's counts of statements and savepoints.
 
         A statement waits for another session of its own when that is deleted.
         """
         live = self._rt.store.by_index(LIVE_BY_SESSION, scoped(key.namespace, key.name))
+        named = [s for s in live if not (deleting and s["spec"].get("session"))]
         running = [s for s in live if phase_of(s) in HANDED_OVER]
-        queued = [s for s in live if phase_of(s) not in HANDED_OVER and not (deleting and s["spec"].get("session"))]
-        return len(running), len(queued), sum(is_stream(s) for s in running)
+        resting = [s for s in named if phase_of(s) == StatementPhase.STOPPED]
+        return {
+            "running": len(running),
+            "queued": len([s for s in named if phase_of(s) not in (*HANDED_OVER, StatementPhase.STOPPED)]),
+            "streams": sum(is_stream(s) for s in running),
+            "resting": len(resting),
+            "savepoints": sum(self._is_saved(key.namespace, s) for s in resting),
+        }
 
-    def _is_over_limit(self, session: SqlSession, resolution: Resolved | Refusal) -> bool:
-        """Whether as many older sessions of the class as it allows are there already; closed ones do not count."""
-        if isinstance(resolution, Refusal):
-            return False
-        klass = find_class(self._rt.store, session.spec.class_name)
-        limit = None if isinstance(klass, Refusal) else klass.spec.limits.sessions_per_namespace
-        if limit is None:
-            return False
-        closed = (Phase.CLOSED, Phase.FAILED, Phase.STOPPED)
-        same = [
-            s
-            for s in self._rt.store.by_index(SESSIONS_BY_NAMESPACE, session.metadata.namespace)
-            if s["spec"].get("className") in (session.spec.class_name, resolution.effective.class_name)
-            and (phase_of(s) not in closed or s["metadata"]["name"] == session.metadata.name)
-        ]
-        same.sort(key=lambda s: (s["metadata"]["creationTimestamp"], s["metadata"]["name"]))
-        return session.metadata.name in [s["metadata"]["name"] for s in same[limit:]]
+    def _is_saved(self, namespace: str, statement: Object) -> bool:
+        """Whether a savepoint of the stream is made just now."""
+        own = self._rt.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement["metadata"]["name"]))
+        return any(phase_of(savepoint) == SavepointPhase.IN_PROGRESS for savepoint in own)
+
+    def _no_place(self, session: SqlSession, klass: SqlSessionClass | None) -> Refusal | None:
+        """The limit of sessions that leaves none for this one; asked only of one that has no driver yet."""
+        if klass is None or session.status.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING):
+            return None
+        limits, most = klass.spec.limits, self._rt.config.limits.sessions
+        bounds = places.Bounds(most or None, limits.sessions, limits.sessions_per_namespace)
+        if bounds == places.Bounds():
+            return None
+        default = find_class(self._rt.store, None)
+        unnamed = "" if isinstance(default, Refusal) else default.metadata.name
+        others = [contender(obj, unnamed, refused=self._is_refused(obj)) for obj in self._rt.store.list(SESSION)]
+        own = (session.metadata.namespace, session.metadata.name)
+        asking = next((each for each in others if (each.namespace, each.name) == own), None)
+        return places.refusal(asking, others, bounds) if asking is not None else None
+
+    def _is_refused(self, obj: Object) -> bool:
+        """Whether a session over a limit asks for too much itself, so that it waits for no place."""
+        return is_over_limit(obj) and isinstance(self._resolution(SqlSession.parse(obj))[1], Refusal)
 
     def _is_terminating(self, namespace: str) -> bool:
         obj = self._rt.store.get(NAMESPACE, "", namespace)

@@ -7,12 +7,13 @@ import json
 import secrets
 from typing import Any
 
-from sparksql.api.names import child_base, gateway_server_name
+from sparksql.api.names import child_base, executor_secret_name, gateway_server_name
 from sparksql.api.reasons import Reason
-from sparksql.api.session import SqlSession
+from sparksql.api.session import DriverStatus, SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.gateway_client import Address
 from sparksql.controllers.indexes import POD
+from sparksql.controllers.pods import is_driver
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.statement_inputs import config_map_text
 from sparksql.domain.refusal import Refusal
@@ -23,8 +24,9 @@ from sparksql.kube.builders.access import role_binding, service_account
 from sparksql.kube.builders.conf import spark_conf
 from sparksql.kube.builders.driver import driver_pod
 from sparksql.kube.builders.executor import executor_template
-from sparksql.kube.builders.network import network_policy, operator_peer
-from sparksql.kube.builders.session import secret, service
+from sparksql.kube.builders.metadata import belongs_to
+from sparksql.kube.builders.network import network_policy
+from sparksql.kube.builders.session import executor_secret, secret, service
 from sparksql.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from sparksql.kube.resources import (
     NETWORK_POLICIES,
@@ -41,6 +43,8 @@ from sparksql.wire import driver as wire
 
 Object = dict[str, Any]
 TOKEN_BYTES = 32
+"""Random bytes of a session's token. They are written in hexadecimal, for clients take the token on command lines: `beeline -p`
+reads a password that begins with `-`, as one in 64 of URL-safe base64 does, as an option."""
 
 
 class Refused(Exception):
@@ -63,11 +67,13 @@ class SessionChildren:
         try:
             await self._check_claim(built)
             await self._account(built)
-            await self._secret(built, config)
-            await self._own(SERVICES, service(built), session)
+            await self._secret(built, driver.incarnation, config)
+            await self._executor_secret(built, driver.incarnation)
+            await self._own(SERVICES, service(built, driver.incarnation), session)
             if built.network_policy:
-                await self._own(NETWORK_POLICIES, network_policy(built, operator_peer("")), session)
-            await self._pod(built, driver.incarnation, wire.config_hash(config))
+                await self._own(NETWORK_POLICIES, network_policy(built, self._rt.pod_namespace), session)
+            pod = await self._pod(built, driver.incarnation, wire.config_hash(config))
+            await self._hand_over_executor_secret(built, pod)
         except Forbidden as error:
             raise Refused(_forbidden(error)) from error
         except Invalid as error:
@@ -75,10 +81,13 @@ class SessionChildren:
             raise Refused(Refusal(Reason.INVALID_SPEC, message[:1000])) from error
 
     async def obstacle(self, session: SqlSession, resolved: Resolved) -> Refusal | None:
-        """What a driver would lack: looked at before one is started, so that waiting for it costs no incarnation."""
+        """What kept the last driver from being made and still would: looked at before another one is asked for, so that waiting
+        for it costs no incarnation."""
+        built = resolved.effective
         try:
-            await self._check_claim(resolved.effective)
+            await self._check_claim(built)
             await self._init(session)
+            await self._check_names(built, session.status.driver)
         except Refused as refused:
             return refused.refusal
         return None
@@ -92,21 +101,22 @@ class SessionChildren:
             return None
         data = found.get("data") or {}
         token, cert = _decoded(data, wire.TOKEN_FILE), _decoded(data, wire.TLS_CERT_FILE)
-        if not _is_owned(found, metadata.uid) or not token or not cert:
+        if not belongs_to(found, metadata.uid) or not token or not cert:
             return None
         server = gateway_server_name(metadata.name, metadata.uid, metadata.namespace)
         return Address(pod_uid, host, wire.GATEWAY_PORT, server, token, ssl_context(cert))
 
-    async def delete_pod(self, session: SqlSession, name: str, grace_seconds: int) -> None:
+    async def delete_pod(self, session: SqlSession, driver: DriverStatus, grace_seconds: int) -> None:
+        """Deletes the pod of a driver, unless somebody did or it is another's."""
         namespace = session.metadata.namespace
+        assert driver.pod_name is not None
         try:
-            live = await self._rt.client.get(PODS, namespace, name)
-            if _is_owned(live, session.metadata.uid) and live["metadata"].get("deletionTimestamp") is None:
-                await self._rt.client.delete(
-                    PODS, namespace, name, uid=live["metadata"]["uid"], grace_seconds=grace_seconds
-                )
+            live = await self._rt.client.get(PODS, namespace, driver.pod_name)
+            uid, is_ours = live["metadata"]["uid"], is_driver(live, session.metadata.uid, driver.pod_uid)
+            if is_ours and live["metadata"].get("deletionTimestamp") is None:
+                await self._rt.client.delete(PODS, namespace, driver.pod_name, uid=uid, grace_seconds=grace_seconds)
         except NotFound:
-            await self._rt.status.refresh(POD, namespace, name)
+            await self._rt.status.refresh(POD, namespace, driver.pod_name)
 
     async def _config(self, session: SqlSession, klass: SqlSessionClass, resolved: Resolved, incarnation: int) -> str:
         built = resolved.effective
@@ -117,6 +127,7 @@ class SessionChildren:
             incarnation=incarnation,
             heap_mib=built.driver.heap_mib,
             spark_conf=spark_conf(built, incarnation),
+            database=built.database,
             init=await self._init(session),
             policy=wire.SqlPolicy(
                 conf_allow=klass.spec.allow.conf,
@@ -157,20 +168,46 @@ class SessionChildren:
             message = f"PersistentVolumeClaim {name} of class {built.class_name} does not exist in namespace {built.namespace}; create it"
             raise Refused(Refusal(Reason.STORAGE_NOT_READY, message)) from None
 
+    async def _check_names(self, built: EffectiveSession, driver: DriverStatus | None) -> None:
+        """Raises Refused while somebody else has the name of a child, or of the pod that could not be made for that."""
+        name = child_base(built.name, built.uid)
+        for resource in (SECRETS, SERVICES, *((NETWORK_POLICIES,) if built.network_policy else ())):
+            await self._find(resource, built, name)
+        if built.create_service_account:
+            await self._find_binding(built)
+        if driver is not None and driver.pod_name is not None and driver.pod_uid is None:
+            await self._find(PODS, built, driver.pod_name)
+
     async def _account(self, built: EffectiveSession) -> None:
         """The class's account and its one role binding, made when absent and never changed."""
         if not built.create_service_account:
             return
-        for resource, body in (
-            (SERVICE_ACCOUNTS, service_account(built.namespace, built.service_account)),
-            (ROLE_BINDINGS, role_binding(built.namespace, built.service_account)),
-        ):
-            try:
-                await self._rt.client.get(resource, built.namespace, body["metadata"]["name"])
-            except NotFound:
-                await self._create(resource, built.namespace, body)
+        account = service_account(built.namespace, built.service_account)
+        try:
+            await self._rt.client.get(SERVICE_ACCOUNTS, built.namespace, built.service_account)
+        except NotFound:
+            await self._create(SERVICE_ACCOUNTS, built.namespace, account)
+        if await self._find_binding(built) is None:
+            binding = role_binding(built.namespace, built.service_account)
+            await self._create(ROLE_BINDINGS, built.namespace, binding)
 
-    async def _secret(self, built: EffectiveSession, config: str) -> None:
+    async def _find_binding(self, built: EffectiveSession) -> Object | None:
+        """The account's role binding. One of that name that binds something else would leave drivers without executors."""
+        wanted = role_binding(built.namespace, built.service_account)
+        name = wanted["metadata"]["name"]
+        try:
+            found = await self._rt.client.get(ROLE_BINDINGS, built.namespace, name)
+        except NotFound:
+            return None
+        subjects = [(s.get("kind"), s.get("name"), s.get("namespace")) for s in found.get("subjects") or ()]
+        is_bound = ("ServiceAccount", built.service_account, built.namespace) in subjects
+        if not is_bound or found["roleRef"]["name"] != wanted["roleRef"]["name"]:
+            role = wanted["roleRef"]["name"]
+            message = f"RoleBinding {name} exists and does not bind ServiceAccount {built.service_account} to ClusterRole {role}; delete it"
+            raise Refused(Refusal(Reason.CHILD_CONFLICT, message))
+        return found
+
+    async def _secret(self, built: EffectiveSession, incarnation: int, config: str) -> None:
         """The Secret with this incarnation's configuration; token and certificate stay as they are once made."""
         name = child_base(built.name, built.uid)
         found = await self._find(SECRETS, built, name)
@@ -178,16 +215,35 @@ class SessionChildren:
         token, cert, key = (_decoded(data, f) for f in (wire.TOKEN_FILE, wire.TLS_CERT_FILE, wire.TLS_KEY_FILE))
         if not (token and cert and key):
             cert, key = session_certificate(built.name, built.uid, built.namespace, self._rt.clock())
-            token = secrets.token_urlsafe(TOKEN_BYTES)
+            token = secrets.token_hex(TOKEN_BYTES)
         body = secret(
             built,
             token=token,
             cert_pem=cert,
             key_pem=key,
             config_json=config,
-            executor_template_json=_json(executor_template(built)),
+            executor_template_json=_json(executor_template(built, incarnation)),
         )
         await self._rt.client.apply(SECRETS, built.namespace, name, body)
+
+    async def _executor_secret(self, built: EffectiveSession, incarnation: int) -> None:
+        body = executor_secret(built, incarnation, secrets.token_bytes(TOKEN_BYTES))
+        try:
+            await self._rt.client.create(SECRETS, built.namespace, body)
+        except AlreadyExists:
+            found = await self._rt.client.get(SECRETS, built.namespace, body["metadata"]["name"])
+            if not _is_handed_over(found):
+                _refuse_foreign(found, built.uid)
+
+    async def _hand_over_executor_secret(self, built: EffectiveSession, pod: Object) -> None:
+        """Makes the pod its owner, so that it goes with the incarnation. Before the pod it had to be there for it to start."""
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
+        change = {"metadata": {"ownerReferences": [owner]}}
+        try:
+            await self._rt.client.patch_merge(SECRETS, built.namespace, executor_secret_name(name), change)
+        except NotFound:
+            return  # the pod went meanwhile, and what it owned with it
 
     async def _own(self, resource: Resource, body: Object, session: SqlSession) -> None:
         metadata = body["metadata"]
@@ -198,7 +254,7 @@ class SessionChildren:
             pass
         await self._rt.client.apply(resource, metadata["namespace"], metadata["name"], body)
 
-    async def _pod(self, built: EffectiveSession, incarnation: int, config_hash: str) -> None:
+    async def _pod(self, built: EffectiveSession, incarnation: int, config_hash: str) -> Object:
         body = driver_pod(built, incarnation, config_hash)
         try:
             created = await self._rt.client.create(PODS, built.namespace, body)
@@ -206,6 +262,7 @@ class SessionChildren:
             created = await self._rt.client.get(PODS, built.namespace, body["metadata"]["name"])
             _refuse_foreign(created, built.uid)
         self._rt.store.apply(POD, created)
+        return created
 
     async def _find(self, resource: Resource, built: EffectiveSession, name: str) -> Object | None:
         try:
@@ -222,12 +279,14 @@ class SessionChildren:
             return
 
 
-def _is_owned(obj: Object, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in obj["metadata"].get("ownerReferences", ()))
+def _is_handed_over(secret: Object) -> bool:
+    """Whether an executors' Secret belongs to the driver pod that it is named after."""
+    owners = secret["metadata"].get("ownerReferences", ())
+    return any(o.get("kind") == "Pod" and executor_secret_name(o["name"]) == secret["metadata"]["name"] for o in owners)
 
 
 def _refuse_foreign(obj: Object, uid: str) -> None:
-    if not _is_owned(obj, uid):
+    if not belongs_to(obj, uid):
         name, kind = obj["metadata"]["name"], obj.get("kind", "object")
         raise Refused(
             Refusal(Reason.CHILD_CONFLICT, f"{kind} {name} exists and is not this session's; delete or rename it")

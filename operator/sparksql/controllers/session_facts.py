@@ -7,6 +7,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase, SqlSession
 from sparksql.controllers.indexes import SESSION
 from sparksql.controllers.runtime import Runtime
+from sparksql.domain.session.versions import incompatibility
 from sparksql.domain.statement.snapshot import Driver, SessionFacts
 from sparksql.engine.key import Key
 from sparksql.wire.control import GatewayState
@@ -18,13 +19,26 @@ def session_facts(rt: Runtime, session: SqlSession) -> SessionFacts:
     key = Key(SESSION, session.metadata.namespace, session.metadata.name)
     driver, known = None, status.driver
     info = rt.gateways.info(key)
+    incompatible = incompatibility(info) if status.phase is SessionPhase.READY and info is not None else None
     serves = status.phase is SessionPhase.READY and info is not None and info.state is GatewayState.READY
-    if serves and info is not None and known is not None and known.pod_name and known.pod_uid and known.boot_id:
+    if (
+        serves
+        and incompatible is None
+        and info is not None
+        and known is not None
+        and known.pod_name
+        and known.pod_uid
+        and known.boot_id
+    ):
         same = rt.gateways.linked_pod(key) == known.pod_uid and info.boot_id == known.boot_id
-        driver = Driver(known.pod_name, known.pod_uid, known.boot_id, known.unconfirmed) if same else None
+        if same:
+            driver = Driver(known.pod_name, known.pod_uid, known.boot_id, known.unconfirmed, info.compares_states)
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     problem = None
     if stalled is not None and stalled.status is ConditionStatus.TRUE:
         problem = (Reason(stalled.reason), stalled.message)
+    ready = find_condition(status.conditions, ConditionType.READY)
+    queue = ready.message if ready is not None and ready.reason == Reason.WAITING_IN_QUEUE else None
     deleting = session.metadata.deletion_timestamp is not None
-    return SessionFacts(session.metadata.name, status.phase, deleting, None if deleting else driver, problem)
+    driver = None if deleting else driver
+    return SessionFacts(session.metadata.name, status.phase, deleting, driver, problem, queue, incompatible)

@@ -1,4 +1,4 @@
-"""SqlStatement: gather -> decide -> act -> status.
+"""SqlStatement: gather -> decide -> status -> act.
 
 The order of acting is the exactly-once protocol: finalizer on, then the status (the intent) guarded by resourceVersion, and
 only when that write has succeeded the request to the driver. Any step may be repeated after a crash: the operation id is
@@ -20,12 +20,14 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable, OtherBoot
 from sparksql.controllers.indexes import SAVEPOINT, SESSION, STATEMENT, key_of, session_name_of
 from sparksql.controllers.lineup import Lineup
+from sparksql.controllers.questions import Questions
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.savepoint_facts import savepoint_body
 from sparksql.controllers.statement_facts import StatementFacts
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import (
+    Ask,
     Cancel,
     Command,
     CreateSavepoint,
@@ -34,12 +36,14 @@ from sparksql.domain.statement.snapshot import (
     DeleteSavepoint,
     DeleteSelf,
     DeleteSession,
+    NeedsInputs,
+    Question,
     Submit,
 )
-from sparksql.engine.errors import Transient, Waiting
+from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
-from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from sparksql.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from sparksql.kube.finalizers import add_finalizer, remove_finalizer
 from sparksql.kube.resources import SAVEPOINTS, SESSIONS, STATEMENTS
 from sparksql.wire.control import CancelRequest, OperationState, SubmitRequest
@@ -55,13 +59,15 @@ class StatementController:
     def __init__(self, runtime: Runtime, lineup: Lineup) -> None:
         self._rt = runtime
         self._lineup = lineup
-        self._facts = StatementFacts(runtime, lineup)
+        self._questions = Questions()
+        self._facts = StatementFacts(runtime, lineup, self._questions)
 
     async def reconcile(self, key: Key) -> float | None:
         """Seconds until the next look, None when only a change can make a difference."""
         obj = self._rt.store.get(STATEMENT, key.namespace, key.name)
         for _ in range(MAX_PASSES):
             if obj is None:
+                self._questions.forget(key)
                 return None
             try:
                 obj, again, after = await self._pass(obj)
@@ -72,10 +78,10 @@ class StatementController:
                 await self._rt.status.refresh(STATEMENT, key.namespace, key.name)
                 return None
             except (GatewayUnreachable, GatewayRefused) as error:
-                logger.warning("gateway does not take the request", extra=_fields(key, error=type(error).__name__))
+                status = str(error.status) if isinstance(error, GatewayRefused) else ""
+                fields = _fields(key, error=type(error).__name__, status=status)
+                logger.warning("gateway does not take the request", extra=fields)
                 raise Waiting(RETRY_SECONDS) from error
-            except ApiError as error:
-                raise Transient(error) from error
             if not again:
                 return after
         return 0.0
@@ -83,8 +89,7 @@ class StatementController:
     async def _pass(self, obj: Object) -> tuple[Object | None, bool, float | None]:
         """One gather-decide-act: the object afterwards, whether the facts have changed by it, and the next wake-up."""
         statement = SqlStatement.parse(obj)
-        snapshot = await self._facts.gather(obj, statement)
-        decision = decide(snapshot)
+        decision = await self._decide(obj, statement)
         if decision.finalizer and statement.metadata.deletion_timestamp is None:
             obj = await add_finalizer(self._rt.client, self._rt.store, STATEMENT, obj)
         obj = await self._rt.status.write(STATEMENT, obj, decision.status.to_dict())
@@ -97,6 +102,17 @@ class StatementController:
             return None, False, None
         return obj, again, decision.requeue_after
 
+    async def _decide(self, obj: Object, statement: SqlStatement) -> Decision:
+        """The decision about it; ConfigMaps and Secrets are read only for one that turns on them."""
+        snapshot = await self._facts.gather(obj, statement)
+        decision = decide(snapshot)
+        if not isinstance(decision, NeedsInputs):
+            self._questions.forget(key_of(STATEMENT, obj))
+            return decision
+        decision = decide(await self._facts.with_inputs(obj, snapshot))
+        assert not isinstance(decision, NeedsInputs)
+        return decision
+
     async def _act(self, command: Command, obj: Object, statement: SqlStatement) -> bool:
         """Do it; True when the answer is news that the next pass should look at at once."""
         match command:
@@ -104,6 +120,8 @@ class StatementController:
                 return await self._submit(obj, statement, operation_id, request)
             case Cancel(operation_id, request):
                 return await self._cancel(statement, operation_id, request)
+            case Ask(question):
+                return await self._ask(key_of(STATEMENT, obj), statement, question)
             case CreateSession():
                 await self._create_session(obj, statement)
             case DeleteSession():
@@ -151,6 +169,16 @@ class StatementController:
             return False
         self._rt.gateways.record(session.pod_uid or "", view)
         return view.state.is_terminal
+
+    async def _ask(self, key: Key, statement: SqlStatement, question: Question) -> bool:
+        session = statement.status.session
+        client = self._rt.gateways.client(session.pod_uid or "") if session else None
+        if client is None:
+            return False
+        try:
+            return await self._questions.ask(key, question, client)
+        except (OtherBoot, GatewayUnreachable, GatewayRefused):
+            return False
 
     async def _create_session(self, obj: Object, statement: SqlStatement) -> None:
         metadata = statement.metadata

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparksql.api.session import SqlSession
-from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
+from sparksql.api.statement import SqlStatement
 from sparksql.controllers.classes import find_class
 from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
-from sparksql.controllers.indexes import NAMESPACE, SESSION, session_name_of
+from sparksql.controllers.indexes import NAMESPACE, SESSION, STATEMENT, key_of, session_name_of
 from sparksql.controllers.lineup import Lineup
-from sparksql.controllers.pods import read_pod
+from sparksql.controllers.pods import is_driver_over, read_pod
+from sparksql.controllers.questions import Questions
 from sparksql.controllers.runtime import Runtime
 from sparksql.controllers.savepoint_facts import savepoints_of, start_of
 from sparksql.controllers.session_facts import session_facts
@@ -21,28 +24,29 @@ from sparksql.domain.session.resolve import settings_of
 from sparksql.domain.statement import settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import (
-    Inputs,
-    MissingReference,
-    SessionFacts,
     Settings,
     Silence,
     Snapshot,
+    StateFacts,
 )
+from sparksql.domain.statement.stream_changes import question
 from sparksql.domain.statement.streaming import is_stream
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
-from sparksql.wire.control import OperationState, OperationView
+from sparksql.wire.control import OperationView
 
 _NO_TURN = Turn(granted=False)
 _ALWAYS = Turn(granted=True)
 
 
 class StatementFacts:
-    def __init__(self, runtime: Runtime, lineup: Lineup) -> None:
+    def __init__(self, runtime: Runtime, lineup: Lineup, questions: Questions) -> None:
         self._rt = runtime
         self._lineup = lineup
+        self._questions = questions
 
     async def gather(self, obj: Object, statement: SqlStatement) -> Snapshot:
+        """The snapshot of a statement, without its inputs: `with_inputs` reads these for a decision that needs them."""
         namespace = statement.metadata.namespace
         phase = statement.status.phase
         if is_ended(phase):
@@ -51,13 +55,12 @@ class StatementFacts:
         session = SqlSession.parse(session_obj) if session_obj is not None else None
         facts = session_facts(self._rt, session) if session is not None else None
         ruling = self._settings(statement, session)
-        operation = await self._operation(statement) if phase in HANDED_OVER else None
+        operation = await self._operation(statement, session) if phase in HANDED_OVER else None
         outcome: dependencies.Outcome = dependencies.Met()
         place, full = _NO_TURN, False
         if phase not in HANDED_OVER:
             outcome = self._lineup.dependency_outcome(namespace, obj)
             place, full = self._turn(statement, session, obj)
-        inputs = await self._inputs(statement, outcome, facts, place, operation)
         return Snapshot(
             now=self._rt.clock(),
             statement=statement,
@@ -66,12 +69,32 @@ class StatementFacts:
             dependencies=outcome,
             turn=place,
             queue_full=full,
-            inputs=inputs,
             operation=operation,
             namespace_terminating=self._terminating(namespace),
             savepoints=savepoints_of(self._rt.store, statement),
             start_from=start_of(self._rt.store, statement),
+            state=self._state(statement),
         )
+
+    async def with_inputs(self, obj: Object, s: Snapshot) -> Snapshot:
+        """The snapshot with its inputs read, and with what the driver of a query says of the change that they make."""
+        s = replace(s, inputs=await read_inputs(self._rt.client, s.statement))
+        if s.statement.status.phase not in HANDED_OVER:
+            return s
+        return replace(s, answer=self._questions.answer(key_of(STATEMENT, obj), question(s)))
+
+    def _state(self, statement: SqlStatement) -> StateFacts | None:
+        """What `validateAgainst` names."""
+        against = statement.spec.validate_against
+        found = (
+            self._rt.store.get(STATEMENT, statement.metadata.namespace, against.statement_ref.name) if against else None
+        )
+        if found is None:
+            return None
+        other = SqlStatement.parse(found)
+        streaming = other.status.streaming
+        location = streaming.checkpoint_location if streaming is not None else None
+        return StateFacts(other.metadata.name, other.spec.streaming, location)
 
     def _idle(self, statement: SqlStatement) -> Snapshot:
         """An ended statement needs no facts beyond itself and who waits for it."""
@@ -114,31 +137,7 @@ class StatementFacts:
         # A statement that may go at once takes no place in the queue.
         return granted, not granted.granted and exceeds_queue(name, line, max(queue, 0))
 
-    async def _inputs(
-        self,
-        statement: SqlStatement,
-        outcome: dependencies.Outcome,
-        session: SessionFacts | None,
-        place: Turn,
-        operation: OperationView | Silence | None,
-    ) -> Inputs | MissingReference | Refusal | None:
-        """Only for a statement that goes now, or whose hand-over did not arrive, or that is to go on."""
-        going = (
-            isinstance(outcome, dependencies.Met)
-            and place.granted
-            and session is not None
-            and session.driver is not None
-        )
-        refused = isinstance(operation, OperationView) and operation.state is OperationState.CANCELED
-        resumed = (
-            statement.status.phase is StatementPhase.STOPPED
-            and statement.spec.desired_state is StatementDesiredState.RUNNING
-        )
-        if going or operation is Silence.UNKNOWN or refused or resumed:
-            return await read_inputs(self._rt.client, statement)
-        return None
-
-    async def _operation(self, statement: SqlStatement) -> OperationView | Silence:
+    async def _operation(self, statement: SqlStatement, owner: SqlSession | None) -> OperationView | Silence:
         """The last word of the driver that the attempt was handed to, or why there is none."""
         session, operation = statement.status.session, statement.status.operation_id or ""
         if session is None or not session.pod_uid or not session.pod_name:
@@ -147,7 +146,7 @@ class StatementFacts:
         if view is not None and view.state.is_terminal:
             return view
         pod = await read_pod(self._rt, statement.metadata.namespace, session.pod_name, session.pod_uid)
-        if pod is None or pod.ended is not None:
+        if is_driver_over(self._rt, pod, owner):
             return Silence.DRIVER_GONE
         info = self._rt.gateways.info(Key(SESSION, statement.metadata.namespace, session.name))
         if info is not None and self._is_linked(statement) and info.boot_id != session.boot_id:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.controllers.gateways import COUNTING_SECONDS
 from sparksql.controllers.indexes import (
@@ -21,6 +22,7 @@ from sparksql.controllers.indexes import (
     SAVEPOINTS_BY_STATEMENT,
     SESSION,
     SESSIONS_BY_NAMESPACE,
+    SESSIONS_OVER_LIMIT,
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
     STATEMENTS_BY_SAVEPOINT,
@@ -147,6 +149,8 @@ class WakingStore(Store):
             index = scoped(obj["metadata"]["namespace"], obj["metadata"]["name"])
             yield from (key_of(STATEMENT, s) for s in self.by_index(LIVE_BY_SESSION, index))
             yield from self._open_savepoints(obj["metadata"]["namespace"])
+        if _moved(before, after) or _is_deleted(before or {}) < _is_deleted(after or {}):  # it may have left a place
+            yield from (key_of(SESSION, s) for s in self.by_index(SESSIONS_OVER_LIMIT, ""))
 
     def _open_savepoints(self, namespace: str) -> Iterator[Key]:
         yield from (key_of(SAVEPOINT, s) for s in self.by_index(OPEN_SAVEPOINTS_BY_NAMESPACE, namespace))
@@ -189,8 +193,10 @@ def _references(statement: Object | None) -> object:
 def _serving(session: Object | None) -> object:
     """What of a session's status its statements depend on."""
     status = (session or {}).get("status", {})
-    stalled = [c.get("status") for c in status.get("conditions", ()) if c.get("type") == "Stalled"]
-    return (status.get("phase"), status.get("driver", {}).get("bootId"), stalled)
+    conditions = {c.get("type"): c for c in status.get("conditions", ())}
+    queued = conditions.get("Ready", {}).get("reason") == Reason.WAITING_IN_QUEUE
+    stalled = conditions.get("Stalled", {}).get("status")
+    return (status.get("phase"), status.get("driver", {}).get("bootId"), stalled, queued)
 
 
 WATCHED = (CLASS, SESSION, STATEMENT, SAVEPOINT, POD, NAMESPACE)

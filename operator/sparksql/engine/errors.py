@@ -1,4 +1,4 @@
-"""The three ways a step may fail to finish. What follows from each is decided by the controller and the loop alone.
+"""The two ways a step may fail to finish. What follows from each is decided by the controller and the loop alone.
 
 Any other exception that leaves a reconcile is a defect and is retried as `Transient` is.
 """
@@ -14,18 +14,13 @@ class Waiting(Exception):
         self.after = after
 
 
-class Stalled(Exception):
-    """A person has to change something. `reason` is a condition reason, `message` says what to do; no retry helps."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}")
-        self.reason = reason
-        self.message = message
-
-
 class Transient(Exception):
-    """The outside failed and may recover: retry with backoff. `cause` is the error as caught, fit to be logged."""
+    """The outside failed and may recover: retry with backoff. `cause` is the error as caught, fit to be logged.
 
-    def __init__(self, cause: BaseException) -> None:
+    `at_least` is the seconds that the outside asks to be left alone; the loop bounds them.
+    """
+
+    def __init__(self, cause: BaseException, at_least: float = 0.0) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
         self.cause = cause
+        self.at_least = at_least

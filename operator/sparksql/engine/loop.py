@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Protocol, assert_never
 
-from sparksql.engine.errors import Stalled, Transient, Waiting
+from sparksql.engine.errors import Transient, Waiting
 from sparksql.engine.key import Key
 from sparksql.engine.queue import QueueClosed, WorkQueue
 
@@ -27,7 +27,6 @@ class Result(StrEnum):
 
     SUCCESS = "success"
     WAITING = "waiting"
-    STALLED = "stalled"
     TRANSIENT = "transient"
     ERROR = "error"
 
@@ -45,8 +44,8 @@ class ReconcileLoop:
     |---|---|
     | returns | after the seconds returned, if any; the backoff ends |
     | Waiting | after the seconds it names; the backoff ends |
-    | Stalled | none, until the object changes or is listed again; the backoff ends |
-    | Transient, any other exception | after the key's backoff |
+    | Transient | after the key's backoff, and not before the seconds that it asks for, at most 60 s |
+    | any other exception | after the key's backoff |
     """
 
     def __init__(
@@ -84,32 +83,30 @@ class ReconcileLoop:
     async def _process(self, key: Key) -> None:
         started = self._clock()
         after: float | None = None
+        at_least = 0.0
         try:
             after = await self._reconcilers[key.kind](key)
             result = Result.SUCCESS
         except Waiting as waiting:
             after = waiting.after
             result = Result.WAITING
-        except Stalled as stalled:
-            result = Result.STALLED
-            logger.warning("reconcile stalled", extra=_fields(key, reason=stalled.reason))
         except Transient as transient:
-            result = Result.TRANSIENT
+            result, at_least = Result.TRANSIENT, transient.at_least
             logger.warning("reconcile failed, will retry", extra=_fields(key, error=str(transient)))
         except Exception as error:
             result = Result.ERROR
             _log_defect(key, error)
-        self._schedule(key, result, after)
+        self._schedule(key, result, after, at_least)
         self._observer.reconciled(key.kind, result, self._clock() - started)
 
-    def _schedule(self, key: Key, result: Result, after: float | None) -> None:
+    def _schedule(self, key: Key, result: Result, after: float | None, at_least: float) -> None:
         match result:
-            case Result.SUCCESS | Result.WAITING | Result.STALLED:
+            case Result.SUCCESS | Result.WAITING:
                 self._queue.forget(key)
                 if after is not None:
                     self._queue.add_after(key, after)
             case Result.TRANSIENT | Result.ERROR:
-                self._queue.add_rate_limited(key)
+                self._queue.add_rate_limited(key, at_least)
             case _:
                 assert_never(result)
 

@@ -74,11 +74,15 @@ class WorkQueue:
             self._push(key, due)
             self._wake()
 
-    def add_rate_limited(self, key: Key) -> None:
-        """Makes the key due after a backoff: 0.05 s doubled each time until `forget`, at most 60 s; up to half less."""
+    def add_rate_limited(self, key: Key, at_least: float = 0.0) -> None:
+        """Makes the key due after a backoff: 0.05 s doubled each time until `forget`, at most 60 s; up to half less.
+
+        Not before `at_least` seconds, of which 60 are heeded; up to half more, for many keys are told the same.
+        """
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = exponential(failures, FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS)
-        self.add_after(key, delay * self._rng.uniform(0.5, 1.0))
+        told = min(at_least, MOST_BACKOFF_SECONDS)
+        self.add_after(key, max(delay * self._rng.uniform(0.5, 1.0), told * self._rng.uniform(1.0, 1.5)))
 
     def forget(self, key: Key) -> None:
         """Ends the key's backoff; the next failure starts from the beginning."""

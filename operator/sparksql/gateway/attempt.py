@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from sparksql.gateway.classify import Classified
+from sparksql.gateway.classify import Classified, Statement
 from sparksql.gateway.results import StoredResult
 from sparksql.wire.control import (
     ErrorReason,
@@ -45,7 +45,8 @@ class Ending:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a thread came back: with a result, with an error, or with neither because it was cancelled."""
+    """How a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
+    cancelled."""
 
     result: StoredResult | None = None
     error: OperationError | None = None
@@ -89,11 +90,18 @@ class Attempt:
         self.ending: Ending | None = None
         self.admitted = False
         self.returned = asyncio.Event()
+        self.is_left = False  # to itself: what its thread still brings is of no interest
         self.outcome = Outcome()
         self.timer: asyncio.TimerHandle | None = None
         self.stopping: asyncio.Task[None] | None = None
         self.statement_index = 1
         self.stream: StreamProgress | None = None  # set by the thread once its streaming query looks for data
+        self.so_far: StoredResult | None = (
+            None  # set by the thread: the first rows of a result that still comes, in memory
+        )
+        self.grace_seconds = (
+            0.0  # set by the thread when it will end by itself once its time is over: how late that may be
+        )
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._cancelled = threading.Event()
@@ -101,6 +109,10 @@ class Attempt:
         self._permit: Future[None] | None = None
         self._running = False
         self._holds = False
+
+    def is_stream(self, statement: Statement) -> bool:
+        """Whether a statement of this attempt is the one that runs as a stream: the last, with spec.streaming."""
+        return self.request.streaming is not None and statement is self.classified.statements[-1]
 
     def check(self) -> None:
         """Raises Cancelled once the attempt is being stopped."""
@@ -142,6 +154,11 @@ class Attempt:
             permit, self._permit = self._permit, None
         if permit is not None and not permit.done():
             permit.set_result(None)
+
+    def leave(self) -> None:
+        """On the loop: it counts as returned although its thread goes on."""
+        self.is_left = True
+        self.returned.set()
 
     def cancel(self, ending: Ending) -> None:
         """On the loop: nothing new is started from here on."""

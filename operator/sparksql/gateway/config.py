@@ -1,7 +1,8 @@
-"""Reads the folder that the driver is given: configuration, token and TLS pair.
+"""Reads the folder that the driver is given, and removes what is secret in it: configuration, token and TLS pair.
 
-Invariant: nothing starts before the mounted file has the hash that the pod was made for, because a mounted Secret may lag
-behind its object and a driver must not run with the configuration of an earlier incarnation.
+Invariants: nothing starts before the file has the hash that the pod was made for, because a mounted Secret may lag behind its
+object and a driver must not run with the configuration of an earlier incarnation. No secret is left in a file when the JVM starts:
+SQL can make the JVM open files. What executors prove themselves with goes as soon as Spark has read it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import ssl
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +21,7 @@ from sparksql.wire.driver import (
     CONFIG_FILE,
     CONFIG_HASH_ENV,
     DEFAULT_CONFIG_DIR,
+    EXECUTOR_SECRET_FILE,
     EXECUTOR_TEMPLATE_FILE,
     TLS_CERT_FILE,
     TLS_KEY_FILE,
@@ -57,16 +58,25 @@ class PodIdentity:
 
 
 @dataclass(frozen=True)
+class TlsPair:
+    """Certificate and key as PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
 class Settings:
     """All that the process is given at its start. `tls` is None only outside a pod, where it listens on loopback."""
 
-    config: DriverConfig
+    config: DriverConfig = field(repr=False)
     config_hash: str
-    token: str
+    token: str = field(repr=False)
     tls: ssl.SSLContext | None
     pod: PodIdentity
     executor_template: Path | None
-    folder: Path = Path(DEFAULT_CONFIG_DIR)
+    executor_secret: Path | None = None
+    tls_pair: TlsPair | None = None
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
 
     @property
@@ -80,7 +90,7 @@ def read_settings(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Settings:
-    """Waits for the folder to hold the expected configuration and reads it. Raises ConfigError."""
+    """Waits for the folder to hold the expected configuration, reads it and takes it away. Raises ConfigError."""
     folder = Path(environment.get(CONFIG_DIR_ENV) or DEFAULT_CONFIG_DIR)
     text = _await_config(folder / CONFIG_FILE, environment.get(CONFIG_HASH_ENV) or None, clock, sleep)
     pod = PodIdentity.from_environment(environment)
@@ -89,23 +99,38 @@ def read_settings(
         gateway = parse({**config.spark_conf, **config.policy.enforced_conf})
     except InvalidSetting as invalid:
         raise ConfigError(str(invalid)) from None
-    return Settings(
+    secret = folder / EXECUTOR_SECRET_FILE
+    pair = _read_tls_pair(folder, pod)
+    settings = Settings(
         config=config,
-        folder=folder,
         gateway=gateway,
         config_hash=config_hash(text),
         token=_read_token(folder / TOKEN_FILE),
-        tls=_read_tls(folder, pod),
+        tls=_tls_context(folder) if pair else None,
+        tls_pair=pair,
         pod=pod,
         executor_template=_executor_template(folder / EXECUTOR_TEMPLATE_FILE, pod),
+        executor_secret=secret if secret.is_file() else None,
     )
+    _remove_secrets(folder)
+    return settings
+
+
+def _remove_secrets(folder: Path) -> None:
+    for name in (CONFIG_FILE, TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE):
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as refused:
+            what = f"{folder / name} cannot be removed, and SQL must not find it: {refused.strerror}"
+            raise ConfigError(f"{what}; give the driver a folder of its own, with copies") from None
 
 
 def _executor_template(source: Path, pod: PodIdentity) -> Path | None:
     """The executors' pod template with this pod as their owner, so that they end with it.
 
     Spark would set the owner itself if it were told the driver's pod name, but then it first waits a second for that pod to
-    be Ready (spark.kubernetes.allocation.driver.readinessTimeout), which it cannot be before Spark is.
+    be Ready (spark.kubernetes.allocation.driver.readinessTimeout), which it cannot be before Spark is. It stays in the folder, which no
+    SQL reaches: Spark reads it for each executor, and who could write it would choose what executors run.
     """
     if not source.is_file():
         return None
@@ -114,9 +139,9 @@ def _executor_template(source: Path, pod: PodIdentity) -> Path | None:
     template = json.loads(source.read_text(encoding="utf-8"))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     template.setdefault("metadata", {})["ownerReferences"] = [owner]
-    owned = Path(tempfile.mkdtemp(prefix="sparksql-")) / EXECUTOR_TEMPLATE_FILE
+    owned = source.with_suffix(".owned.json")
     owned.write_text(json.dumps(template), encoding="utf-8")
-    return owned
+    return owned.replace(source)
 
 
 def _await_config(path: Path, expected: str | None, clock: Callable[[], float], sleep: Callable[[float], None]) -> str:
@@ -140,13 +165,17 @@ def _read_token(path: Path) -> str:
     return token
 
 
-def _read_tls(folder: Path, pod: PodIdentity) -> ssl.SSLContext | None:
+def _read_tls_pair(folder: Path, pod: PodIdentity) -> TlsPair | None:
     certificate, key = folder / TLS_CERT_FILE, folder / TLS_KEY_FILE
     if not (certificate.is_file() and key.is_file()):
         if pod.ip is not None:
             raise ConfigError(f"{folder}: no {TLS_CERT_FILE} and {TLS_KEY_FILE}; in a pod the gateway speaks TLS only")
         return None
+    return TlsPair(certificate.read_bytes(), key.read_bytes())
+
+
+def _tls_context(folder: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(folder / TLS_CERT_FILE, folder / TLS_KEY_FILE)
     return context

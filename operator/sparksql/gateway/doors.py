@@ -32,7 +32,7 @@ class Doors:
         if settings.config.endpoints.connect:
             from sparksql.gateway.connect.server import connect_settings, serve_connect
 
-            connect = await serve_connect(gateway.clients, driver, connect_settings(settings, settings.folder))
+            connect = await serve_connect(gateway.clients, driver, connect_settings(settings))
             self._closers.append(lambda: connect.stop(GRACE_SECONDS))
 
     async def close(self) -> None:

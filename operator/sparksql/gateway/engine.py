@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,9 +28,11 @@ from sparksql.gateway.modes import PREVIEW_SECONDS
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.parameters import secrets_of
 from sparksql.gateway.progress import POLL_SECONDS
+from sparksql.gateway.readers import Readers, Unwanted
 from sparksql.gateway.results import ResultReader, ResultStore, StoredResult
 from sparksql.gateway.scheduler import MANIFESTS, Scheduler, Step
 from sparksql.gateway.stopping import Stopper
+from sparksql.gateway.streaming.comparison import DoesNotFit
 from sparksql.gateway.workers import Workers
 from sparksql.wire.control import (
     Door,
@@ -45,6 +48,7 @@ from sparksql.wire.control import (
 
 log = logging.getLogger(__name__)
 
+ANSWER_SECONDS = 5.0  # the operator gives a request twice as long
 CLOSE_SECONDS = 15.0  # after the drain deadline, for statements that are being stopped
 
 T = TypeVar("T")
@@ -92,7 +96,7 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_read: dict[str, asyncio.Task[None]] = {}
         # Reading texts has threads of its own, so that a submission never waits for a page of a result.
-        self._parse_pool = ThreadPoolExecutor(2, thread_name_prefix="parse")
+        self._readers = Readers()
         self._work_pool = ThreadPoolExecutor(8, thread_name_prefix="work")
         # Each thread's heap keeps the size of the largest page that it has made, so pages have few threads.
         self._page_pool = ThreadPoolExecutor(2, thread_name_prefix="page")
@@ -103,13 +107,14 @@ class Engine:
         self.last_activity = self._clock()
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Reads the text and queues it; answers what is known for an id that was seen before."""
+        """Reads the text and queues it; answers what is known for an id that was seen before, and of a text that takes long
+        to be read."""
         self.touch()
         reading = self._reading.get(operation_id)
         if reading is None and self._register.get(operation_id) is None:
             reading = self.begin(operation_id, request, self._runner)
         if reading is not None:
-            await asyncio.shield(reading)  # a client that hangs up must not stop it half-way
+            await asyncio.wait({reading}, timeout=ANSWER_SECONDS)  # a client that hangs up does not stop it half-way
         return self._register.view(operation_id)
 
     def begin(
@@ -145,6 +150,7 @@ class Engine:
             return view
         attempt = self._attempts.get(operation_id)
         if attempt is None or not attempt.admitted:  # being read, or queued
+            self._readers.give_up(operation_id)
             self._forget(operation_id)
             return self._register.end(operation_id, ending.state, ending.error())
         if attempt.ending is None and not attempt.returned.is_set():
@@ -170,6 +176,7 @@ class Engine:
             for attempt in list(self._attempts.values()):
                 if self._is_running(attempt):
                     self._progressed(attempt, await self._guarded(attempt.runner.progress, attempt.group))
+                    await self._show(attempt)
             await self._stopper.look_after()
             for operation_id in await self._guarded(self._store.expire) or ():
                 self._register.forget_preview(operation_id)
@@ -177,6 +184,10 @@ class Engine:
     async def in_pool(self, function: Callable[..., T], *arguments: object) -> T:
         """Runs a blocking call beside the loop."""
         return await asyncio.get_running_loop().run_in_executor(self._work_pool, function, *arguments)
+
+    async def read_text(self, read: Callable[..., T], *arguments: object) -> T:
+        """Runs a look at a text that may take long. Raises StatementError when it takes too long."""
+        return await self._readers.read(str(uuid.uuid4()), read, *arguments)
 
     async def read_page(self, read: Callable[..., T], *arguments: object) -> T:
         """Runs a read of a result beside the loop."""
@@ -190,7 +201,9 @@ class Engine:
         refusal: OperationError | None = None
         classified: Classified | None = None
         try:
-            classified = await self._classify(request, runner, origin)
+            classified = await self._classify(operation_id, request, runner, origin)
+        except Unwanted:  # it has ended meanwhile
+            pass
         except StatementError as refused:
             refusal = masked(refused.error, secrets)
         except Exception as exception:
@@ -217,13 +230,16 @@ class Engine:
             read_only=classified.read_only,
             streaming=streaming,
         )
-        if streaming:  # it takes no slot and excludes nobody
+        if streaming or request.validate_against is not None:  # it takes no slot and excludes nobody
             self._perform(self._scheduler.submit_unbound(operation_id))
             return
         line, serial = (MANIFESTS, False) if origin is None else (origin.line, origin.serial)
-        self._perform(self._scheduler.submit(operation_id, exclusive=serial or classified.exclusive, line=line))
+        exclusive = serial or classified.exclusive
+        self._perform(self._scheduler.submit(operation_id, exclusive=exclusive, line=line, local=classified.local))
 
-    async def _classify(self, request: SubmitRequest, runner: Runner, origin: ClientOrigin | None) -> Classified:
+    async def _classify(
+        self, operation_id: str, request: SubmitRequest, runner: Runner, origin: ClientOrigin | None
+    ) -> Classified:
         """Reads a text. Those of one client's session are read one after the other, so that they keep their order."""
         current = asyncio.current_task()
         assert current is not None
@@ -233,7 +249,7 @@ class Engine:
             current.add_done_callback(lambda _: self._read_last(origin.line, current))
             if before is not None:
                 await asyncio.wait({before})
-        return await asyncio.get_running_loop().run_in_executor(self._parse_pool, runner.classify, request)
+        return await self._readers.read(operation_id, runner.classify, request)
 
     def _read_last(self, line: str, task: asyncio.Task[None]) -> None:
         if self._last_read.get(line) is task:
@@ -265,9 +281,9 @@ class Engine:
             loop.call_soon_threadsafe(self._returned, attempt, outcome, reusable)
             return reusable.result()
 
-        if attempt.request.streaming is None:
+        if attempt.request.streaming is None and attempt.request.validate_against is None:
             self.workers.submit(work)
-        else:  # it may run for months, and would keep a thread from statements that end
+        else:  # it may run for months, and would keep a thread from statements that end; or a query is to be upgraded
             self.workers.detach(work)
         await attempt.returned.wait()
         if attempt.outcome.result is None:
@@ -280,6 +296,9 @@ class Engine:
             return Outcome(result=attempt.runner.run(attempt))
         except Cancelled:
             return Outcome()
+        except DoesNotFit as unfit:
+            asked = attempt.request.validate_against is not None
+            return Outcome(unfit.result if asked else None, unfit.error)
         except StatementError as failed:
             return Outcome(error=failed.error)
         except Exception as exception:
@@ -291,6 +310,12 @@ class Engine:
             return Outcome(error=OperationError(message=f"the gateway failed: {type(exception).__name__}"))
 
     def _returned(self, attempt: Attempt, outcome: Outcome, reusable: Future[bool]) -> None:
+        if attempt.is_left:
+            self._stopper.came_back()
+            reusable.set_result(False)
+            if outcome.result is not None:
+                self._spawn(self._discard(outcome.result))
+            return
         attempt.outcome = outcome
         attempt.returned.set()
         # From here on nobody interrupts the thread; before, an interrupt may be under way.
@@ -311,7 +336,7 @@ class Engine:
         state, error = OperationState.ERROR, outcome.error
         result: ResultSummary | None = None
         if outcome.result is not None:
-            state, error = OperationState.FINISHED, None
+            state = OperationState.FINISHED if error is None else OperationState.ERROR
             result = await self._summary(attempt, outcome.result)
         elif ending is not None:
             state, error = ending.state, ending.error()
@@ -348,7 +373,15 @@ class Engine:
             seconds = seconds or PREVIEW_SECONDS
         if seconds > 0:
             ending = Ending(OperationState.TIMED_OUT, f"the statement ran longer than {seconds:g} s")
-            attempt.timer = asyncio.get_running_loop().call_later(seconds, self.cancel, attempt.operation_id, ending)
+            attempt.timer = asyncio.get_running_loop().call_later(seconds, self._overran, attempt, ending)
+
+    def _overran(self, attempt: Attempt, ending: Ending) -> None:
+        """The time of a statement is over. One that ends by itself then has a little more to do so."""
+        if attempt.grace_seconds > 0:
+            call_later = asyncio.get_running_loop().call_later
+            attempt.timer = call_later(attempt.grace_seconds, self.cancel, attempt.operation_id, ending)
+        else:
+            self.cancel(attempt.operation_id, ending)
 
     def on_statement(self, attempt: Attempt, index: int) -> None:
         attempt.statement_index = index
@@ -363,6 +396,16 @@ class Engine:
     def _progressed(self, attempt: Attempt, progress: Progress | None) -> None:
         if progress is not None and self._is_running(attempt):
             self._register.update(attempt.operation_id, progress=_with_position(progress, attempt))
+
+    async def _show(self, attempt: Attempt) -> None:
+        """The rows that a running statement has given so far, if there are new ones."""
+        so_far, attempt.so_far = attempt.so_far, None
+        if so_far is None:
+            return
+        rows = min(attempt.request.result.preview_rows, self._max_preview_rows)
+        shown = await self._guarded(self._reader.summary, so_far, rows, attempt.classified.masker)
+        if shown is not None and self._is_running(attempt):
+            self._register.update(attempt.operation_id, result=shown)
 
     def _is_running(self, attempt: Attempt) -> bool:
         view = self._register.get(attempt.operation_id)

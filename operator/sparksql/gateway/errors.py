@@ -21,6 +21,11 @@ MAX_MESSAGE_CHARS = 4000
 MAX_FRAGMENT_CHARS = 200
 REFLECTION_FUNCTIONS = frozenset({"reflect", "java_method", "try_reflect"})
 _MAX_CAUSES = 32
+_TOO_DEEP = (
+    "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "
+    "divide it, or take inner parts into tables or views"
+)
+_CONFINED = ": SQL may not use this "  # images/session/java, Confinement
 _TAILS = (
     "\n== SQL",
     "\n=== Streaming Query ===",
@@ -61,25 +66,32 @@ class Thrown:
 
 
 def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
-    """The error of a statement whose text is a fragment of `sql`. Any exception is told, none is raised."""
+    """The error of a statement whose text is a fragment of `sql`, not `bounded` yet.
+
+    Any exception is told, none is raised.
+    """
     if isinstance(exception, StatementError):
         return exception.error
     throwable = _java_throwable(exception)
     if throwable is None:
-        return OperationError(message=f"{type(exception).__name__}: {exception}"[:MAX_MESSAGE_CHARS])
+        return OperationError(message=f"{type(exception).__name__}: {exception}")
     return describe(_chain(throwable, fragment.text), fragment, sql)
 
 
 def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
     """Pure part: picks the throwable that names the reason and places it in the submitted text."""
-    told = [thrown for thrown in chain if thrown.condition is not None]
+    told = [thrown for thrown in chain if _CONFINED in thrown.message] or [
+        thrown for thrown in chain if thrown.condition is not None
+    ]
     with_message = [thrown for thrown in chain if thrown.message]
+    if any(thrown.class_name == "StackOverflowError" for thrown in chain) and not told:
+        return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
     chosen = told[-1] if told else with_message[-1] if with_message else chain[0]
     span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
     line = position = shown = None
     if span is not None:
         line, position = locate(sql, fragment.offset + span[0])
-        shown = fragment.text[span[0] : span[1]][:MAX_FRAGMENT_CHARS] or None
+        shown = fragment.text[span[0] : span[1]] or None
     return OperationError(
         reason=_reason(chosen, chain),
         condition=chosen.condition,
@@ -96,7 +108,7 @@ def clean_message(message: str) -> str:
     text = message.strip()
     for tail in _TAILS:
         text = text.split(tail, 1)[0]
-    return _PLACE.sub("", text).strip()[:MAX_MESSAGE_CHARS]
+    return _PLACE.sub("", text).strip()
 
 
 def condition_of(exception: BaseException) -> str | None:
@@ -107,14 +119,23 @@ def condition_of(exception: BaseException) -> str | None:
 
 
 def masked(error: OperationError, masker: Masker) -> OperationError:
+    """The error without secret values. To be cut only then: of a part of a value less can be found."""
     return error.model_copy(
         update={"message": masker.mask(error.message), "fragment": masker.mask_optional(error.fragment)}
     )
 
 
+def bounded(error: OperationError) -> OperationError:
+    """As much of an error as is kept and shown."""
+    fragment = error.fragment and error.fragment[:MAX_FRAGMENT_CHARS]
+    return error.model_copy(update={"message": error.message[:MAX_MESSAGE_CHARS], "fragment": fragment})
+
+
 def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
     if any("spark.driver.maxResultSize" in thrown.message for thrown in chain):
         return ErrorReason.RESULT_TOO_LARGE
+    if _CONFINED in chosen.message:
+        return ErrorReason.NOT_ALLOWED
     routine = dict(chosen.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
     if chosen.condition == "UNRESOLVED_ROUTINE" and routine in REFLECTION_FUNCTIONS:
         return ErrorReason.NOT_ALLOWED

@@ -54,7 +54,8 @@ async def stream(
                     yield Event(kind="operation", boot_id=boot_id, seq=seen, operation=view)
             seen = max(seen, upto)  # the last ones may be forgotten already
             current, due = info(), clock() >= beat
-            if _standing(current) != _standing(told) or (due and current != told):
+            at_once = _standing(current) != _standing(told) or _clients_ended(told, current)
+            if at_once or (due and current != told):
                 told, beat = current, clock() + HEARTBEAT_SECONDS
                 yield Event(kind="info", boot_id=boot_id, seq=seen, info=told)
             elif due:
@@ -70,3 +71,9 @@ async def stream(
 def _standing(info: GatewayInfo) -> tuple[object, ...]:
     """What is told at once; counts and times are told with the heartbeat."""
     return info.state, info.has_session_state, info.client_sessions > 0
+
+
+def _clients_ended(told: GatewayInfo, now: GatewayInfo) -> bool:
+    """Whether the last statement of clients that a reader knows of has ended. That one began is told with the heartbeat, so that
+    clients who send one after the other cost a line a heartbeat and not one a statement."""
+    return bool(told.client_pending or told.client_running) and not (now.client_pending or now.client_running)

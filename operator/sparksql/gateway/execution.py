@@ -22,22 +22,26 @@ from sparksql.gateway.collect import COLLECT_ROWS, Collector
 from sparksql.gateway.drops import with_files
 from sparksql.gateway.errors import StatementError, operation_error, refusal
 from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.local import with_rows_of_driver
 from sparksql.gateway.masking import Masker
 from sparksql.gateway.modes import explain, preview_query, validate
 from sparksql.gateway.parameters import ParameterBinder
+from sparksql.gateway.pools import Pools
 from sparksql.gateway.progress import has_running_job, read_progress
+from sparksql.gateway.resources import check_resources
 from sparksql.gateway.results import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.scala import option, simple_name
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.spilled import index_files
 from sparksql.gateway.statements import Effect
 from sparksql.gateway.streaming import sinks, sources, tables
+from sparksql.gateway.streaming.comparison import is_run
 from sparksql.gateway.streaming.insert import ctas_of_stream
 from sparksql.gateway.streaming.kafka_definitions import make_view, table_definition
 from sparksql.gateway.streaming.preview import previewed
 from sparksql.gateway.streaming.streams import Streams
 from sparksql.gateway.targets import TEMPORARY, write_targets
-from sparksql.wire.control import Column, ErrorReason, Mode, Progress, SubmitRequest
+from sparksql.wire.control import MAX_RESULT_ROWS, Column, ErrorReason, Mode, Progress, StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 log = logging.getLogger(__name__)
@@ -51,8 +55,8 @@ WRITE_METRICS = (
     ("numOutputBytes", "num_output_bytes"),
     ("numFiles", "num_files"),
 )
-# What Spark says of a CREATE TABLE AS SELECT from a STREAM, whose query analysis does not show.
-STREAM_IN_BATCH = "_LEGACY_ERROR_TEMP_3102"
+# What Spark says of a STREAM that is executed as a batch, and of every streaming plan that it refuses.
+STREAM_REFUSED = "_LEGACY_ERROR_TEMP_3102"
 _ADDS_ROWS = frozenset({"INSERT", "LOAD"})
 _MAY_WRITE_PATHS = frozenset({"TRUNCATE", "LOAD", "ALTER TABLE"})
 
@@ -79,6 +83,7 @@ class SparkRunner:
         self._root = root.rstrip("/")
         self._classifier = Classifier(driver.jvm, driver.base, policy)
         self._streams = Streams(driver, files, policy)
+        self.pools = Pools(driver)
         self._threads: dict[str, Any] = {}
         self._clean_fingerprint = ""
         self._session_state = False
@@ -100,6 +105,9 @@ class SparkRunner:
         rules.statement_conf(request.conf, self._policy)
         self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
         try:
+            if request.validate_against is not None:  # a streaming text, which may be a script
+                classified = self._classifier.classify(request.sql, request.parameters, Mode.EXECUTE)
+                return replace(classified, read_only=True, exclusive=False)
             return self._classifier.classify(request.sql, request.parameters, request.mode)
         finally:
             self._driver.deactivate()
@@ -123,6 +131,7 @@ class SparkRunner:
             request = attempt.request
             # Interrupting tasks as well frees the executors at once: a join or a sort looks at the kill flag late.
             self._driver.context.setJobGroup(attempt.group, f"{request.namespace}/{request.name}", True)
+            self.pools.enter(attempt.group, request.priority)
             attempt.check()
             session = session_of()
             self._driver.activate(session)
@@ -135,6 +144,7 @@ class SparkRunner:
             raise StatementError(operation_error(exception, fragment, attempt.request.sql)) from exception
         finally:
             self._threads.pop(attempt.group, None)
+            self.pools.leave(attempt.group)
             self._driver.deactivate()
 
     def stop(self, group: str, reason: str) -> None:
@@ -186,8 +196,9 @@ class SparkRunner:
             raise
         except Exception as exception:
             error = operation_error(exception, statement.fragment, attempt.request.sql)
-            if error.condition == STREAM_IN_BATCH:
-                raise _needs_streaming() from exception
+            is_batch = attempt.request.mode is Mode.EXECUTE and not attempt.is_stream(statement)
+            if error.condition == STREAM_REFUSED and is_batch:
+                raise _needs_streaming(attempt) from exception
             raise StatementError(error) from exception
         finally:
             attempt.release()
@@ -198,7 +209,10 @@ class SparkRunner:
         parameters = [p for p in attempt.request.parameters if p.name in statement.names]
         plan = binder.parse(statement.fragment.text, binder.literals(parameters))
         Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
+        check_resources(plan, self._files, session.sessionState().sqlParser().parsePlan)
         masker = attempt.classified.masker
+        if attempt.request.validate_against is not None:
+            return self._compare(scope, statement, plan, attempt.request.validate_against)
         if attempt.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
             plan = self._streams.prepared(session, plan)
         if statement.kind.type == "CREATE TABLE":
@@ -215,17 +229,23 @@ class SparkRunner:
                 return result
             case Mode.PREVIEW:
                 attempt.started()
-                query = preview_query(self._driver.jvm, plan)
+                query = with_rows_of_driver(self._driver.jvm, preview_query(self._driver.jvm, plan))
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
-                return self._keep_stream(scope, frame) if frame.isStreaming() else self._keep(scope, frame)
+                return self._keep_stream(scope, statement, frame) if frame.isStreaming() else self._keep(scope, frame)
             case Mode.EXECUTE:
                 return self._execute_effect(scope, statement, plan)
+
+    def _compare(self, scope: _Scope, statement: Statement, plan: Any, against: StreamOptions) -> StoredResult:
+        scope.attempt.started()
+        if statement is scope.attempt.classified.statements[-1]:
+            return self._streams.compare(scope.attempt, scope.session, plan, against)
+        return self._execute_effect(scope, statement, plan) if is_run(scope.session, statement, plan) else EMPTY
 
     def _execute_effect(self, scope: _Scope, statement: Statement, plan: Any) -> StoredResult:
         attempt, session = scope.attempt, scope.session
         with_tables = partial(tables.used, self._driver, session, statement.fragment.text)
         streaming = attempt.request.streaming
-        if streaming is not None and statement is attempt.classified.statements[-1]:
+        if streaming is not None and attempt.is_stream(statement):
             self._streams.run(attempt, session, plan, streaming)
             return EMPTY
         if statement.kind.type == "DROP TABLE":
@@ -236,10 +256,12 @@ class SparkRunner:
             raise ctas_of_stream()
         if streams:
             plan = self._streams.prepared(session, plan)
+        if statement.local and statement.kind.query:
+            plan = with_rows_of_driver(self._driver.jvm, plan)
         if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
             plan, analysed = with_tables(plan, lambda bound: self._driver.analyse(session, bound).analyzed())
             if analysed.isStreaming():
-                raise _needs_streaming()
+                raise _needs_streaming(attempt)
             if streams:
                 raise sources.read_as_batch(streams)
             targets = write_targets(session, analysed, self._files)
@@ -259,7 +281,7 @@ class SparkRunner:
             for target in targets:
                 self.remove_temporary(target)
         if frame.isStreaming():
-            raise _needs_streaming()
+            raise _needs_streaming(attempt)
         if streams and statement.kind.query:
             raise sources.read_as_batch(streams)
         attempt.check()
@@ -277,18 +299,38 @@ class SparkRunner:
             raise refusal(ErrorReason.RESULT_TOO_LARGE, "the plan is too large to be shown without its secrets")
         return result
 
-    def _keep_stream(self, scope: _Scope, frame: Any) -> StoredResult:
-        """The first rows that a streaming query gives of what is there."""
+    def _keep_stream(self, scope: _Scope, statement: Statement, frame: Any) -> StoredResult:
+        """The first rows that a streaming query gives; they are shown as they come."""
         attempt = scope.attempt
-        rows = max(0, attempt.request.result.max_rows) + 1
+        rows = _wanted_rows(attempt) + 1
         folder = f"{self._root}/{attempt.operation_id}-preview"
-        with previewed(self._driver.jvm, self._files, attempt, frame, rows, folder) as found:
-            return self._keep(scope, found)
+
+        def show(so_far: Any, count: int) -> None:
+            attempt.so_far = self._so_far(scope, so_far, count)
+
+        with previewed(self._driver, self._files, attempt, statement.fragment, frame, rows, folder, show) as found:
+            kept = self._keep(scope, found.frame)
+            return replace(kept, truncated=kept.truncated or found.is_cut)
+
+    def _so_far(self, scope: _Scope, frame: Any, count: int) -> StoredResult:
+        """What status shows of `count` rows that have come: the first ones, none if they are too wide for memory."""
+        collector, wish = scope.collector, scope.attempt.request.result
+        shape = collector.shape(frame)
+        first = collector.presentable(frame, shape) if shape.as_text else frame
+        table = collector.collect(first, max(0, min(wish.max_rows, wish.preview_rows))).table
+        return StoredResult(
+            columns=_masked_columns(shape.columns, scope.attempt.classified.masker),
+            row_count=min(count, wish.max_rows),
+            truncated=True,
+            bytes=0 if table is None else table.nbytes,
+            time_zone=shape.time_zone,
+            table=table,
+        )
 
     def _keep(self, scope: _Scope, frame: Any) -> StoredResult:
         """The first `maxRows` rows of a Dataset, in memory or in files."""
         collector, attempt = scope.collector, scope.attempt
-        wanted = max(0, attempt.request.result.max_rows)
+        wanted = _wanted_rows(attempt)
         shape = collector.shape(frame)
         if shape.as_text:
             frame = collector.presentable(frame, shape)
@@ -380,8 +422,15 @@ class SparkRunner:
             self._session_state = self._driver.fingerprint() != self._clean_fingerprint
 
 
-def _needs_streaming() -> StatementError:
+def _wanted_rows(attempt: Attempt) -> int:
+    return min(max(0, attempt.request.result.max_rows), MAX_RESULT_ROWS)
+
+
+def _needs_streaming(attempt: Attempt) -> StatementError:
+    """The refusal of a statement that reads a STREAM and is not the one that runs as a stream."""
     message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
+    if attempt.request.streaming is not None:
+        message = "with spec.streaming only the last statement of a script may read a STREAM: this one comes before it"
     return refusal(ErrorReason.INVALID_SPEC, message)
 
 

@@ -43,6 +43,12 @@ class HadoopFiles:
         path = self._path(uri)
         return bool(path.getFileSystem(self._conf).exists(path))
 
+    def is_folder(self, uri: str) -> bool | None:
+        """Whether there is a folder, None when there is nothing."""
+        path = self._path(uri)
+        system = path.getFileSystem(self._conf)
+        return bool(system.getFileStatus(path).isDirectory()) if system.exists(path) else None
+
     def qualified(self, uri: str) -> str:
         """The full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""
         path = self._path(uri)

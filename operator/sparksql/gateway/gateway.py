@@ -27,6 +27,7 @@ from sparksql.wire.control import (
     SubmitRequest,
 )
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
+from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +128,8 @@ class Gateway:
     def info(self) -> GatewayInfo:
         spark = self.spark
         return GatewayInfo(
+            protocol_version=PROTOCOL_VERSION,
+            oldest_operator_version=OLDEST_OPERATOR,
             boot_id=self.boot_id,
             incarnation=self.settings.config.incarnation,
             config_hash=self.settings.config_hash,
@@ -140,6 +143,7 @@ class Gateway:
             client_pending=self.register.count_of_clients(OperationState.PENDING),
             client_running=self.register.count_of_clients(OperationState.RUNNING),
             streams=sum(view.streaming for view in self.register.live()),
+            compares_states=True,
             has_session_state=spark is not None and spark.runner.has_session_state,
             last_activity_time=None if spark is None else spark.engine.last_activity,
             init_failure=self._init_failure,

@@ -1,4 +1,4 @@
-"""Runs the session's init statements: in order, in the base session, before the gateway is ready.
+"""Enters the session's database and runs its init statements: in order, in the base session, before the gateway is ready.
 
 Only statements that prepare a session are accepted (SET, RESET, USE, CREATE, DROP, ALTER, ADD, LOAD, REFRESH, DECLARE). The
 first one that fails ends it; its number in the list, its text and Spark's error are told.
@@ -9,14 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparksql.gateway.classify import Classified, Classifier
-from sparksql.gateway.errors import StatementError, operation_error, refusal
+from sparksql.gateway.errors import StatementError, bounded, operation_error, refusal
+from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.parameters import ParameterBinder
+from sparksql.gateway.resources import check_resources
 from sparksql.gateway.script import Fragment
 from sparksql.gateway.spark import SparkDriver
 from sparksql.wire.control import ErrorReason, InitFailure, Mode, OperationError
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
 MAX_SHOWN_CHARS = 200
+
+
+def enter_database(driver: SparkDriver, name: str) -> InitFailure | None:
+    """Makes the session's database if it is not there, and the current one of all that runs later; the failure, or None."""
+    if not name:
+        return None
+    driver.activate(driver.base)
+    create, use = f"CREATE DATABASE IF NOT EXISTS `{name}`", f"USE `{name}`"
+    not_made = _run(driver, Fragment(create, 0), create)
+    not_entered = _run(driver, Fragment(use, 0), use)
+    if (
+        not_entered is None
+    ):  # one that is there may be used by whom may make none, or was made by another driver meanwhile
+        return None
+    return _failure(0, create, not_made) if not_made is not None else _failure(0, use, not_entered)
 
 
 def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitStatement]) -> InitFailure | None:
@@ -44,13 +61,22 @@ def _not_accepted(classified: Classified) -> tuple[Fragment, OperationError] | N
 
 def _run_entry(driver: SparkDriver, classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
     for statement in classified.statements:
-        try:
-            plan = ParameterBinder(driver.jvm, driver.base).parse(statement.fragment.text, {})
-            driver.of_rows(driver.base, plan)
-        except Exception as exception:
-            return statement.fragment, operation_error(exception, statement.fragment, sql)
+        error = _run(driver, statement.fragment, sql)
+        if error is not None:
+            return statement.fragment, error
+    return None
+
+
+def _run(driver: SparkDriver, fragment: Fragment, sql: str) -> OperationError | None:
+    try:
+        plan = ParameterBinder(driver.jvm, driver.base).parse(fragment.text, {})
+        files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
+        check_resources(plan, files, driver.base.sessionState().sqlParser().parsePlan)
+        driver.of_rows(driver.base, plan)
+    except Exception as exception:
+        return operation_error(exception, fragment, sql)
     return None
 
 
 def _failure(number: int, text: str, error: OperationError) -> InitFailure:
-    return InitFailure(position=number, statement=text[:MAX_SHOWN_CHARS], error=error)
+    return InitFailure(position=number, statement=text[:MAX_SHOWN_CHARS], error=bounded(error))

@@ -1,7 +1,7 @@
 """The process of a driver pod: HTTP at once, Spark beside it, a graceful end.
 
-Order of the start: configuration, JVM (it loads while Python imports), Spark's context (executors begin to start), meanwhile
-HTTP (so that probes and the operator get answers), init, warm-up, ready. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the
+Order of the start: configuration (its secrets leave the disk), JVM (it loads while Python imports), Spark's context (executors begin to start),
+meanwhile HTTP (so that probes and the operator get answers), init, warm-up, ready. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the
 rest is closed, and the process exits with 0. Any other end of the JVM is the end of the process, with 1.
 """
 
@@ -33,6 +33,7 @@ log = logging.getLogger("sparksql.gateway")
 
 # M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of <malloc.h>.
 _MALLOC_OPTIONS = ((-8, 2), (-3, 256 << 10), (-1, 1 << 20))
+_PR_SET_DUMPABLE = 4  # <sys/prctl.h>
 
 
 class JsonFormatter(logging.Formatter):
@@ -71,6 +72,7 @@ def main() -> None:
     except (JvmError, OSError) as problem:
         log.error("the JVM cannot be started: %s", problem)
         sys.exit(1)
+    _hide_memory()
     jvm.on_death(_die_with_jvm)
     code = asyncio.run(_serve(settings, jvm, log_mask))
     logging.shutdown()
@@ -151,6 +153,16 @@ def _bound_heap() -> None:
         return  # another C library
     for option, value in _MALLOC_OPTIONS:
         mallopt(option, value)
+
+
+def _hide_memory() -> None:
+    """Keeps this process's memory, environment and open files from other processes of its user, the JVM above all.
+
+    After the JVM's start: before it, Python could not list its own open files, which it closes in a child.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is None or prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        log.warning("other processes of this user can read this one's memory")
 
 
 def _set_up_logging(settings: Settings) -> None:

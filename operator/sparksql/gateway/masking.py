@@ -2,7 +2,9 @@
 
 Spark writes the literals of a statement into all of these. A value is hidden as it was given and as Spark may print it:
 escaped like a SQL or JSON string, and in the form its declared type gives it (a DATE '2026-1-5' is printed 2026-01-05).
-Invariant: no masked text contains any of the values.
+Spark also shortens what it prints (a plan's filters to 100 characters) and a log has one line at a time, so that parts and
+lines of a value are hidden as well. Invariant: no masked text contains any of the values, a line of one that has
+MIN_LINE_CHARS, or MIN_PART_CHARS of one in a row.
 """
 
 from __future__ import annotations
@@ -11,47 +13,102 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 MASK = "***"
 LINGER_SECONDS = 60.0
+MIN_PART_CHARS = 9  # shorter ones stand in many texts, and tell too little
+MIN_LINE_CHARS = 4  # a line that is a brace tells nothing, and would spoil every text with a brace
+_FACTOR = 0x9E3779B97F4A7C15  # odd, so that no product of it is lost in 64 bits
+
+Span = tuple[int, int]
 
 
 class Masker:
-    """Replaces a fixed set of values in any text. Longer values go first, so that none hides only a part of another."""
+    """Replaces a fixed set of values, their lines and their parts in any text."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        forms = {form for value in values for form in _forms(value)}
-        ordered = sorted(forms, key=lambda form: (-len(form), form))
-        self._values = tuple(ordered)
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+        self._values = tuple(sorted({form for value in values for form in _forms(value)}))
+        searched = {*self._values, *(line for value in self._values for line in _lines(value))}
+        short = sorted((text for text in searched if len(text) < MIN_PART_CHARS), key=lambda text: (-len(text), text))
+        self._short = re.compile("|".join(map(re.escape, short))) if short else None
+        long = [text for text in self._values if len(text) >= MIN_PART_CHARS]
+        self._parts = _Parts(long) if long else None
 
     def __bool__(self) -> bool:
-        return self._pattern is not None
+        return bool(self._values)
 
     def also(self, values: Iterable[str]) -> Masker:
         """A masker of these values as well."""
         return Masker([*self._values, *values])
 
     def mask(self, text: str) -> str:
-        if self._pattern is None:
-            return text
-        # Cutting a value out may join its neighbours to another one, so cut until none is left. The mask itself may hold
-        # a value (one that is a run of `*`): then nothing but an empty text is safe from it.
-        if self._pattern.search(MASK):
-            return self._cut(text)
-        while self._pattern.search(text):
-            text = self._pattern.sub(MASK, text)
-        return text
-
-    def _cut(self, text: str) -> str:
-        assert self._pattern is not None
-        while self._pattern.search(text):
-            text = self._pattern.sub("", text)
+        # The mask itself may hold a value (one that is a run of `*`): then nothing but an empty text is safe from it.
+        mask = "" if self._short is not None and self._short.search(MASK) else MASK
+        # Cutting a value out may join its neighbours to another one, so cut until none is left.
+        while spans := _merged(self._spans(text)):
+            text = _replaced(text, spans, mask)
         return text
 
     def mask_optional(self, text: str | None) -> str | None:
         return None if text is None else self.mask(text)
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        if self._short is not None:
+            yield from (found.span() for found in self._short.finditer(text))
+        if self._parts is not None:
+            yield from self._parts.spans(text)
+
+
+class _Parts:
+    """The parts of MIN_PART_CHARS of some values, as sorted hashes: a Secret holds up to 1 MiB, of which these take 8."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        import numpy as np  # most statements have no secrets, and need not wait for it
+
+        self._np = np
+        self._known = np.unique(np.concatenate([self._hashes(value) for value in values]))
+
+    def spans(self, text: str) -> Iterator[Span]:
+        """Where a text holds any of the parts. Two parts of one hash (1 in 2^64) would hide a harmless one."""
+        if len(text) < MIN_PART_CHARS:
+            return
+        hashes = self._hashes(text)
+        nearest = self._np.searchsorted(self._known, hashes).clip(max=len(self._known) - 1)
+        for start in self._np.flatnonzero(self._known[nearest] == hashes).tolist():
+            yield start, start + MIN_PART_CHARS
+
+    def _hashes(self, text: str) -> Any:
+        """Of each part of a text, by where it begins: an array of uint64."""
+        np = self._np
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
+        count = len(points) - MIN_PART_CHARS + 1
+        hashes = np.zeros(count, dtype=np.uint64)
+        for offset in range(MIN_PART_CHARS):
+            hashes *= np.uint64(_FACTOR)
+            hashes += points[offset : offset + count]
+        return hashes
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """In order, those that touch each other as one."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _replaced(text: str, spans: list[Span], mask: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += text[done:start], mask
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def _forms(value: str) -> set[str]:
@@ -61,6 +118,10 @@ def _forms(value: str) -> set[str]:
     json_escaped = json.dumps(value)[1:-1]
     json_unicode = json.dumps(value, ensure_ascii=False)[1:-1]
     return {value, sql_escaped, value.replace("'", "''"), json_escaped, json_unicode}
+
+
+def _lines(value: str) -> Iterator[str]:
+    return (line for each in value.splitlines() if len(line := each.strip()) >= MIN_LINE_CHARS)
 
 
 class LogMask:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from sparksql.gateway.errors import bounded
 from sparksql.wire.control import Door, OperationError, OperationState, OperationView
 
 _ABNORMAL = frozenset({OperationState.CANCELED, OperationState.CLOSED, OperationState.ERROR, OperationState.TIMED_OUT})
@@ -130,6 +131,8 @@ class OperationRegister:
     def end(
         self, operation_id: str, state: OperationState, error: OperationError | None = None, **changes: Any
     ) -> OperationView:
+        """Keeps as much of the error as can be shown; secret values are to be masked before."""
+        error = error and bounded(error)
         return self._move(operation_id, state, completion_time=self._clock(), error=error, **changes)
 
     def forget_preview(self, operation_id: str) -> None:

@@ -6,6 +6,7 @@ parameter, so the error names it. Names are compared as written, as Spark does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,15 +15,15 @@ from pyspark.errors import PySparkException
 
 from sparksql.gateway.errors import refusal
 from sparksql.gateway.masking import Masker
-from sparksql.gateway.scala import scala_object, simple_name
+from sparksql.gateway.scala import elements, scala_object, simple_name
 from sparksql.wire.control import ErrorReason, Parameter
 
 
 def check_usage(parameters: Sequence[Parameter], markers: Iterable[str]) -> None:
     """Refuses a name given twice and one that the text uses nowhere. Raises StatementError."""
-    names = [parameter.name for parameter in parameters]
-    for name in names:
-        if names.count(name) > 1:
+    names = Counter(parameter.name for parameter in parameters)
+    for name, count in names.items():
+        if count > 1:
             raise refusal(ErrorReason.INVALID_SPEC, f"parameter {name!r} is given more than once")
     used = {marker.strip("`") for marker in markers}
     for name in names:
@@ -46,11 +47,23 @@ class ParameterBinder:
         self._jvm = jvm
         self._parser = session.sessionState().sqlParser()
         self._time_zone = str(session.sessionState().conf().sessionLocalTimeZone())
+        self._escapes_stay = bool(session.sessionState().conf().escapedStringLiterals())
 
     def parse(self, sql: str, literals: Mapping[str, Any]) -> Any:
         """Spark's parsed plan of one statement with its markers bound. Raises what the parser raises."""
         if not literals:
             return self._parser.parsePlan(sql)
+        escapes_stay = self._escapes_stay and any("\\" in str(literal.sql()) for literal in literals.values())
+        if escapes_stay or not self._parser_binds():
+            return self._bound(self._parser.parsePlan(sql), literals)
+        return self._parsed_with(sql, literals)
+
+    def _parser_binds(self) -> bool:
+        """Whether the session's parser takes parameters in: that of an extension may leave them out (Delta's 4.4.0 does)."""
+        literals = {"p": self._cast("1", "INT")}
+        return _left(self._parsed_with("SELECT :p", literals), literals) is None
+
+    def _parsed_with(self, sql: str, literals: Mapping[str, Any]) -> Any:
         values = self._jvm.java.util.HashMap()
         for name, literal in literals.items():
             values[name] = literal
@@ -58,6 +71,35 @@ class ParameterBinder:
             self._jvm.PythonUtils.toScalaMap(values)
         )
         return self._parser.parsePlanWithParameters(sql, context)
+
+    def _bound(self, plan: Any, literals: Mapping[str, Any]) -> Any:
+        """A plan with its markers replaced, where Spark's way is closed: it writes a literal's text into the statement, which not every
+        parser does, and with `escapedStringLiterals` it reads a string that has a quote or a backslash otherwise than it has written it.
+
+        Raises StatementError for a marker that is no part of an expression, or where Spark binds later.
+        """
+        to_seq = self._jvm.PythonUtils.toSeq
+        match simple_name(plan):
+            case "ExplainCommand":
+                bound = plan.copy(self._bound(plan.logicalPlan(), literals), plan.mode())
+            case "UnresolvedWith":
+                relations = [
+                    self._jvm.scala.Tuple3(relation._1(), self._bound(relation._2(), literals), relation._3())
+                    for relation in elements(plan.cteRelations())
+                ]
+                bound = plan.copy(self._bound(plan.child(), literals), to_seq(relations), plan.allowRecursion())
+            case _:
+                analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+                given = analysis.NameParameterizedQuery(plan, to_seq(list(literals)), to_seq(list(literals.values())))
+                bound = scala_object(analysis, "BindParameters").apply(given)
+        left = _left(bound, literals)
+        if left is not None:
+            message = (
+                f"parameter {left!r} cannot be bound where it stands: neither while spark.sql.parser.escapedStringLiterals is set and a "
+                "value has a quote or a backslash, nor with a parser that binds none, as that of Delta's session extension"
+            )
+            raise refusal(ErrorReason.INVALID_SPEC, message)
+        return bound
 
     def literals(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
         """Catalyst expressions by name. Raises StatementError naming the parameter that cannot be cast."""
@@ -99,6 +141,13 @@ class ParameterBinder:
             raise ValueError(type_name)
         # Spark takes literals alone and binds their SQL text: a decimal keeps its scale, its precision is what it has.
         return folded
+
+
+def _left(plan: Any, literals: Mapping[str, Any]) -> str | None:
+    """A name whose marker a plan still has, None when there is none."""
+    shown = str(plan.toString())
+    left = next((name for name in literals if f"namedparameter({name})" in shown), None)
+    return next(iter(literals)) if left is None and "NameParameterizedQuery" in shown else left
 
 
 def secrets_of(parameters: Iterable[Parameter]) -> Masker:

@@ -2,17 +2,18 @@
 
 Rules work on Spark's parsed plan. Each statement of a script, of `init`, of a BEGIN..END block and of EXECUTE IMMEDIATE is
 checked before the text runs, so the text of EXECUTE IMMEDIATE must be a literal (also inside a block): what only shows at run
-time cannot be checked. reflect and java_method are not here: they are taken out of the session's function registry.
+time cannot be checked. reflect and java_method are not here: they are taken out of the session's function registry. Nor are local files:
+Hadoop's file system itself knows which ones SQL may use (images/session/java).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sparksql.api.conf_policy import is_allowed, is_denied, normalise
+from sparksql.api.conf_policy import is_allowed, is_denied, normalise, wrong_value
 from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.errors import StatementError, refusal
 from sparksql.gateway.scala import elements, fields, option, simple_name
@@ -24,8 +25,8 @@ DENIED_FUNCTION_CLASSES = frozenset(
     f"org.apache.hadoop.hive.ql.udf.generic.{name}"
     for name in ("GenericUDFReflect", "GenericUDFReflect2", "GenericUDFInFile")
 )
-# Where the driver keeps its token, key and credentials; LOAD DATA would copy them into a table.
-PRIVATE_FOLDERS = ("/etc", "/proc", "/sys", "/dev", "/run", "/var/run", "/root", "/home")
+# Spark reads a place of code or files as a URI here and as a pattern there; one that has none of these is the same to all of them.
+_AMBIGUOUS = re.compile(r"[*?#\[\]{}\\\x00-\x20\x7f]")
 # What they are must not change between a text's reading and its run.
 _PARSER_KEYS = frozenset({"spark.sql.ansi.doublequotedidentifiers", "spark.sql.parser.escapedstringliterals"})
 _BLOCK_NODES = frozenset(
@@ -49,8 +50,8 @@ def not_allowed(message: str) -> StatementError:
     return refusal(ErrorReason.NOT_ALLOWED, message)
 
 
-def check_key(key: str, policy: SqlPolicy) -> None:
-    """Refuses a key that SET or RESET may not touch. Raises StatementError naming the key as written."""
+def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
+    """Refuses a key that SET or RESET may not touch, and a value that is not for it. Raises StatementError naming the key as written."""
     if normalise(key) in {normalise(enforced) for enforced in policy.enforced_conf}:
         raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
     if is_denied(key):
@@ -59,6 +60,8 @@ def check_key(key: str, policy: SqlPolicy) -> None:
         raise not_allowed(f"configuration key {key!r} is read when a driver starts: set it in the session's spec.conf")
     if not is_allowed(key, policy.conf_allow):
         raise not_allowed(f"configuration key {key!r} is not among the keys that the session's class allows")
+    if value is not None and (fits := wrong_value(key, value)) is not None:
+        raise not_allowed(f"configuration key {key!r} is {value[:200]!r}: it takes {fits}")
 
 
 def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]:
@@ -68,17 +71,36 @@ def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]
     """
     enforced = {normalise(key) for key in policy.enforced_conf}
     own = {key: value for key, value in conf.items() if normalise(key) not in enforced}
-    for key in own:
-        check_key(key, policy)
+    for key, value in own.items():
+        check_key(key, policy, value)
     return own
 
 
 def check_uri(uri: str, policy: SqlPolicy) -> None:
     """Refuses code and files from outside `jarPrefixes`. Raises StatementError."""
-    path = urlsplit(uri).path
-    climbs = ".." in PurePosixPath(unquote(path)).parts
-    if climbs or not any(uri.startswith(prefix) for prefix in policy.jar_prefixes if prefix):
+    if _is_ambiguous(uri):
+        plain = "a plain path, without patterns, blanks, query, fragment, backslashes and '.' or '..'"
+        raise not_allowed(f"{uri!r} must name one place by {plain}, also when its %-escapes are read")
+    if not any(_is_below(uri, prefix) for prefix in policy.jar_prefixes if prefix):
         raise not_allowed(f"{uri!r} is not below any of the jar prefixes that the session's class allows")
+
+
+def _is_ambiguous(uri: str) -> bool:
+    """Whether a URI, or what its escapes stand for however often they are read, may be taken for another place."""
+    seen = None
+    while uri != seen:
+        if _AMBIGUOUS.search(uri) or {".", ".."} & set(uri.split("/")):
+            return True
+        seen, uri = uri, unquote(uri)
+    return False
+
+
+def _is_below(uri: str, prefix: str) -> bool:
+    """By text, but for the host (bucket), which must be the same and not only begin alike."""
+    try:
+        return uri.startswith(prefix) and urlsplit(uri).netloc == urlsplit(prefix).netloc
+    except ValueError:  # no URI
+        return False
 
 
 def check_plan(plan: Any, policy: SqlPolicy) -> None:
@@ -87,7 +109,7 @@ def check_plan(plan: Any, policy: SqlPolicy) -> None:
         case "SetCommand":
             pair = option(plan.kv())
             if pair is not None and pair._2().isDefined():  # without a value it shows settings, which Spark redacts
-                check_key(str(pair._1()), policy)
+                check_key(str(pair._1()), policy, str(pair._2().get()))
         case "ResetCommand":
             key = option(plan.config())
             if key is not None:
@@ -97,20 +119,8 @@ def check_plan(plan: Any, policy: SqlPolicy) -> None:
                 check_uri(str(path), policy)
         case "CreateFunction" | "CreateFunctionCommand":
             _check_function(plan, policy)
-        case "LoadData":
-            check_local_path(str(plan.path()), local=bool(plan.isLocal()))
         case _:
             pass
-
-
-def check_local_path(path: str, *, local: bool) -> None:
-    """Refuses to read the driver's private folders. Raises StatementError."""
-    parts = urlsplit(path)
-    if not local and parts.scheme not in ("", "file"):
-        return
-    shown = PurePosixPath("/" + unquote(parts.path).lstrip("/"))
-    if ".." in shown.parts or any(shown.is_relative_to(folder) for folder in PRIVATE_FOLDERS):
-        raise not_allowed(f"{path!r} is in a private folder of the driver")
 
 
 def check_transform(plan: Any, *, has_keyword: bool) -> None:

@@ -80,8 +80,10 @@ class ResultReader:
             truncated=result.truncated,
         )
 
-    def summary(self, result: StoredResult, preview_rows: int, masker: Masker, expires: datetime) -> ResultSummary:
-        """What status shows of a result; secrets are masked."""
+    def summary(
+        self, result: StoredResult, preview_rows: int, masker: Masker, expires: datetime | None = None
+    ) -> ResultSummary:
+        """What status shows of a result, which expires unless it still comes; secrets are masked."""
         shown: tuple[tuple[str | None, ...], ...] = ()
         if preview_rows > 0 and result.row_count > 0 and result.columns:
             table, _ = self.read(result, 0, preview_rows)

@@ -1,15 +1,19 @@
 """Who runs next: slots, statements that run alone, and one writer per path-based table. A pure state machine.
 
-Statements wait in lines: those of manifests share one, each session of a client has its own. All lines share the slots, and
-who came first is admitted first. A statement that changes its session is exclusive: it waits until nothing else of its line is
-admitted, and while it waits nothing behind it in that line is admitted (a barrier).
+Statements wait in lines: those of manifests share one, each session of a client has its own. All lines share the slots: a
+free one goes to the line that has the fewest, of equal ones to who came first, and at last to whoever was passed over
+PATIENCE times, so that nobody waits for ever. A statement that changes its session is exclusive: it waits until nothing else
+of its line is admitted, and while it waits nothing behind it in that line is admitted (a barrier).
+
+A statement that needs no executor is local: it is admitted beside the slots, since it would else wait for statements that do.
+A few run so at a time, and fewer of one line, because each occupies the driver; more of them take slots like all others.
 
 A writer learns its target only by analysis, when it already has a slot. If the target is taken it is parked: it gives its
 slot back, still counts as admitted (a barrier waits for it), and gets slot and lock again, in the order of asking, before
 anything new is admitted. A statement holds the locks of one write at a time and asks for all of them at once, so there is no
 cycle to wait in.
 
-Invariants: slots in use never exceed the maximum; an exclusive statement is alone in its line; the order within a line is
+Invariants: slots in use never exceed the maximum, nor those beside them theirs; an exclusive statement is alone in its line; the order within a line is
 that of submission; two holders' targets never overlap.
 """
 
@@ -20,6 +24,9 @@ from dataclasses import dataclass, field
 
 NO_TARGETS: frozenset[str] = frozenset()
 MANIFESTS = ""  # the line of statements that come from manifests
+PATIENCE = 16
+BESIDE = 8  # local statements beside the slots
+BESIDE_OF_LINE = 2
 
 
 @dataclass(frozen=True)
@@ -30,11 +37,13 @@ class Step:
     resumed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Waiting:
     operation_id: str
     line: str
     exclusive: bool
+    local: bool = False
+    passed: int = 0  # how often a later one was admitted in its stead
 
 
 @dataclass
@@ -43,7 +52,12 @@ class _Admitted:
     exclusive: bool
     parked: bool = False
     unbound: bool = False  # takes no slot
+    beside: bool = False  # takes none because it is local
     targets: frozenset[str] = field(default=NO_TARGETS)  # held, or waited for while parked
+
+    @property
+    def has_slot(self) -> bool:
+        return not (self.parked or self.unbound or self.beside)
 
 
 def overlap(left: frozenset[str], right: frozenset[str]) -> bool:
@@ -74,15 +88,15 @@ class Scheduler:
 
     @property
     def slots_used(self) -> int:
-        return sum(1 for entry in self._admitted.values() if not (entry.parked or entry.unbound))
+        return sum(entry.has_slot for entry in self._admitted.values())
 
     def holds(self, operation_id: str) -> frozenset[str]:
         """Targets that this statement may write now."""
         entry = self._admitted.get(operation_id)
         return NO_TARGETS if entry is None or entry.parked else entry.targets
 
-    def submit(self, operation_id: str, *, exclusive: bool, line: str = MANIFESTS) -> Step:
-        self._queue.append(_Waiting(operation_id, line, exclusive))
+    def submit(self, operation_id: str, *, exclusive: bool, line: str = MANIFESTS, local: bool = False) -> Step:
+        self._queue.append(_Waiting(operation_id, line, exclusive, local))
         return self._step()
 
     def submit_unbound(self, operation_id: str) -> Step:
@@ -129,17 +143,30 @@ class Scheduler:
 
     def _admit(self) -> tuple[str, ...]:
         admitted: list[str] = []
-        held_back: set[str] = set()
-        waiting: deque[_Waiting] = deque()
-        for entry in self._queue:
-            if self.slots_used >= self._slots or entry.line in held_back or not self._may_join(entry):
-                held_back.add(entry.line)
-                waiting.append(entry)
-                continue
-            self._admitted[entry.operation_id] = _Admitted(entry.line, entry.exclusive)
-            admitted.append(entry.operation_id)
-        self._queue = waiting
+        while heads := self._heads():
+            chosen = min(heads, key=lambda entry: (entry.passed < PATIENCE, self._slots_of(entry.line)))
+            for head in heads[: heads.index(chosen)]:
+                head.passed += 1
+            self._queue.remove(chosen)
+            beside = self._may_go_beside(chosen)
+            self._admitted[chosen.operation_id] = _Admitted(chosen.line, chosen.exclusive, beside=beside)
+            admitted.append(chosen.operation_id)
         return tuple(admitted)
+
+    def _heads(self) -> list[_Waiting]:
+        """The first of each line if it may be admitted now, in order of arrival."""
+        is_free = self.slots_used < self._slots
+        first: dict[str, _Waiting] = {}
+        for entry in self._queue:
+            first.setdefault(entry.line, entry)
+        return [entry for entry in first.values() if (is_free or self._may_go_beside(entry)) and self._may_join(entry)]
+
+    def _may_go_beside(self, entry: _Waiting) -> bool:
+        lines = [other.line for other in self._admitted.values() if other.beside]
+        return entry.local and len(lines) < BESIDE and lines.count(entry.line) < BESIDE_OF_LINE
+
+    def _slots_of(self, line: str) -> int:
+        return sum(entry.has_slot for entry in self._admitted.values() if entry.line == line)
 
     def _may_join(self, entry: _Waiting) -> bool:
         """Whether those of its line that are admitted leave room for it."""

@@ -23,7 +23,7 @@ from sparksql.gateway.errors import REFLECTION_FUNCTIONS
 from sparksql.gateway.jvm import JvmConnection
 from sparksql.gateway.names import JvmNames
 from sparksql.gateway.scala import elements, scala_object
-from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT
+from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT, SqlPolicy
 
 # Correctness of this gateway's own making; nothing may override these.
 GUARANTEES: Mapping[str, str] = {
@@ -51,6 +51,10 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.localRelationSizeLimit": str(3 << 30),
 }
 MIN_UNREAD_MIB = 32  # less would keep Spark from broadcasting tables that are small enough for it (10 MiB)
+EXTENSIONS = "spark.sql.extensions"
+# Of the session image; lets SQL functions work beside extensions whose parser cannot read their parameters, as Iceberg's. It
+# must be the last of them. Where an image does not have it, Spark warns and goes on without.
+FUNCTION_PARAMETERS = "dev.sparksql.functions.FunctionParameters"
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 
@@ -61,7 +65,7 @@ def build_conf(settings: Settings) -> dict[str, str]:
     conf.update(config.policy.enforced_conf)
     conf.update(_address_conf(settings))
     if config.endpoints.connect:
-        from sparksql.gateway.connect.backend import connect_conf  # gRPC takes long to load, and most drivers need none
+        from sparksql.gateway.connect.backend import connect_conf  # here, for it needs this module
 
         conf.update(connect_conf())
         conf.setdefault("spark.driver.maxResultSize", f"{_unread_mib(settings)}m")
@@ -73,6 +77,8 @@ def build_conf(settings: Settings) -> dict[str, str]:
         if settings.executor_template is not None:
             conf["spark.kubernetes.executor.podTemplateFile"] = str(settings.executor_template)
     conf.update(GUARANTEES)
+    if extensions := conf.get(EXTENSIONS, "").strip():
+        conf[EXTENSIONS] = f"{extensions},{FUNCTION_PARAMETERS}"
     for key, value in tuple(conf.items()):
         if _CATALOG.fullmatch(key) and "iceberg" in value.lower():
             conf[f"{key}.cache-enabled"] = "false"
@@ -92,9 +98,13 @@ def _address_conf(settings: Settings) -> dict[str, str]:
 
 
 class SparkDriver:
-    """The JVM's Spark and its base session. All calls block; py4j gives each Python thread its own JVM thread."""
+    """The JVM's Spark and its base session. All calls block; py4j gives each Python thread its own JVM thread.
 
-    def __init__(self, session: SparkSession) -> None:
+    `policy` is what SQL may ask for in this driver.
+    """
+
+    def __init__(self, session: SparkSession, policy: SqlPolicy) -> None:
+        self.policy = policy
         self.context: SparkContext = session.sparkContext
         self.jvm: Any = JvmNames(session._jvm)
         self.base: Any = session._jsparkSession
@@ -105,9 +115,17 @@ class SparkDriver:
         major, minor, *_ = str(self.context.version).split(".")
         return int(major), int(minor)
 
+    @property
+    def has_metastore(self) -> bool:
+        """Whether tables are in a Hive metastore, and not in the memory of this driver."""
+        return str(self.context.getConf().get("spark.sql.catalogImplementation", "in-memory")) == "hive"
+
     @classmethod
     def connect(cls, connection: JvmConnection, settings: Settings) -> SparkDriver:
-        """Starts Spark in a running JVM. Raises what Spark raises for a configuration that it refuses."""
+        """Starts Spark in a running JVM. Raises what Spark raises for a configuration that it refuses.
+
+        The executors' secret is gone from the disk then: Spark's SecurityManager reads it once, when its context starts.
+        """
         os.environ["PYSPARK_GATEWAY_PORT"] = str(connection.port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = connection.secret
         conf = SparkConf(loadDefaults=False)
@@ -117,7 +135,12 @@ class SparkDriver:
         builder = SparkSession.builder.config(conf=conf)
         if values.get("spark.sql.catalogImplementation") == "hive":
             builder = builder.enableHiveSupport()
-        driver = cls(builder.getOrCreate())
+        try:
+            driver = cls(builder.getOrCreate(), settings.config.policy)
+        finally:
+            del os.environ["PYSPARK_GATEWAY_SECRET"]
+            if settings.executor_secret is not None:
+                settings.executor_secret.unlink(missing_ok=True)
         driver._forbid_reflection()
         driver._silence("org.apache.spark.scheduler.DAGScheduler")  # warns of each cancel that finds no job
         return driver

@@ -15,8 +15,9 @@ from sparksql.gateway.engine import Engine
 from sparksql.gateway.execution import SparkRunner
 from sparksql.gateway.files import HadoopFiles
 from sparksql.gateway.gateway import Spark
-from sparksql.gateway.initialise import run_init
+from sparksql.gateway.initialise import enter_database, run_init
 from sparksql.gateway.masking import LogMask
+from sparksql.gateway.metastore import await_metastore
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.results import ResultReader, ResultStore
 from sparksql.gateway.spark import SparkDriver
@@ -83,10 +84,13 @@ class StartedSpark:
 
 
 def start_spark(driver: SparkDriver, settings: Settings, clock: Callable[[], datetime]) -> StartedSpark:
-    """Runs init and blocks until Spark is warm."""
-    failure = run_init(driver, settings.config.policy, settings.config.init)
+    """Waits for the metastore, chooses the database, runs init and blocks until Spark is warm."""
+    config = settings.config
+    if driver.has_metastore:
+        await_metastore(lambda: driver.base.sessionState().catalog().externalCatalog().databaseExists("default"))
+    failure = enter_database(driver, config.database) or run_init(driver, config.policy, config.init)
     if failure is None:
-        _warm_up_for_a_while(driver, settings.config.policy)
+        _warm_up_for_a_while(driver, config.policy)
         _remove_old_results(driver, settings)
     return StartedSpark(driver, settings, clock, failure)
 

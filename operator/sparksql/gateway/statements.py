@@ -39,6 +39,14 @@ class Kind:
     def exclusive(self) -> bool:
         return self.effect in (Effect.SESSION, Effect.MAYBE_SESSION)
 
+    @property
+    def on_driver(self) -> bool:
+        """Whether running it needs no executor. (A SET of a variable may hold a query.)"""
+        return self.type in _ON_DRIVER and not self.dynamic
+
+
+_ON_DRIVER = frozenset({"SHOW", "LIST", "DESCRIBE", "EXPLAIN", "USE", "SET", "RESET"})
+
 
 def _reads(type_: str, classes: str) -> dict[str, Kind]:
     return {name: Kind(type_, Effect.READ) for name in classes.split()}

@@ -4,6 +4,9 @@ One round is not enough. A stage that is being submitted while its group is canc
 notices nothing until it is done, and Spark submits the stages of a shuffle from threads of its own, which may do so after the
 statement's thread has returned. So jobs are cancelled again until the thread has returned, a group must stay quiet for a
 while after that, and is looked after for longer.
+
+Spark's analysis and optimiser look at no interrupt. The thread of a statement that only reads is left to itself after a while:
+whatever it still does has no effect, jobs that it would start are cancelled, and what it brings is thrown away.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ log = logging.getLogger(__name__)
 
 STOP_ROUND_SECONDS = 0.1
 STOP_WARNING_SECONDS = 30.0
+LEAVE_SECONDS = 30.0
+MOST_LEFT = 4  # more would fill the driver; they keep their slots until they return
 QUIET_ROUNDS = 3
 DEPARTED_SECONDS = 60.0  # how long jobs may still appear in the group of a statement that has ended
 
@@ -31,6 +36,7 @@ class Stopper:
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded
         self._departed: dict[str, tuple[Runner, float]] = {}
+        self._left = 0
 
     async def stop(self, attempt: Attempt, ending: Ending) -> None:
         """Stops jobs and thread, and again what appears meanwhile, until the thread has returned."""
@@ -44,8 +50,15 @@ class Stopper:
             if not warned and loop.time() - began > STOP_WARNING_SECONDS:
                 warned = True
                 log.warning("a statement does not stop", extra={"operation_id": attempt.operation_id})
+            if loop.time() - began > LEAVE_SECONDS and _has_no_effect(attempt) and self._left < MOST_LEFT:
+                self._left += 1
+                attempt.leave()
         # The scheduler handles this one after every submission that the thread has made.
         await self._guarded(runner.stop_jobs, attempt.group, reason)
+
+    def came_back(self) -> None:
+        """The thread of a statement that was left to itself has ended."""
+        self._left -= 1
 
     async def until_quiet(self, attempt: Attempt) -> None:
         """After a thread came back without success: no job of its group may live on."""
@@ -77,6 +90,10 @@ class Stopper:
                 del self._departed[group]
             elif not await self._guarded(runner.is_quiet, group):
                 await self._guarded(runner.stop_jobs, group, "the statement has ended")
+
+
+def _has_no_effect(attempt: Attempt) -> bool:
+    return attempt.classified.read_only and attempt.request.streaming is None
 
 
 async def _has_returned(attempt: Attempt) -> bool:

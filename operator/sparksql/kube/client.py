@@ -123,11 +123,10 @@ class KubeClient:
         namespace: str = "",
         *,
         label_selector: str = "",
-        field_selector: str = "",
         page_size: int = 500,
     ) -> Listing:
         """All objects, of all namespaces when `namespace` is empty, fetched in pages of one consistent state."""
-        selectors = _present(labelSelector=label_selector, fieldSelector=field_selector)
+        selectors = _present(labelSelector=label_selector)
         path = resource.collection_path(namespace)
         items: list[Object] = []
         token = ""
@@ -145,32 +144,6 @@ class KubeClient:
             token = page["metadata"].get("continue", "")
             if not token:
                 return Listing(items, page["metadata"]["resourceVersion"])
-
-    async def watch(
-        self,
-        resource: Resource,
-        namespace: str = "",
-        *,
-        resource_version: str = "",
-        label_selector: str = "",
-        timeout_seconds: int = 300,
-    ) -> AsyncIterator[tuple[str, Object]]:
-        """Changes as (ADDED, MODIFIED, DELETED; object) until the server ends the watch. An ERROR is raised."""
-        params = {"watch": "true", "timeoutSeconds": str(timeout_seconds)}
-        params |= _present(resourceVersion=resource_version, labelSelector=label_selector)
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds + CONNECT_SECONDS, connect=CONNECT_SECONDS)
-        url = self.credentials.server + resource.collection_path(namespace)
-        try:
-            async with self._open().get(url, params=params, headers=self._headers(), timeout=timeout) as response:
-                if response.status != 200:
-                    raise error_from(response.status, await response.read())
-                async for line in lines_of(response):
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        raise error_from(event["object"].get("code", 500), json.dumps(event["object"]).encode())
-                    yield event["type"], event["object"]
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise _unavailable(error) from error
 
     async def _request(
         self,

@@ -24,8 +24,8 @@ class CredentialsError(Exception):
 class Credentials:
     """`server` is a URL. PEM data wins over a path to it. A `token_path` is read again as the token behind it rotates.
 
-    `namespace` is the one that the pod runs in or the kubeconfig's context names. `insecure` skips the check of the
-    server's certificate, because the kubeconfig says so.
+    `namespace` is the one that the pod runs in or the kubeconfig's context names, `pod_namespace` only the first of these.
+    `insecure` skips the check of the server's certificate, because the kubeconfig says so.
     """
 
     server: str
@@ -39,6 +39,7 @@ class Credentials:
     token_path: Path | None = None
     insecure: bool = False
     namespace: str = "default"
+    pod_namespace: str | None = None
 
     @classmethod
     def from_in_cluster(cls, directory: Path = SERVICE_ACCOUNT_DIR) -> Credentials:
@@ -46,11 +47,15 @@ class Credentials:
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
         if not host or not port or not (directory / "token").exists():
             raise CredentialsError("not in a pod: no KUBERNETES_SERVICE_HOST, or no service account token is mounted")
+        namespace = (directory / "namespace").read_text().strip()
+        if not namespace:
+            raise CredentialsError(f"{directory / 'namespace'} is empty: the pod's namespace is not known")
         return cls(
             server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
             ca_path=directory / "ca.crt",
             token_path=directory / "token",
-            namespace=(directory / "namespace").read_text().strip(),
+            namespace=namespace,
+            pod_namespace=namespace,
         )
 
     @classmethod
@@ -83,13 +88,6 @@ class Credentials:
             insecure=bool(cluster.get("insecure-skip-tls-verify")),
             namespace=chosen.get("namespace") or "default",
         )
-
-    @classmethod
-    def find(cls) -> Credentials:
-        """Those of the pod around us unless $KUBECONFIG says otherwise; outside a pod those of the kubeconfig."""
-        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-            return cls.from_in_cluster()
-        return cls.from_kubeconfig()
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """TLS as these credentials ask for it; None for a plain http server."""

@@ -23,6 +23,11 @@ class ApiError(Exception):
     def __str__(self) -> str:
         return f"{self.status} {self.reason}: {self.message}"
 
+    @property
+    def retry_after(self) -> float:
+        """Seconds for which the server asks to be left alone, by its header or in its answer; 0 if it does not."""
+        return float(self.details.get("retryAfterSeconds") or 0)
+
 
 class NotFound(ApiError):
     """404: the object, or the whole resource, does not exist."""
@@ -58,11 +63,11 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: the server sheds load, or an eviction must wait. `retry_after` in seconds."""
+    """429: the server sheds load, or an eviction must wait; a second if it does not say for how long."""
 
     @property
     def retry_after(self) -> float:
-        return float(self.details.get("retryAfterSeconds", 1))
+        return super().retry_after or 1.0
 
 
 class Unavailable(ApiError):

@@ -58,7 +58,6 @@ NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings")
 JOBS = Resource("batch", "v1", "jobs")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-CUSTOM_RESOURCE_DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 
 BY_KIND = {
     "SqlSessionClass": SESSION_CLASSES,

@@ -19,24 +19,29 @@ Events. Each operation carries the sequence number of its last change. The strea
 than `after`, in order of `seq`, then each change as it comes; a reader that reconnects with the last `seq` it saw loses
 nothing, and a reader that starts at 0 gets a full picture. The log is the set of current views, so it never overflows.
 The first line is always a `hello` with the boot id; a line comes at least each 5 s, `info` if that has changed, else
-`heartbeat`. Operations of clients are not in the stream, they are in the counts of `info`.
+`heartbeat`. `info` comes at once when the state changes, when the first client opens a session or the last one closes its own, and
+when the last statement of clients ends. Operations of clients are not in the stream, they are in the counts of `info`.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-PROTOCOL_VERSION = 1
+from sparksql.wire.versions import FIRST_VERSION, or_else
+
 HEARTBEAT_SECONDS = 5.0
 
 
 class WireModel(BaseModel):
-    """camelCase on the wire, snake_case in code, frozen; unknown fields are ignored so that either side may be newer."""
+    """camelCase on the wire, snake_case in code, frozen; unknown fields are ignored so that either side may be newer.
+
+    What that means for values and versions is in `versions`.
+    """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
@@ -68,6 +73,10 @@ class Door(StrEnum):
     THRIFT = "thrift"
 
 
+AnyDoor = Annotated[Door | str, Field(union_mode="left_to_right")]
+"""A door in an answer: one that is not known is shown by its name."""
+
+
 class Mode(StrEnum):
     EXECUTE = "Execute"
     PREVIEW = "Preview"
@@ -84,8 +93,14 @@ class Parameter(WireModel):
     secret: bool = False
 
 
+MAX_RESULT_ROWS = 2**31 - 2  # Spark's LIMIT takes an INT, and one row more is asked for
+
+
 class ResultOptions(WireModel):
-    """Bounds of the result: rows kept (the rest sets `truncated`), rows shown in status, seconds kept after the end."""
+    """Bounds of the result: rows kept (the rest sets `truncated`), rows shown in status, seconds kept after the end.
+
+    No result keeps more than MAX_RESULT_ROWS.
+    """
 
     max_rows: int = 1000
     preview_rows: int = 20
@@ -139,11 +154,19 @@ class StreamOptions(WireModel):
     unconfirmed: tuple[str, ...] = ()
 
 
+# Columns that tell how a text differs from the state that it is compared with.
+COMPARISON = ("change", "operator", "column", "was", "is", "remedy")
+
+
 class SubmitRequest(WireModel):
     """One attempt of one statement. `execution_seconds` 0 means no limit and counts from the change to Running.
 
     With `streaming` the text is an INSERT that reads a STREAM, or a script that ends in one. It runs until it is cancelled;
     it then ends between two batches if it can, and another attempt with the same checkpoint goes on where this one ended.
+
+    With `validate_against` the mode is Validate, and such a text is compared with the state that it would go on from, which may be
+    in use: nothing is started or written. One that fits is Finished with the columns `COMPARISON` and no row; one that does not
+    ends in Error, StateIncompatible, with a row a difference. `GatewayInfo.compares_states` tells that the field is known.
     """
 
     boot_id: str
@@ -153,9 +176,11 @@ class SubmitRequest(WireModel):
     mode: Mode = Mode.EXECUTE
     parameters: tuple[Parameter, ...] = ()
     conf: dict[str, str] = Field(default_factory=dict)
+    priority: int = 0  # the greater, the larger its share of the executors
     execution_seconds: float = 0
     result: ResultOptions = ResultOptions()
     streaming: StreamOptions | None = None
+    validate_against: StreamOptions | None = None
 
 
 class CancelRequest(WireModel):
@@ -208,7 +233,9 @@ class Column(WireModel):
 
 
 class ResultSummary(WireModel):
-    """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null."""
+    """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null.
+
+    Of a preview that still runs: what it has so far, which cannot be paged yet and has no `expiration_time`."""
 
     columns: tuple[Column, ...] = ()
     row_count: int = 0
@@ -235,7 +262,7 @@ class ErrorReason(StrEnum):
 class OperationError(WireModel):
     """Why an operation ended badly: Spark's condition and SQLSTATE, 1-based line and position in the submitted text."""
 
-    reason: ErrorReason = ErrorReason.SQL_ERROR
+    reason: Annotated[ErrorReason, or_else(ErrorReason.SQL_ERROR)] = ErrorReason.SQL_ERROR
     condition: str | None = None
     sql_state: str | None = None
     message: str = ""
@@ -244,8 +271,25 @@ class OperationError(WireModel):
     fragment: str | None = None
 
 
+_STATES = frozenset(state.value for state in OperationState)
+
+
+def _known_state(answer: Any) -> Any:
+    """An answer whose state is not known as one whose state is: with a time of completion it has ended, nobody knows how."""
+    state = answer.get("state") if isinstance(answer, dict) else None
+    if not isinstance(state, str) or state in _STATES:
+        return answer
+    if answer.get("completionTime") is None:
+        going = OperationState.RUNNING if answer.get("startTime") is not None else OperationState.PENDING
+        return {**answer, "state": going}
+    message = f"it ended in a state of a later version, {state[:100]}: outcome unknown"
+    return {**answer, "state": OperationState.ERROR, "error": {"message": message}}
+
+
 class OperationView(WireModel):
     """Everything the gateway knows of one operation, at one sequence number."""
+
+    _state_of_later_versions = model_validator(mode="before")(_known_state)
 
     operation_id: str
     boot_id: str
@@ -254,7 +298,7 @@ class OperationView(WireModel):
     statement_type: str | None = None  # e.g. INSERT, SELECT, SET; SCRIPT for several
     read_only: bool = False  # running it again cannot change anything
     streaming: bool = False
-    door: Door | None = None  # of a client's operation; none of a manifest's
+    door: AnyDoor | None = None  # of a client's operation; none of a manifest's
     session: str | None = None  # handle of that client's session
     submitted_time: datetime | None = None
     start_time: datetime | None = None
@@ -272,47 +316,25 @@ class GatewayState(StrEnum):
 
 
 class InitFailure(WireModel):
-    """The init statement that failed: 1-based position in the list, its text (first 200 characters) and Spark's error."""
+    """The init statement that failed: 1-based position in the list, its text (first 200 characters) and Spark's error.
+
+    Position 0 is what comes before the list: the session's database.
+    """
 
     position: int
     statement: str
     error: OperationError
 
 
-class ClientSessionView(WireModel):
-    """A client's session inside this driver. `name` is what the client calls itself."""
-
-    handle: str
-    door: Door
-    name: str = ""
-    open_time: datetime
-    last_used_time: datetime
-    operations: int = 0
-
-
-class ClientOperationView(WireModel):
-    """A client's statement that has not ended; its text is not shown."""
-
-    operation_id: str
-    session: str
-    door: Door
-    state: OperationState
-    statement_type: str | None = None
-    submitted_time: datetime | None = None
-    start_time: datetime | None = None
-
-
-class ClientsView(WireModel):
-    sessions: tuple[ClientSessionView, ...] = ()
-    operations: tuple[ClientOperationView, ...] = ()
-
-
 class GatewayInfo(WireModel):
-    protocol_version: int = PROTOCOL_VERSION
+    """What a gateway says of itself. A state that is not known is one in which it takes no statements."""
+
+    protocol_version: int = FIRST_VERSION
+    oldest_operator_version: int = FIRST_VERSION  # an older operator must not hand it anything
     boot_id: str
     incarnation: int = 0
     config_hash: str = ""
-    state: GatewayState
+    state: Annotated[GatewayState, or_else(GatewayState.STARTING)]
     spark_version: str | None = None
     spark_application_id: str | None = None
     start_time: datetime
@@ -322,15 +344,27 @@ class GatewayInfo(WireModel):
     client_pending: int = 0  # of `pending`, those that came from clients
     client_running: int = 0
     streams: int = 0  # of `pending` and `running`, streaming statements, which end by being cancelled only
+    compares_states: bool = False  # knows `SubmitRequest.validate_against`
     has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
     last_activity_time: datetime | None = None
     init_failure: InitFailure | None = None
 
 
-class Event(WireModel):
-    """A line of the events stream. `hello` carries `boot_id`, `operation` a view, `info` the gateway's own change."""
+EventKind = Literal["hello", "operation", "info", "heartbeat"]
+_EVENT_KINDS = frozenset(get_args(EventKind))
 
-    kind: Literal["hello", "operation", "info", "heartbeat"]
+
+def _known_kind(kind: object) -> object:
+    return "heartbeat" if isinstance(kind, str) and kind not in _EVENT_KINDS else kind
+
+
+class Event(WireModel):
+    """A line of the events stream. `hello` carries `boot_id`, `operation` a view, `info` the gateway's own change.
+
+    A line of a kind that is not known is no more than a heartbeat.
+    """
+
+    kind: Annotated[EventKind, BeforeValidator(_known_kind)]
     boot_id: str
     seq: int = 0
     operation: OperationView | None = None

@@ -1,8 +1,9 @@
-"""What a driver is given at its start: one file `config.json` beside `token`, `tls.crt` and `tls.key` in one mounted folder.
+"""What a driver is given at its start: one file `config.json` beside `token`, `tls.crt` and `tls.key` in one folder.
 
-The folder is `$SPARKSQL_CONFIG_DIR` (default `/etc/sparksql`). It is a Secret, since conf may hold storage credentials.
-`$SPARKSQL_CONFIG_HASH` is the hash that the pod was made for: the driver waits until the mounted file has it, because a
-volume may lag behind the Secret. `$POD_IP`, `$POD_NAME`, `$POD_UID` and `$POD_NAMESPACE` come from the downward API; without them
+The folder is `$SPARKSQL_CONFIG_DIR` (default `/etc/sparksql`). In a pod it is memory that an init container of the image (argument
+`configure`) fills from the session's Secret, which it alone mounts: SQL reaches files of its driver, so the driver reads these and
+removes them before anything can ask for them. `$SPARKSQL_CONFIG_HASH` is the hash that the pod was made for: a mounted Secret may lag
+behind its object, and a driver must not run with the configuration of an earlier incarnation. `$POD_IP`, `$POD_NAME`, `$POD_UID` and `$POD_NAMESPACE` come from the downward API; without them
 (tests, a laptop) the driver binds to loopback.
 """
 
@@ -22,6 +23,10 @@ TOKEN_FILE = "token"  # noqa: S105 - a file name
 TLS_CERT_FILE = "tls.crt"
 TLS_KEY_FILE = "tls.key"
 EXECUTOR_TEMPLATE_FILE = "executor.json"
+# What driver and executors prove to each other that they are of one incarnation; Spark's spark.authenticate.secret.
+EXECUTOR_SECRET_FILE = "executor-secret"  # noqa: S105 - a file name
+EXECUTOR_SECRET_DIR = "/etc/sparksql-executor"  # noqa: S105 - in an executor; images/session/entrypoint.sh reads it there
+FILE_ROOTS_ENV = "SPARKSQL_FILE_ROOTS"  # local folders that SQL may use, see images/session/java
 GATEWAY_PORT = 8443
 DRIVER_RPC_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
@@ -65,7 +70,8 @@ class ClientLimits(WireModel):
 
 
 class DriverConfig(WireModel):
-    """All a driver needs to start. `spark_conf` is the merged static configuration, without what only the pod knows."""
+    """All a driver needs to start. `spark_conf` is the merged static configuration, without what only the pod knows;
+    `database` is made if need be and is the current one before `init` runs; empty leaves Spark's own."""
 
     namespace: str
     session: str
@@ -73,6 +79,7 @@ class DriverConfig(WireModel):
     incarnation: int
     heap_mib: int = 1024
     spark_conf: dict[str, str] = Field(default_factory=dict)
+    database: str = ""
     init: tuple[InitStatement, ...] = ()
     policy: SqlPolicy = SqlPolicy()
     max_concurrent_statements: int = 4

@@ -13,8 +13,10 @@ An id names one attempt. An attempt whose folder holds a complete savepoint of t
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from sparksql.wire.control import WireModel
+from sparksql.wire.versions import or_else
 
 
 class SavepointState(StrEnum):
@@ -47,7 +49,7 @@ class SavepointView(WireModel):
 
     attempt_id: str
     boot_id: str
-    state: SavepointState
+    state: Annotated[SavepointState, or_else(SavepointState.RUNNING)]
     batch_id: int | None = None
     query_id: str | None = None
     spark_version: str | None = None

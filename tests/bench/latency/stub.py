@@ -21,6 +21,7 @@ from common import ROOT, Object, machine  # first: it tells where the others are
 
 # isort: split
 import apiserver as servers
+from watching import watch
 from world import World, free_port
 
 from sparksql.kube.client import KubeClient
@@ -102,7 +103,7 @@ async def all_ended(world: World, count: int, seconds: float = 600) -> None:
     finished: set[str] = set()
 
     async def follow() -> None:
-        async for _, obj in world.client.watch(STATEMENTS, world.namespace, timeout_seconds=int(seconds)):
+        async for _, obj in watch(world.client, STATEMENTS, world.namespace, timeout_seconds=int(seconds)):
             if obj.get("status", {}).get("phase") == "Finished":
                 finished.add(obj["metadata"]["name"])
             if len(finished) >= count:

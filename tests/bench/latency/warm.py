@@ -14,7 +14,10 @@ import time
 import uuid
 
 import aiohttp
-from common import Object, machine, quantiles
+from common import Object, machine, quantiles  # first: it tells where the others are
+
+# isort: split
+from watching import watch
 
 from sparksql.api.names import API_VERSION, child_base, gateway_server_name
 from sparksql.controllers.gateway_client import Address, GatewayClient
@@ -50,7 +53,7 @@ class Finishes:
         return self._waiting[name]
 
     async def follow(self) -> None:
-        async for _, obj in self._client.watch(STATEMENTS, self._namespace, timeout_seconds=3600):
+        async for _, obj in watch(self._client, STATEMENTS, self._namespace, timeout_seconds=3600):
             future = self._waiting.get(obj["metadata"]["name"])
             if obj.get("status", {}).get("phase") == "Finished" and future is not None and not future.done():
                 future.set_result(time.perf_counter())

@@ -58,7 +58,9 @@ def etcd(paths: Paths) -> dict[str, object]:
         "listen-peer-urls": ETCD_PEER,
         "initial-advertise-peer-urls": ETCD_PEER,
         "initial-cluster": f"default={ETCD_PEER}",
-        "unsafe-no-fsync": "true",  # the data lives no longer than the processes
+        # What etcd has written survives its processes and an orderly reboot; when the power goes, the last seconds may be lost. A write
+        # that waits for the disk takes 8 ms (p99 70 ms) on the machines that tests run on, and each object several.
+        "unsafe-no-fsync": "true",
     }
 
 

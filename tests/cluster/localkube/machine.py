@@ -126,8 +126,8 @@ def remove_dead_shim_sockets() -> None:
                 socket.unlink()
 
 
-def end_everything() -> None:
-    """End the components, then their children and every process in a pod."""
-    processes.end(lambda: processes.running().values(), grace=2)
+def end_everything(grace: float = 2) -> None:
+    """End the components, which have `grace` seconds to do so themselves, then their children and every process in a pod."""
+    processes.end(lambda: processes.running().values(), grace=grace)
     processes.end(processes.belonging, grace=0)
     processes.end(cgroups.processes, grace=0)

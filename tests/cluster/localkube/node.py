@@ -1,14 +1,19 @@
 """The engine-free cluster: start, stop, look.
 
-One rule makes an unclean end harmless: if etcd or containerd is not alive, whatever is left is cleared away and everything starts afresh.
-Otherwise the components that are missing are started again. Images and binaries are kept in both cases.
+An unclean end loses nothing: while etcd and containerd live, what is missing beside them is started again; without them the machine is
+cleared as a reboot clears one, and everything starts on the objects, volumes and records of containers that are on the disk. A new,
+empty cluster is made where there is none, or when it is asked for. Images and binaries are kept in any case.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from . import cgroups, components, images, machine, pki, processes, runtime, tools
 from .api import TROUBLE, Api
@@ -16,23 +21,40 @@ from .config import MANIFESTS, NODE_NAME, RUN, SOURCE, Paths
 from .shell import ClusterError, run, say, wait_for
 
 READY_SECONDS = 90.0
+RESTART_SECONDS = 180.0  # every pod that was there starts as well
 RESUME_SECONDS = 30.0
 
 
-def up(paths: Paths) -> None:
-    """Bring the cluster up from any state; return when a pod can be created, resolved and given storage."""
+def up(paths: Paths, *, fresh: bool = False) -> None:
+    """Bring the cluster up from any state; return when a pod can be created, resolved and given storage.
+
+    What was in it is in it again, unless a `fresh` one is asked for. Raises ClusterError if that cannot be had.
+    """
     machine.install_packages()
-    tools.build(paths, tools.BY_NAME)
+    tools.build(paths, tools.NODE_TOOLS)
     began = time.monotonic()
-    if components.IRREPLACEABLE.issubset(processes.running()):
+    if not fresh and components.IRREPLACEABLE.issubset(processes.running()):
         try:
             resume(paths)
             return
         except (ClusterError, *TROUBLE) as error:
-            say(f"what runs cannot be resumed, starting afresh\n{error}")
+            say(f"what runs cannot be resumed, starting all of it again\n{error}")
+    if not fresh and is_kept(paths):
+        try:
+            restart(paths)
+        except (ClusterError, *TROUBLE) as error:
+            remedy = "a new, empty one in its place: `cluster.py up --fresh`, or `make cluster-up FRESH=1`"
+            raise ClusterError(f"the cluster that was here does not start again; {remedy}\n{error}") from error
+        say(f"cluster up in {time.monotonic() - began:.1f} s, with all that was in it")
+        return
     clear(paths)
     start_fresh(paths)
-    say(f"cluster up in {time.monotonic() - began:.1f} s")
+    say(f"cluster up in {time.monotonic() - began:.1f} s, new and empty")
+
+
+def is_kept(paths: Paths) -> bool:
+    """Say whether a cluster is on the disk: its objects, and the keys that they were signed with."""
+    return (paths.state / "etcd" / "member").is_dir() and pki.is_complete(paths.pki)
 
 
 def resume(paths: Paths) -> None:
@@ -41,19 +63,31 @@ def resume(paths: Paths) -> None:
     start(paths, [name for name in missing if name in components.FOUNDATION])
     wait_for_api(paths, RESUME_SECONDS)
     start(paths, [name for name in missing if name in components.WORKERS])
+    kubelet(answers=True)  # who held it may be gone
     wait_until_ready(paths, RESUME_SECONDS)
     say(f"cluster resumed: {', '.join(missing)} started" if missing else "cluster is up already")
 
 
+def restart(paths: Paths) -> None:
+    """Start everything on what is on the disk, as a machine does after a power cut: pods' processes are gone, their records are not."""
+    clear_machine(paths)
+    start_all(paths, RESTART_SECONDS, since=time.time())
+
+
 def start_fresh(paths: Paths) -> None:
-    """Start every component on a machine that `clear` has left."""
+    """Make a new cluster on a machine that `clear` has left."""
     paths.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths.state.chmod(0o700)
+    pki.create(paths.pki)
+    start_all(paths, READY_SECONDS)
+
+
+def start_all(paths: Paths, seconds: float, since: float = 0.0) -> None:
+    """Start every component and wait until they serve. `since`: see `unready`."""
     RUN.mkdir(parents=True, exist_ok=True, mode=0o700)
     paths.containerd_root.mkdir(parents=True, exist_ok=True)
     machine.prepare()
     cgroups.create()
-    pki.create(paths.pki)
     for name in pki.CLIENTS:
         pki.write_kubeconfig(
             paths.pki, name, paths.kubeconfig if name == "admin" else paths.state / f"{name}.kubeconfig"
@@ -64,10 +98,10 @@ def start_fresh(paths: Paths) -> None:
     start(paths, components.FOUNDATION)
     wait_for("containerd", runtime.answers, seconds=30, watch=lambda: processes.check_alive(["containerd"], paths.log))
     images.load_system_images(paths)
-    wait_for_api(paths, READY_SECONDS)
+    wait_for_api(paths, seconds)
     kubectl(paths, "apply", "--server-side", "--filename", MANIFESTS)
     start(paths, components.WORKERS)
-    wait_until_ready(paths, READY_SECONDS)
+    wait_until_ready(paths, seconds, since)
 
 
 def start(paths: Paths, names: Iterable[str]) -> None:
@@ -83,7 +117,7 @@ def wait_for_api(paths: Paths, seconds: float) -> None:
     wait_for("the API server", Api(paths.pki).is_ready, seconds=seconds, watch=watch)
 
 
-def wait_until_ready(paths: Paths, seconds: float) -> None:
+def wait_until_ready(paths: Paths, seconds: float, since: float = 0.0) -> None:
     """Wait until node, DNS and the default namespace's service account are ready; a component that ends meanwhile is the error."""
 
     def watch() -> None:
@@ -93,7 +127,7 @@ def wait_until_ready(paths: Paths, seconds: float) -> None:
     pending: list[str] = []
 
     def ready() -> bool:
-        pending[:] = unready(api)
+        pending[:] = unready(api, since)
         return not pending
 
     try:
@@ -103,39 +137,70 @@ def wait_until_ready(paths: Paths, seconds: float) -> None:
     watch()
 
 
-def unready(api: Api) -> list[str]:
-    """Return what a user of the cluster would still miss."""
-    wanted = {
-        "node": f"/api/v1/nodes/{NODE_NAME}",
-        "cluster DNS": "/apis/apps/v1/namespaces/kube-system/deployments/coredns",
-        "default service account": "/api/v1/namespaces/default/serviceaccounts/default",
-    }
-    conditions = {"node": "Ready", "cluster DNS": "Available"}
+DNS_PODS = "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns"
+NODE_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE_NAME}"
+
+
+def unready(api: Api, since: float = 0.0) -> list[str]:
+    """Return what a user of the cluster would still miss.
+
+    What was written before `since` (in epoch seconds) does not count: after a power cut a node and its pods say that they are well until
+    somebody looks.
+    """
+
+    def node() -> bool:
+        renewed = api.request("GET", NODE_LEASE)["spec"]["renewTime"]
+        return is_true(api.request("GET", f"/api/v1/nodes/{NODE_NAME}"), "Ready") and instant(renewed) >= since
+
+    def dns() -> bool:
+        found = api.request("GET", DNS_PODS)["items"]
+        return any(is_true(pod, "Ready") and started(pod) >= int(since) for pod in found)
+
+    def account() -> bool:
+        return bool(api.request("GET", "/api/v1/namespaces/default/serviceaccounts/default"))
+
     missing: list[str] = []
-    for name, path in wanted.items():
+    for name, is_ready in {"node": node, "cluster DNS": dns, "default service account": account}.items():
         try:
-            status = api.request("GET", path).get("status", {})
-        except TROUBLE:
-            missing.append(name)
-            continue
-        found = {item["type"]: item["status"] for item in status.get("conditions", [])}
-        if name in conditions and found.get(conditions[name]) != "True":
+            if not is_ready():
+                missing.append(name)
+        except (*TROUBLE, KeyError):
             missing.append(name)
     return missing
+
+
+def is_true(found: Mapping[str, Any], condition: str) -> bool:
+    conditions = found.get("status", {}).get("conditions", [])
+    return {item["type"]: item["status"] for item in conditions}.get(condition) == "True"
+
+
+def started(pod: Mapping[str, Any]) -> float:
+    """Return when the last of a pod's containers was started; 0 while one does not run."""
+    running = [status["state"].get("running") for status in pod["status"].get("containerStatuses", [])]
+    return max((instant(each["startedAt"]) for each in running), default=0.0) if all(running) else 0.0
+
+
+def instant(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
 
 
 def kubectl(paths: Paths, *arguments: str | Path) -> str:
     return run([paths.bin / "kubectl", "--kubeconfig", paths.kubeconfig, *arguments], timeout=60)
 
 
-def clear(paths: Paths) -> None:
-    """Stop everything of the cluster and remove its traces, in whatever state it is. Logs, images and binaries stay."""
+def clear_machine(paths: Paths) -> None:
+    """Stop everything of the cluster, in whatever state it is, and remove what a reboot would: all but what is on the disk."""
     machine.end_everything()
     machine.remove_network()
     machine.remove_folder(RUN)
     machine.unmount_below(paths.state)
     cgroups.remove()
     machine.remove_dead_shim_sockets()
+
+
+def clear(paths: Paths) -> None:
+    """Stop everything of the cluster and remove its traces. Logs, images and binaries stay."""
+    clear_machine(paths)
     runtime.forget_containers(paths)
     machine.remove_folder(RUN)
     if paths.state.exists():
@@ -144,6 +209,29 @@ def clear(paths: Paths) -> None:
                 machine.remove_folder(entry)
             elif entry.is_file():
                 entry.unlink()
+
+
+def crash() -> None:
+    """End every process of the cluster and of its pods at once, as a power cut does. What is on the disk stays."""
+    machine.end_everything(grace=0)
+    say("every process of the cluster has been killed")
+
+
+def kubelet(*, answers: bool) -> None:
+    """Hold the kubelet, or let it go on. To the API server a held one is a node that is lost; its pods run on.
+
+    Raises ClusterError if it does not run.
+    """
+    for handle in processes.open_handles(_kubelet).values():
+        processes.send(handle, signal.SIGCONT if answers else signal.SIGSTOP)
+        os.close(handle)
+
+
+def _kubelet() -> list[int]:
+    pid = processes.running().get("kubelet")
+    if pid is None:
+        raise ClusterError("the kubelet does not run; run `up` first")
+    return [pid]
 
 
 def down(paths: Paths) -> None:

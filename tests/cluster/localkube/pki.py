@@ -1,4 +1,4 @@
-"""The cluster's certificates and the kubeconfigs made of them. Made anew with each fresh start; keys are readable by the owner alone."""
+"""The cluster's certificates and the kubeconfigs made of them. Made with each new cluster; keys are readable by the owner alone."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ LEAVES: dict[str, tuple[str, tuple[str, ...]]] = {
 CLIENTS = ("kubelet", "admin", "controller-manager", "scheduler", "proxy")
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 DAYS = "3650"
+
+
+def is_complete(folder: Path) -> bool:
+    """Say whether `create` has run to its end."""
+    wanted = ("ca.crt", "sa.pub", *(f"{name}.{kind}" for name in LEAVES for kind in ("crt", "key")))
+    return all((folder / name).is_file() and (folder / name).stat().st_size > 0 for name in wanted)
 
 
 def create(folder: Path) -> None:

@@ -34,8 +34,10 @@ class Provider(Protocol):
     def needs(self) -> Sequence[str]:
         """The binaries to build for it."""
 
-    def up(self) -> None: ...
+    def up(self, *, fresh: bool = False) -> None: ...
     def down(self) -> None: ...
+    def crash(self) -> None: ...
+    def kubelet(self, *, answers: bool) -> None: ...
     def status(self) -> tuple[bool, str]: ...
     def load(self, names: Sequence[str]) -> None: ...
     def base(self) -> str: ...
@@ -99,12 +101,20 @@ class Existing:
     file: str
     needs = tools.CLIENT_TOOLS
 
-    def up(self) -> None:
+    def up(self, *, fresh: bool = False) -> None:
+        if fresh:
+            raise ClusterError("the cluster of KUBECONFIG is not ours to make anew")
         run([kubectl(self.paths), "get", "--raw", "/readyz"], timeout=20)
         say("the cluster of KUBECONFIG answers")
 
     def down(self) -> None:
         say("the cluster of KUBECONFIG is not ours to stop")
+
+    def crash(self) -> None:
+        raise ClusterError("the cluster of KUBECONFIG is not ours to crash")
+
+    def kubelet(self, *, answers: bool) -> None:
+        raise ClusterError("the nodes of KUBECONFIG are not ours to stop")
 
     def status(self) -> tuple[bool, str]:
         return True, run([kubectl(self.paths), "get", "nodes", "-o", "wide"], timeout=20)
@@ -126,8 +136,11 @@ class Kind:
     paths: Paths
     needs = tools.CLIENT_TOOLS
 
-    def up(self) -> None:
+    def up(self, *, fresh: bool = False) -> None:
+        if fresh and self._exists():
+            self.down()
         if self._exists():
+            run(["docker", "start", *self._nodes()])
             run(["kind", "export", "kubeconfig", "--name", CLUSTER_NAME, *self._file()])
             say("kind cluster is up already")
             return
@@ -137,6 +150,13 @@ class Kind:
 
     def down(self) -> None:
         run(["kind", "delete", "cluster", "--name", CLUSTER_NAME, *self._file()])
+
+    def crash(self) -> None:
+        run(["docker", "kill", *self._nodes()])
+
+    def kubelet(self, *, answers: bool) -> None:
+        for name in self._nodes():
+            run(["docker", "exec", name, "systemctl", "start" if answers else "stop", "kubelet"])
 
     def status(self) -> tuple[bool, str]:
         if not self._exists():
@@ -155,6 +175,9 @@ class Kind:
     def _file(self) -> tuple[str, str]:
         return "--kubeconfig", str(self.paths.kubeconfig)
 
+    def _nodes(self) -> list[str]:
+        return run(["kind", "get", "nodes", "--name", CLUSTER_NAME], timeout=30).split()
+
     def _exists(self) -> bool:
         return CLUSTER_NAME in run(["kind", "get", "clusters"], timeout=30).split()
 
@@ -166,13 +189,22 @@ class Local:
     paths: Paths
     needs = tuple(tools.BY_NAME)
 
-    def up(self) -> None:
+    def up(self, *, fresh: bool = False) -> None:
         with self._alone():
-            node.up(self.paths)
+            node.up(self.paths, fresh=fresh)
 
     def down(self) -> None:
         with self._alone():
             node.down(self.paths)
+
+    def crash(self) -> None:
+        with self._alone():
+            node.crash()
+
+    def kubelet(self, *, answers: bool) -> None:
+        with self._alone():
+            node.kubelet(answers=answers)
+        say(f"the kubelet {'goes on' if answers else 'is held'}")
 
     def status(self) -> tuple[bool, str]:
         return node.status(self.paths)

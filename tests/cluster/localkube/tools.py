@@ -40,10 +40,14 @@ TOOLS = (
     Tool("pause", "pause"),
     Tool("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
     Tool("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
+    Tool("kstatus", "kstatus"),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
+# What only tests run: no cluster waits for it.
+TEST_TOOLS = ("kstatus",)
+NODE_TOOLS = tuple(name for name in BY_NAME if name not in TEST_TOOLS)
 # What is needed beside a cluster that somebody else brings.
-CLIENT_TOOLS = ("kubectl", "helm", "versitygw")
+CLIENT_TOOLS = ("kubectl", "helm", "versitygw", *TEST_TOOLS)
 
 
 def linker_flags(tool: Tool, go_mod: str) -> str:

@@ -34,7 +34,7 @@ CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished: the contract
     "Initialized": ("False", "True", "False", "Unknown", "False"),
     "Running": ("False", "True", "False", "Unknown", "False"),
     "Finished": ("True", "False", "False", "True", "True"),
-    "Canceled": ("False", "False", "False", "False", "True"),
+    "Canceled": ("True", "False", "False", "False", "True"),
     "Closed": ("False", "False", "True", "False", "True"),
     "Error": ("False", "False", "True", "False", "True"),
     "TimedOut": ("False", "False", "True", "False", "True"),
@@ -53,6 +53,7 @@ ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "SELECT 1 AS a": ("Finished", "Finished", {"result": ONE_ROW}),
     "SELECT * FROM nope": ("Error", "SqlError", {"error": NO_TABLE}),
     "SELECT many": ("Finished", "Finished", {"result": MANY_ROWS}),
+    "SELECT cut": ("Finished", "Finished", {"result": {**ONE_ROW, "truncated": True}}),
     "SELECT closed": ("Closed", "SessionClosed", {}),
     "SELECT slow": ("TimedOut", "ExecutionTimeout", {}),
 }

@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from sparksql.cli.main import main
+from sparksql.wire.clients import ClientsView
 from sparksql.wire.control import (
     CancelRequest,
-    ClientsView,
     ErrorBody,
     GatewayInfo,
     GatewayState,
@@ -95,7 +95,7 @@ class FakeGateway:
 
 @dataclasses.dataclass
 class Served:
-    """A finished statement `many` with 12,000 rows whose session has a gateway."""
+    """A finished statement `many` with 12,000 rows whose session has a gateway; each other one has these rows there, too."""
 
     cluster: Cluster
     gateway: FakeGateway

@@ -14,7 +14,8 @@ from cli_cluster import DEADLINE_SECONDS, Cluster, session_status
 from cli_gateway import Served
 
 from sparksql.api.names import child_base
-from sparksql.wire.control import ClientOperationView, ClientSessionView, ClientsView, Door, OperationState
+from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
+from sparksql.wire.control import Door, OperationState
 
 OPERATION = "6f0c2a9e-0000-4000-8000-000000000007"
 SINCE = datetime.now(UTC) - timedelta(seconds=30)

@@ -23,6 +23,7 @@ from cli_gateway import FakeGateway, Served, certificate, serving
 
 from sparksql.api.names import gateway_server_name
 from sparksql.cli import gateway as cli_gateway
+from sparksql.wire.control import MAX_RESULT_ROWS
 
 
 @pytest.mark.parametrize("page_format", ["arrow", "json"])
@@ -41,6 +42,45 @@ def test_all_pages_are_printed(
 def test_json_is_one_array_over_all_pages(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert served.main("results", "many", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out) == [{"id": i, "text": f"row {i}"} for i in range(ROWS)]
+
+
+def test_run_prints_all_rows_unless_told_how_many(
+    served: Served, operator: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert served.main("run", "-e", "SELECT many", "-s", "analytics", "--name", "all", "-o", "csv") == 0
+    shown = capsys.readouterr()
+    assert (len(shown.out.splitlines()), shown.err) == (1 + ROWS, "")
+    assert served.cluster.statement("all")["spec"]["result"]["maxRows"] == MAX_RESULT_ROWS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("-s", "analytics"), 5),
+        (("-s", "analytics", "--max-rows", "1"), 0),
+        (("-s", "analytics", "--mode", "Preview"), 0),
+        ((), 5),
+    ],
+    ids=["all", "some", "preview", "dedicated"],
+)
+def test_missing_rows_are_the_exit_code_unless_they_were_not_wanted(
+    cluster: Cluster, operator: None, arguments: tuple[str, ...], code: int
+) -> None:
+    done = cluster.run("run", "-e", "SELECT cut", *arguments, "-o", "csv")
+    assert (done.returncode, done.stdout) == (code, "a\n1\n"), done.stderr
+    assert "The result was cut at 1 rows" in done.stderr
+
+
+def test_results_of_a_cut_statement_are_incomplete(cluster: Cluster, operator: None) -> None:
+    cluster.create_statement("cut", "SELECT cut")
+    eventually("finished", lambda: cluster.phase("cut") == "Finished")
+    assert cluster.run("results", "cut").returncode == 5
+
+
+def test_rows_of_a_dedicated_session_that_are_gone_are_the_exit_code(cluster: Cluster, operator: None) -> None:
+    done = cluster.run("run", "-e", "SELECT many", "-o", "csv")
+    assert (done.returncode, done.stdout) == (5, PREVIEW), done.stderr
+    assert "name a session for all rows" in done.stderr
 
 
 PREVIEW = "id,text\n0,row 0\n1,row 1\n"

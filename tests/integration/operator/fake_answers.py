@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
-from sparksql.wire.control import Column, ResultSummary, SubmitRequest, WireModel
+from sparksql.wire.control import (
+    Column,
+    Event,
+    InitFailure,
+    OperationError,
+    ResultSummary,
+    SubmitRequest,
+    WireModel,
+)
 
 
 class Refused(Exception):
@@ -32,3 +41,21 @@ def result(request: SubmitRequest, *, wide: bool) -> ResultSummary:
         bytes=4,
         expiration_time=datetime.now(UTC) + timedelta(seconds=request.result.retention_seconds),
     )
+
+
+def init_failure(sql: str, message: str) -> InitFailure:
+    error = OperationError(condition="PARSE_SYNTAX_ERROR", message=message)
+    return InitFailure(position=1, statement=sql[:200], error=error)
+
+
+def of_later_version(event: Event) -> list[str]:
+    """The event's line with fields that nobody knows here, between a line of another kind and, for a statement that runs, one with
+    a state that there is not."""
+    line = json.loads(event.to_json())
+    operation = line.get("operation", {})
+    for part in (line, operation, line.get("info", {})):
+        part["isNew"] = {"since": ["later"]}
+    lines = [{"kind": "weather", "bootId": event.boot_id, "isNew": True}, line]
+    if operation.get("state") == "Running":
+        lines.insert(1, {**line, "operation": {**operation, "state": "Simmering"}})
+    return [json.dumps(each) for each in lines]

@@ -29,9 +29,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
-from fake_answers import Refused, answer, result
+from fake_answers import Refused, answer, init_failure, of_later_version, result
 from fake_savepoints import DriverSavepoints, Savepoints
-from fake_streams import Checkpoints, query, starts
+from fake_streams import Checkpoints, look, query, starts
 
 from sparksql.wire.control import (
     CancelRequest,
@@ -39,13 +39,13 @@ from sparksql.wire.control import (
     Event,
     GatewayInfo,
     GatewayState,
-    InitFailure,
     OperationError,
     OperationState,
     OperationView,
     SubmitRequest,
 )
 from sparksql.wire.driver import DriverConfig
+from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
 
 READS = ("SELECT", "SHOW", "DESCRIBE", "EXPLAIN")
 HEARTBEAT_SECONDS = 1.0
@@ -67,6 +67,10 @@ class Ledger:
     """What ran, in order, in any driver; and the releases that held statements wait for."""
 
     executions: list[Execution] = field(default_factory=list)
+    looks: list[SubmitRequest] = field(default_factory=list)
+    compares_states: bool = True  # whether drivers know how to look at a changed text
+    versions: tuple[int, int] = (PROTOCOL_VERSION, OLDEST_OPERATOR)  # of drivers; see `sparksql.wire.versions`
+    says_more: bool = False  # whether drivers say things that this version does not know
     released: set[str] = field(default_factory=set)
     peak: Counter[str] = field(default_factory=Counter)  # most statements that ran at once, by pod
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
@@ -185,7 +189,8 @@ class FakeGateway:
 
     def view_of(self, statement: str) -> OperationView | None:
         """The last view of the newest operation of a statement."""
-        ids = [i for i, request in self._requests.items() if request.name == statement]
+        asked = self._requests.items()
+        ids = [i for i, request in asked if request.name == statement and request.validate_against is None]
         return self._views[ids[-1]] if ids else None
 
     # --- protocol
@@ -273,7 +278,8 @@ class FakeGateway:
                 await self._say(response, Event(kind="heartbeat", boot_id=self.boot_id, seq=seen))
 
     async def _say(self, response: web.StreamResponse, event: Event) -> None:
-        await response.write(event.to_json().encode() + b"\n")
+        lines = of_later_version(event) if self.ledger.says_more else [event.to_json()]
+        await response.write("".join(f"{line}\n" for line in lines).encode())
 
     def _after(self, seq: int) -> Iterator[OperationView]:
         yield from sorted((v for v in self._views.values() if v.seq > seq), key=lambda v: v.seq)
@@ -283,10 +289,7 @@ class FakeGateway:
             raise Refused(412, "OtherBoot")
 
     def _own_info(self) -> GatewayInfo:
-        failure = None
-        if self._init_failure is not None:
-            error = OperationError(condition="PARSE_SYNTAX_ERROR", message=self._init_failure)
-            failure = InitFailure(position=1, statement=self.config.init[0].sql[:200], error=error)
+        failure = init_failure(self.config.init[0].sql, self._init_failure) if self._init_failure is not None else None
         sessions, pending, running = self.clients
         states = [view.state for view in self._views.values()]
         return GatewayInfo(
@@ -296,12 +299,15 @@ class FakeGateway:
             client_pending=pending,
             client_running=running,
             streams=len(self._streams()),
+            protocol_version=self.ledger.versions[0],
+            oldest_operator_version=self.ledger.versions[1],
             boot_id=self.boot_id,
             incarnation=self.config.incarnation,
             state=self._state,
             spark_version="4.1.4",
             spark_application_id=f"spark-{self.boot_id[:8]}",
             start_time=self._started,
+            compares_states=self.ledger.compares_states,
             has_session_state=self.has_session_state,
             init_failure=failure,
         )
@@ -312,6 +318,12 @@ class FakeGateway:
         words = request.sql.upper().split()
         if "QUEUE" in words:
             await self.ledger.until_released(request.name)
+        if request.validate_against is not None:
+            assert self.ledger.compares_states
+            self.ledger.looks.append(request)
+            self._change(operation_id, state=OperationState.RUNNING, start_time=datetime.now(UTC))
+            self._change(operation_id, **look(self.ledger.checkpoints, request))
+            return
         if request.streaming is not None:
             if starts(self.ledger.checkpoints, request):
                 self.ledger.executions.append(Execution(request.name, request.sql, operation_id, self.pod, request))

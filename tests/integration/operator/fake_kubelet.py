@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_gateway import FakeGateway, Ledger
+from watching import watch
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME, LABEL_SESSION
 from sparksql.kube.client import KubeClient
@@ -109,8 +110,12 @@ class FakeKubelet:
             for pod in listing.items:
                 self._take("MODIFIED", pod)
             with contextlib.suppress(ApiError):
-                async for change, pod in self._client.watch(
-                    PODS, self.namespace, resource_version=listing.resource_version, label_selector=selector
+                async for change, pod in watch(
+                    self._client,
+                    PODS,
+                    self.namespace,
+                    resource_version=listing.resource_version,
+                    label_selector=selector,
                 ):
                     self._take(change, pod)
 
@@ -121,7 +126,7 @@ class FakeKubelet:
             self._spawn(self._kill_gateway(meta["name"]))
             return
         self._pods[meta["name"]] = pod
-        if meta["uid"] not in self._seen:
+        if meta["uid"] not in self._seen and not pod["spec"].get("schedulingGates"):
             self._seen.add(meta["uid"])
             self.started.append(meta["name"])
             self._spawn(self._start(pod))
@@ -172,10 +177,7 @@ class FakeKubelet:
         )  # fmt: skip
 
     async def _start_gateway(self, pod: Object, plan: Plan) -> FakeGateway:
-        volumes = pod["spec"]["volumes"]
-        name = next(v["secret"]["secretName"] for v in volumes if "secret" in v)
-        secret = await self._client.get(SECRETS, self.namespace, name)
-        files = {file: base64.b64decode(content).decode() for file, content in secret["data"].items()}
+        files = await self._secret_files(pod)
         env = {e["name"]: e.get("value") for e in pod["spec"]["containers"][0]["env"]}
         assert env[wire.CONFIG_HASH_ENV] == wire.config_hash(files[wire.CONFIG_FILE])
         config = DriverConfig.model_validate_json(files[wire.CONFIG_FILE])
@@ -193,6 +195,14 @@ class FakeKubelet:
             self.gateways[pod["metadata"]["name"]] = gateway
             return gateway
         raise AssertionError("no free loopback address")
+
+    async def _secret_files(self, pod: Object) -> dict[str, str]:
+        """What the pod's init container copies. As a real one, the pod does not start while one of its Secrets is missing."""
+        [volume] = [volume for volume in pod["spec"]["volumes"] if "projected" in volume]
+        data: dict[str, str] = {}
+        for source in volume["projected"]["sources"]:
+            data |= (await self._client.get(SECRETS, self.namespace, source["secret"]["name"]))["data"]
+        return {file: base64.b64decode(content).decode("latin-1") for file, content in data.items()}
 
     def _tls(self, cert: str, key: str) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

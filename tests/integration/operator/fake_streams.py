@@ -10,6 +10,8 @@ A streaming statement commits one batch and then runs until it is ended. Further
 | ... BROKEN | ends in Error before a query has started |
 | ... UNFIT | ends so as well, with StateIncompatible, on a checkpoint that is another text's |
 
+Whoever asks beforehand is told what would end it in Error, and nothing happens.
+
 A checkpoint that is made of a savepoint, or of another checkpoint, has no text yet: every text fits it.
 """
 
@@ -24,17 +26,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparksql.wire.control import (
+    COMPARISON,
+    Column,
     ErrorReason,
     OperationError,
     OperationState,
     Progress,
     RestoreOptions,
+    ResultSummary,
     StreamProgress,
     SubmitRequest,
     TriggerMode,
 )
 
 FAILURE = OperationError(condition="FAILED", sql_state="42000", message="it failed", line=1, position=1)
+DIFFERENCES = tuple(Column(name=name, type="string") for name in COMPARISON)
 UNFIT = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="operator 1: column k was int, is string")
 
 
@@ -114,13 +120,26 @@ def starts(checkpoints: Checkpoints, request: SubmitRequest) -> bool:
 
 
 def _refusal(checkpoints: Checkpoints, request: SubmitRequest) -> OperationError | None:
-    words, options = request.sql.upper().split(), request.streaming
+    words, options = request.sql.upper().split(), request.streaming or request.validate_against
     assert options is not None
     if "BROKEN" in words:
         return FAILURE
     known = checkpoints.known.get(options.checkpoint)
     is_anothers = known is not None and bool(known.texts) and request.sql not in known.texts
     return UNFIT if "UNFIT" in words and is_anothers else None
+
+
+def look(checkpoints: Checkpoints, request: SubmitRequest) -> dict[str, Any]:
+    """The end of a look at whether its query could start, on a checkpoint that may be in use."""
+    refusal = _refusal(checkpoints, request)
+    if refusal is None:
+        return _end(OperationState.FINISHED, result=ResultSummary(columns=DIFFERENCES))
+    if refusal is not UNFIT:
+        return _end(OperationState.ERROR, error=refusal)
+    row = ("KeyChanged", "operator 1", "k", "int", "string", "change it back")
+    return _end(
+        OperationState.ERROR, error=refusal, result=ResultSummary(columns=DIFFERENCES, row_count=1, preview=(row,))
+    )
 
 
 async def query(

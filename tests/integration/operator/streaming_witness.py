@@ -23,10 +23,14 @@ WAITS = ("False", "True", "False", "Unknown", "False")  # Ready, Reconciling, St
 CONDITIONS = {
     "Initialized": {WAITS},
     "Pending": {WAITS},
-    "Running": {WAITS, ("True", "False", "False", "Unknown", "False")},
-    "Stopped": {("False", "False", "False", "Unknown", "False"), ("False", "False", "True", "Unknown", "False")},
+    "Running": {
+        WAITS,
+        ("True", "False", "False", "Unknown", "False"),
+        ("False", "False", "True", "Unknown", "False"),  # as it was before a change that is refused
+    },
+    "Stopped": {WAITS, ("True", "False", "False", "Unknown", "False"), ("False", "False", "True", "Unknown", "False")},
     "Finished": {("True", "False", "False", "True", "True")},
-    "Canceled": {("False", "False", "False", "False", "True")},
+    "Canceled": {("True", "False", "False", "False", "True")},
     **{phase: {("False", "False", "True", "False", "True")} for phase in ("Closed", "Error", "TimedOut")},
 }
 

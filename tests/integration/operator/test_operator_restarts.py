@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any
 
 import pytest
 from fake_kubelet import Plan
 from witness import condition
-from world import World
+from world import World, message_of
 
 from sparksql.api.names import child_base
 from sparksql.kube.resources import PODS, SECRETS, SESSIONS, STATEMENTS
@@ -145,7 +146,8 @@ async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(wor
         for attempt in (1, 2):
             await world.reaches(STATEMENTS, "one", phase="Running", attempt=attempt)
             await world.kubelet.crash_driver("s")
-        await world.in_phase(SESSIONS, "s", "Failed", "DriverLost")
+        failed = await world.in_phase(SESSIONS, "s", "Failed", "MaxRestartsExceeded")
+        assert "gave up after 1 restarts; the last loss was DriverLost: the driver ended" in message_of(failed)
         await world.reaches(STATEMENTS, "one", phase="Initialized", attempt=3)
         await world.in_phase(STATEMENTS, "one", "Initialized", "SessionNotReady")
 
@@ -201,5 +203,7 @@ async def test_token_and_certificate_stay_over_restarts(world: World) -> None:
         second = (await world.get(SECRETS, name))["data"]
     for file in ("token", "tls.crt", "tls.key"):
         assert first[file] == second[file]
+    # A command line of any client takes it: it begins with no dash and has nothing that a shell reads.
+    assert re.fullmatch("[0-9a-f]{64}", base64.b64decode(first["token"]).decode())
     incarnations = [json.loads(base64.b64decode(data["config.json"]))["incarnation"] for data in (first, second)]
     assert incarnations == [1, 2]

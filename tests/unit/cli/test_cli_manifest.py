@@ -4,8 +4,8 @@ import pytest
 
 from sparksql.api.statement import SqlStatement
 from sparksql.cli.errors import CliError, Exit
-from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter, statement_manifest
-from sparksql.wire.control import Mode, Parameter
+from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter, statement_manifest, wants_a_part
+from sparksql.wire.control import MAX_RESULT_ROWS, Mode, Parameter
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,20 @@ def test_manifest_says_all_that_the_flags_say() -> None:
         "result": {"maxRows": 5},
     }
     SqlStatement.parse(manifest)
+
+
+def test_all_rows_of_a_session_are_asked_for_unless_some_or_a_preview_are() -> None:
+    wanted = {
+        RunOptions(session="a"): {"maxRows": MAX_RESULT_ROWS},
+        RunOptions(session="a", max_rows=5): {"maxRows": 5},
+        RunOptions(session="a", mode=Mode.PREVIEW): None,
+        RunOptions(): None,
+    }
+    for options, result in wanted.items():
+        manifest = statement_manifest("run-1", "SELECT 1", options)
+        assert manifest["spec"].get("result") == result
+        assert wants_a_part(manifest) == (options.max_rows is not None or options.mode is Mode.PREVIEW)
+        SqlStatement.parse(manifest)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ CONDITIONS = {
     "Pending": ("False", "True", "False", "False"),
     "Running": ("False", "True", "False", "False"),
     "Finished": ("True", "False", "False", "True"),
-    "Canceled": ("False", "False", "False", "True"),
+    "Canceled": ("True", "False", "False", "True"),
     "Closed": ("False", "False", "True", "True"),
     "Error": ("False", "False", "True", "True"),
     "TimedOut": ("False", "False", "True", "True"),
@@ -80,7 +80,8 @@ STREAM = {"sql": "INSERT INTO t SELECT * FROM STREAM s", "sessionRef": {"name": 
     [
         ("Running", ("False", "True", "False", "False"), False, None),
         ("Running", ("True", "False", "False", "False"), True, Exit.FINISHED),
-        ("Stopped", ("False", "False", "False", "False"), True, Exit.FINISHED),
+        ("Running", ("False", "False", "True", "False"), True, Exit.ERROR),
+        ("Stopped", ("True", "False", "False", "False"), True, Exit.FINISHED),
         ("Stopped", ("False", "False", "True", "False"), True, Exit.ERROR),
         ("Error", ("False", "False", "True", "True"), True, Exit.ERROR),
     ],

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from sparksql.cli import render
 from sparksql.cli.objects import Session, Statement
 from sparksql.cli.results import says_all
+from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
 from sparksql.wire.control import (
-    ClientOperationView,
-    ClientSessionView,
-    ClientsView,
     Column,
     Door,
     OperationState,

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparksql.controllers.config import OperatorConfig
 from sparksql.controllers.metrics import Metrics
+from sparksql.kube.client import KubeClient
+from sparksql.kube.credentials import Credentials
+from sparksql.kube.events import BURST
+from sparksql.operator import Operator
 
 Object = dict[str, Any]
 CREATED = "2026-01-31T00:00:00Z"
@@ -78,3 +83,14 @@ def test_a_series_goes_with_its_last_object() -> None:
     metrics.count([], [], [])
     names = ("sparksql_savepoints", "sparksql_savepoint_bytes", "sparksql_savepoint_oldest_timestamp_seconds")
     assert [_series(metrics, name) for name in names] == [{}, {}, {}]
+
+
+async def test_events_that_are_not_recorded_are_told() -> None:
+    operator = Operator(OperatorConfig(), Credentials("http://127.0.0.1:1"))
+    loud = {"metadata": {"namespace": "a", "name": "loud", "uid": "u"}}
+    async with KubeClient(operator.credentials) as client, operator._runtime(client) as runtime:
+        for number in range(BURST + 15):
+            runtime.events.emit(loud, "Normal", "Progress", f"{number}")
+        assert _series(operator.metrics, "sparksql_events_dropped") == {(): 15.0}
+    # Nobody serves there, so that the others are not recorded either.
+    assert _series(operator.metrics, "sparksql_events_dropped") == {(): BURST + 15.0}

@@ -8,11 +8,20 @@ from typing import Any
 
 from sparksql.api.conditions import find_condition
 from sparksql.api.session import SessionPhase
-from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementDesiredState
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Met
+from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.identity import operation_id, sql_hash
-from sparksql.domain.statement.snapshot import Decision, Driver, Inputs, SessionFacts, Settings, Snapshot
+from sparksql.domain.statement.snapshot import (
+    Decision,
+    Driver,
+    Inputs,
+    NeedsInputs,
+    SessionFacts,
+    Settings,
+    Snapshot,
+)
 from sparksql.wire.control import OperationError, OperationState, OperationView
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -22,17 +31,24 @@ DRIVER = Driver("s-1", "pod-1", "boot-1")
 READY = SessionFacts("s", SessionPhase.READY, driver=DRIVER)
 
 # The contract's table: Ready, Reconciling, Stalled, Succeeded, Finished.
-CONDITIONS = {
+CONDITIONS = {  # Canceled: by wish
     "Initialized": ("False", "True", "False", "Unknown", "False"),
     "Pending": ("False", "True", "False", "Unknown", "False"),
     "Running": ("False", "True", "False", "Unknown", "False"),
     "Finished": ("True", "False", "False", "True", "True"),
-    "Canceled": ("False", "False", "False", "False", "True"),
+    "Canceled": ("True", "False", "False", "False", "True"),
     "Closed": ("False", "False", "True", "False", "True"),
     "Error": ("False", "False", "True", "False", "True"),
     "TimedOut": ("False", "False", "True", "False", "True"),
 }
+FAILED = ("False", "False", "True", "False", "True")
 ENDED = frozenset(CONDITIONS) - {"Initialized", "Pending", "Running"}
+
+
+def row(phase: str, spec: SqlStatementSpec) -> tuple[str, ...]:
+    """The contract's row for a batch statement in `phase`: one that was canceled against its spec has failed."""
+    is_wished = phase != "Canceled" or spec.desired_state is not StatementDesiredState.RUNNING
+    return CONDITIONS[phase] if is_wished else FAILED
 
 
 def ago(seconds: float) -> datetime:
@@ -92,6 +108,12 @@ def view(state: OperationState, **fields: Any) -> OperationView:
     error = {"error": OperationError(message="no such table")} if state is OperationState.ERROR else {}
     defaults = {"operation_id": operation_id(UID, 1, 1), "boot_id": "boot-1", "seq": 1, "statement_type": "INSERT"}
     return OperationView(**{**defaults, **started, **completed, **error, "state": state, **fields})
+
+
+def check_unread(s: Snapshot, decision: Decision) -> None:
+    """Before its inputs are read, the same is decided of a statement, or that they are needed."""
+    unread = decide(replace(s, inputs=None, answer=None))
+    assert isinstance(unread, NeedsInputs) or unread == decision
 
 
 def reason(decision: Decision) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from stream_model import Checkpoints, Shelf
+from stream_model import Checkpoints, Shelf, fits
 from stream_samples import ON, PARKED, RESTS, WAITS
 
 from sparksql.api.conditions import ConditionStatus
@@ -18,7 +18,7 @@ from sparksql.api.streaming import OnIncompatible, StreamingStatus, UpgradeMode
 from sparksql.domain.backoff import exponential
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
-from sparksql.domain.statement.snapshot import CreateSavepoint, Decision, Inputs, Silence, Snapshot, Submit
+from sparksql.domain.statement.snapshot import Cancel, CreateSavepoint, Decision, Inputs, Silence, Snapshot, Submit
 from sparksql.domain.statement.stream_savepoints import DRIVER_SECONDS
 from sparksql.wire.control import OperationState, OperationView
 
@@ -26,8 +26,8 @@ LIMIT, BACKOFF, RESET = 2, 10, 100
 SHOWN = {
     Phase.INITIALIZED: {WAITS},
     Phase.PENDING: {WAITS},
-    Phase.RUNNING: {WAITS, ON},
-    Phase.STOPPED: {RESTS, PARKED},
+    Phase.RUNNING: {WAITS, ON, PARKED},  # the last one runs as it was before a change that is refused
+    Phase.STOPPED: {RESTS, PARKED, WAITS},
 }
 
 
@@ -83,6 +83,7 @@ def check(one: Pass) -> None:
     _check_new_checkpoint(one)
     _check_saved(one)
     _check_savepoints_made(one)
+    _check_stops(one)
 
 
 def _check_phase(one: Pass) -> None:
@@ -197,6 +198,26 @@ def _cannot_be_saved(one: Pass) -> bool:
         or (no_driver and (now - each.created).total_seconds() > DRIVER_SECONDS)
         for each in one.shelf.upgrades()
     )
+
+
+def _check_stops(one: Pass) -> None:
+    """A query is stopped for a change only if its state fits that, unless it may begin anew or its driver cannot tell."""
+    s, spec = one.snapshot, one.snapshot.statement.spec
+    stops = [command for command in one.decision.commands if isinstance(command, Cancel)]
+    driver = s.session.driver if s.session is not None else None
+    is_change = [each for each in stops if each.request.reason == "the spec changed"]
+    assert spec.streaming is not None and spec.sql is not None
+    if not is_change or driver is None or not driver.compares_states:
+        return
+    if spec.streaming.on_incompatible is OnIncompatible.START_FRESH:
+        return
+    if _wants_to_restore(one):
+        held = one.shelf.held.get((s.start_from.location if s.start_from is not None else None) or "")
+    elif spec.streaming.upgrade_mode is UpgradeMode.STATELESS and _has_other_text(one):
+        held = None
+    else:
+        held = one.checkpoints.held.get(one.old.checkpoint_location or "")
+    assert held is None or fits(held.text, spec.sql)
 
 
 def _check_savepoints_made(one: Pass) -> None:

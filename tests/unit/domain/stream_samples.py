@@ -29,7 +29,7 @@ LOCATION = f"{ROOT}/team-a/one-{UID}/1"
 PLACE = Settings(class_name="standard", checkpoint_root=ROOT)
 ON = ("True", "False", "False", "Unknown", "False")  # Ready, Reconciling, Stalled, Succeeded, Finished
 WAITS = ("False", "True", "False", "Unknown", "False")
-RESTS = ("False", "False", "False", "Unknown", "False")
+RESTS = ON  # by wish: it is as its spec asks
 PARKED = ("False", "False", "True", "Unknown", "False")
 UNFIT = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="aggregate 1: key day became month")
 START = {"startFrom": {"savepointRef": {"name": "before"}}}

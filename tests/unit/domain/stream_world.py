@@ -10,12 +10,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from statement_samples import NOW, SQL
+from statement_samples import NOW, SQL, check_unread
 from stream_contract import BACKOFF, LIMIT, RESET, Pass, begins_restoring, check
 from stream_model import TEXTS, Checkpoints, Gateway, Held, Shelf, fits
 from stream_samples import PLACE, stream
 
 from sparksql.api.conditions import ConditionStatus
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Moves
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatementStatus
@@ -25,17 +26,20 @@ from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
 from sparksql.domain.statement.snapshot import (
+    Ask,
     Cancel,
     CreateSavepoint,
     Decision,
     DeleteSavepoint,
     Inputs,
+    Question,
     SavepointFacts,
     SessionFacts,
     Silence,
     Snapshot,
     Submit,
 )
+from sparksql.domain.statement.stream_changes import question
 from sparksql.wire.control import OperationState, OperationView
 
 GIVEN = ("first", "second")  # savepoints that a user brings
@@ -57,6 +61,7 @@ class StreamWorld(RuleBasedStateMachine):
         self.closed = False
         self.unreachable = False
         self.is_restoring = False
+        self.asked: tuple[Question, OperationView] | None = None
         self.has_news = True  # since the statement was parked: a reason to leave that
 
     @initialize(
@@ -163,6 +168,11 @@ class StreamWorld(RuleBasedStateMachine):
         self.gateway = Gateway(self.drivers, self.checkpoints, self.shelf)
 
     @rule()
+    def operator_starts_again(self) -> None:
+        """What it has only in memory is gone."""
+        self.asked = None
+
+    @rule()
     def network_breaks_or_heals(self) -> None:
         self.unreachable = not self.unreachable
 
@@ -244,6 +254,10 @@ class StreamWorld(RuleBasedStateMachine):
         failed = [each.name for each in self.shelf.facts.values() if each.phase in (Moves.FAILED, Moves.ABANDONED)]
         for name in failed:
             self.shelf.facts.pop(name)
+        if (
+            self.is_parked() and self.status.conditions[0].reason == Reason.SQL_ERROR
+        ):  # nothing but another text mends that
+            self.user_changes_the_text(next(text for text in TEXTS if text != self.spec["sql"]))
         for _ in range(3):
             self.it_runs_as_far_as_it_can()
         assert self.status.phase in {Phase.RUNNING, *ENDED}, self._story()
@@ -257,6 +271,7 @@ class StreamWorld(RuleBasedStateMachine):
     def operator_passes(self, *, written: bool, sent: bool) -> float | None:
         snapshot = self._snapshot()
         decision = decide(snapshot)
+        check_unread(snapshot, decision)
         ready = decision.status.conditions[0].reason if decision.status.conditions else ""
         word = snapshot.operation.state if isinstance(snapshot.operation, OperationView) else snapshot.operation
         asked = [type(command).__name__ for command in decision.commands]
@@ -297,6 +312,12 @@ class StreamWorld(RuleBasedStateMachine):
                     self.shelf.create(command, self.now)
                 case DeleteSavepoint():
                     self.shelf.delete(command)
+                case Ask(question) if self.gateway is not None and not self.unreachable:
+                    assert question.request.boot_id == self.gateway.driver.boot_id
+                    assert self.asked is None or self.asked[0] != question, "it is asked twice"
+                    self.asked = question, self.gateway.look(question.request, self.now)
+                case Ask():
+                    pass
                 case Submit() | Cancel():
                     if self.gateway is None or session is None or self.unreachable:
                         continue
@@ -314,7 +335,7 @@ class StreamWorld(RuleBasedStateMachine):
         phase = SessionPhase.CLOSED if self.closed else SessionPhase.READY if self.gateway else SessionPhase.PENDING
         driver = self.gateway.driver if self.gateway is not None and not self.closed else None
         start = (self.spec["streaming"].get("startFrom") or {}).get("savepointRef", {}).get("name", "")
-        return Snapshot(
+        gathered = Snapshot(
             now=self.now,
             statement=stream(self.status.to_dict(), deleted=self.deleted, **self.spec),
             session=SessionFacts("s", phase, driver=driver),
@@ -326,6 +347,9 @@ class StreamWorld(RuleBasedStateMachine):
             savepoints=tuple(each for each in self.shelf.facts.values() if each.name not in GIVEN),
             start_from=self.shelf.facts.get(start),
         )
+        if self.asked is not None and self.asked[0] != question(gathered):
+            self.asked = None
+        return replace(gathered, answer=self.asked[1] if self.asked is not None else None)
 
     def _operation(self) -> OperationView | Silence:
         session = self.status.session

@@ -95,8 +95,9 @@ def test_a_refusal_stalls_and_heals_when_its_cause_goes(reason: Reason) -> None:
 
 
 def test_too_many_sessions_stall_the_next_one() -> None:
-    decision = decide(regarded(over_session_limit=True))
+    decision = decide(regarded(no_place=Refusal(Reason.LIMIT_EXCEEDED, "2 sessions of class standard")))
     assert told(decision) == (Phase.PENDING, Reason.LIMIT_EXCEEDED)
+    assert decision.status.message == "2 sessions of class standard"
     assert conditions_of(decision.status)["Stalled"][0] == "True"
 
 
@@ -175,6 +176,18 @@ def test_a_failing_init_statement_fails_the_session_at_once() -> None:
         assert part in (decision.status.message or "")
 
 
+def test_a_database_that_cannot_be_used_fails_the_session_and_names_the_field() -> None:
+    obj = starting()
+    failure = InitFailure(
+        position=0, statement="CREATE DATABASE IF NOT EXISTS `team_a`", error=OperationError(message="no metastore")
+    )
+    word = gateway(GatewayState.INIT_FAILED, init_failure=failure)
+    decision = later(obj, 5, pod=pod(obj, ended="exit code 1"), gateway=word)
+    assert told(decision) == (Phase.FAILED, Reason.INIT_FAILED)
+    for part in ("spec.database", "`team_a`", "no metastore", "restartNonce"):
+        assert part in (decision.status.message or "")
+
+
 # --- restarts
 
 
@@ -197,8 +210,20 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
         assert obj.status.driver is not None and obj.status.driver.incarnation == restart + 1
     assert pauses == [1, 2, 4]
     over = lost(obj, now)
-    assert told(over) == (Phase.FAILED, Reason.DRIVER_LOST)
-    assert "restartNonce" in (over.status.message or "")
+    assert told(over) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
+    assert [(note.type, note.reason) for note in over.notes] == [("Warning", Reason.MAX_RESTARTS_EXCEEDED)]
+    last_loss = "DriverLost: the driver ended while starting: exit code 137"
+    for part in ("gave up after 3 restarts", last_loss, "restartNonce"):
+        assert part in (over.status.message or "")
+
+
+def test_a_driver_that_never_gets_ready_is_given_up_and_its_last_loss_is_told() -> None:
+    obj = starting()
+    obj = obj.replace(status=obj.status.replace(restarts=3))
+    over = later(obj, LIMITS.driver_start + 1, pod=pod(obj, started=NOW))
+    assert told(over) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
+    assert over.commands == (Command.DELETE_DRIVER,)
+    assert "the last loss was DriverNotReady: the driver was not ready" in (over.status.message or "")
 
 
 @pytest.mark.parametrize(("gone", "what"), [(True, "gone"), (False, "exit code 137")])
@@ -218,7 +243,8 @@ def test_the_old_pod_must_be_gone_before_a_new_one_starts() -> None:
 
 
 def test_a_stable_driver_makes_earlier_restarts_forgotten() -> None:
-    obj = ready().replace(status=ready().status.replace(restarts=3))
+    obj = ready(session(idle={"timeoutSeconds": 0}))
+    obj = obj.replace(status=obj.status.replace(restarts=3))
     assert served(obj, STABLE_SECONDS).status.restarts == 3
     assert served(obj, STABLE_SECONDS + 1).status.restarts == 0
     assert lost(obj, STABLE_SECONDS).status.phase is Phase.FAILED

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
-from domain_samples import BOOT, NOW, asked, pod, ready, regarded, seconds, settled, statement
+from datetime import datetime
+from typing import Any
 
+import pytest
+from domain_samples import (
+    BOOT,
+    NOW,
+    asked,
+    draining,
+    gateway,
+    pod,
+    ready,
+    reason_of,
+    regarded,
+    respoken,
+    seconds,
+    settled,
+    starting,
+    statement,
+)
+
+from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSession
 from sparksql.domain.session.decide import decide
-from sparksql.domain.session.snapshot import PodEnd, PodFacts
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
 from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
 
@@ -86,3 +105,61 @@ def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> No
         assert (gone.status.phase, gone.status.restarts) == (SessionPhase.PENDING, 0)
         obj = ready(settled(obj, gone), NOW + seconds(62))
     assert decide(regarded(obj, now=NOW + seconds(63), pod_end=PodEnd())).status.restarts == 1
+
+
+# --- pods that nobody ends
+
+DUE = NOW + seconds(60)
+LATE = DUE + seconds(Deadlines().termination + 1)
+
+
+def later(obj: SqlSession, now: datetime, **facts: Any) -> Decision:
+    return decide(regarded(obj, now=now, pod=pod(obj, started=NOW, end_due=DUE), gateway=gateway(), **facts))
+
+
+def told(decision: Decision) -> tuple[SessionPhase | None, str]:
+    return decision.status.phase, reason_of(decision.status)
+
+
+def test_a_pod_that_is_being_deleted_is_waited_for_until_its_deadline() -> None:
+    obj = ready()
+    assert told(later(obj, LATE - seconds(1))) == (SessionPhase.READY, Reason.DRIVER_TERMINATING)
+    given_up = later(obj, LATE)
+    assert told(given_up) == (SessionPhase.PENDING, Reason.DRIVER_LOST)
+    assert "its node does not end it" in (given_up.status.message or "")
+
+
+def test_the_next_driver_starts_beside_a_pod_that_was_given_up_and_knows_of_it() -> None:
+    obj = settled(ready(), later(ready(), LATE))
+    following = later(obj, LATE + seconds(60))
+    assert following.commands == (Command.START_DRIVER,)
+    driver = following.status.driver
+    assert driver is not None and obj.status.driver is not None
+    assert driver.pod_name != obj.status.driver.pod_name
+    assert (driver.incarnation, driver.unconfirmed) == (2, (BOOT,))
+
+
+def test_a_pod_that_was_seen_to_end_but_stays_is_given_up_and_is_no_doubt() -> None:
+    """As one that somebody's finalizer holds."""
+    obj = settled(ready(), later(ready(), LATE, pod_end=PodEnd()))
+    assert unconfirmed(settled(obj, later(obj, LATE + seconds(60), pod_end=PodEnd()))) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase"),
+    [({"desiredState": "Stopped"}, SessionPhase.STOPPED), ({"restartNonce": "again"}, SessionPhase.PENDING)],
+)
+def test_a_drain_ends_although_its_pod_does_not(spec: dict[str, Any], phase: SessionPhase) -> None:
+    obj = draining(respoken(ready(), **spec))
+    assert later(obj, LATE - seconds(1)).status.phase is SessionPhase.DRAINING
+    over = settled(obj, later(obj, LATE))
+    assert over.status.phase is phase
+    if phase is SessionPhase.STOPPED:
+        assert later(over, LATE + seconds(1)).requeue_after is None  # nothing is left to be swept
+        over = respoken(over, desiredState="Running")
+    assert unconfirmed(settled(over, later(over, LATE + seconds(2)))) == (BOOT,)
+
+
+def test_a_driver_that_is_deleted_while_it_starts_is_given_up_too() -> None:
+    obj = starting()
+    assert told(later(obj, LATE)) == (SessionPhase.PENDING, Reason.DRIVER_LOST)

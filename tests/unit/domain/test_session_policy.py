@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session_class import LabelSelector
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.refusal import Refusal
-from sparksql.domain.session.resolve import Resolved, matches, resolve, selects
+from sparksql.domain.session.resolve import Resolved, database_name, matches, resolve, selects
 
 
 def asked(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Resolved | Refusal:
@@ -38,6 +39,35 @@ def test_a_session_without_wishes_is_what_its_class_offers() -> None:
     assert (effective.service_account, effective.create_service_account) == ("drivers", True)
     assert effective.enforced_conf == {"spark.a": "1"}
     assert (effective.driver.cores, effective.driver.heap_mib, effective.driver.pod_mib) == (1, 1024, 1024 + 384 + 600)
+
+
+# --- database
+
+
+@pytest.mark.parametrize(
+    ("klass", "session_", "name"),
+    [
+        (None, None, ""),
+        ("{namespace}", None, "team_a"),
+        ("{namespace}", "sales", "sales"),
+        ("{namespace}", "", ""),
+        (None, "x_{namespace}_2", "x_team_a_2"),
+    ],
+)
+def test_the_database_is_the_last_layers_with_the_namespace_in_it(
+    klass: str | None, session_: str | None, name: str
+) -> None:
+    spec = {} if session_ is None else {"database": session_}
+    made = allowed({} if klass is None else {"defaults": {"database": klass}}, **spec)
+    assert made.effective.database == name
+    assert [entry.value for entry in made.configuration if entry.name == "database"] == [name]
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True), min_size=2, unique=True))
+def test_no_two_namespaces_share_a_database(namespaces: list[str]) -> None:
+    names = {database_name("{namespace}", namespace) for namespace in namespaces}
+    assert len(names) == len(namespaces)
+    assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names)
 
 
 # --- namespaces

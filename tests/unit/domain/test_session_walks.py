@@ -39,8 +39,8 @@ CONDITIONS = {  # Ready, Reconciling, Stalled; None where the reason decides: th
     Phase.STARTING: ("False", "True", "False"),
     Phase.READY: ("True", "False", "False"),
     Phase.DRAINING: ("False", "True", "False"),
-    Phase.STOPPED: ("False", "False", "False"),
-    Phase.CLOSED: ("False", "False", "False"),
+    Phase.STOPPED: ("True", "False", "False"),
+    Phase.CLOSED: ("True", "False", "False"),
     Phase.FAILED: ("False", "False", "True"),
 }
 LASTING = (Phase.STOPPED, Phase.CLOSED, Phase.FAILED)
@@ -54,7 +54,9 @@ PODS: list[dict[str, Any] | None] = [
     {"unschedulable": "0/3 nodes are available"},
     {"image_problem": "ImagePullBackOff"},
     {"ended": "exit code 1"},
-    {"started": NOW, "deleting": True},
+    {"started": NOW, "end_due": NOW + seconds(10**6)},
+    {"started": NOW, "end_due": NOW - seconds(61)},
+    {"gates": ("kueue.x-k8s.io/admission",), "has_node": False},
 ]
 WORDS: list[dict[str, Any] | None] = [
     None,
@@ -103,7 +105,7 @@ STEPS = st.lists(
                 "running": st.integers(0, 1),
                 "queued": st.integers(0, 1),
                 "obstacle": st.sampled_from(OBSTACLES),
-                "over_session_limit": st.sampled_from([*[False] * 9, True]),
+                "no_place": st.sampled_from([*[None] * 9, Refusal(Reason.LIMIT_EXCEEDED, "no place")]),
                 "namespace_terminating": st.sampled_from([*[False] * 9, True]),
                 "max_restarts": st.just(2),
             }
@@ -173,9 +175,13 @@ def check_start(s: Snapshot, decision: Decision) -> None:
     if after > before:
         assert Command.START_DRIVER in decision.commands
         assert decision.status.observed_restart_nonce == s.session.spec.restart_nonce
+        driver = s.session.status.driver
+        if s.is_pod_given_up and driver is not None and driver.boot_id is not None:
+            assert decision.status.driver is not None
+            assert driver.boot_id in decision.status.driver.unconfirmed
     if Command.START_DRIVER in decision.commands:
         assert decision.commands == (Command.START_DRIVER,)
-        assert s.pod is None
+        assert s.pod is None or s.is_pod_given_up
         assert decision.status.phase is Phase.STARTING
         assert decision.status.driver is not None
         assert decision.status.driver.pod_uid is None
@@ -183,6 +189,16 @@ def check_start(s: Snapshot, decision: Decision) -> None:
         assert isinstance(s.resolution, Resolved)
         assert not s.session.metadata.is_deleting
         assert not s.namespace_terminating
+
+
+def check_queue(s: Snapshot, decision: Decision) -> None:
+    """A place in a queue is waited for without a deadline, and costs nothing."""
+    before, after = s.session.status, decision.status
+    if before.phase is Phase.STARTING and reason_of(after) == Reason.WAITING_IN_QUEUE:
+        assert (after.phase, after.restarts, decision.commands) == (Phase.STARTING, before.restarts, ())
+    if reason_of(before) == Reason.WAITING_IN_QUEUE and s.pod is not None and s.pod.gates and not s.pod.deleting:
+        lost = (Reason.DRIVER_NOT_READY, Reason.DRIVER_LOST, Reason.MAX_RESTARTS_EXCEEDED)
+        assert reason_of(after) not in (Reason.UNSCHEDULABLE, *lost)
 
 
 def check_delete(s: Snapshot, decision: Decision) -> None:
@@ -196,8 +212,10 @@ def check_lasting(s: Snapshot, decision: Decision) -> None:
     before, after = s.session.status, decision.status
     if s.session.metadata.is_deleting:
         return
-    if before.phase is Phase.CLOSED:
-        assert after.replace(observed_generation=0) == before.replace(observed_generation=0)
+    if before.phase is Phase.CLOSED:  # who still names it is counted
+        counters: dict[str, Any] = {"statements": None, "clients": None, "last_activity_time": None}
+        kept = {"observed_generation": 0, "conditions": (), **counters}
+        assert after.replace(**kept) == before.replace(**kept)
         assert not decision.notes
     if before.phase is Phase.FAILED:
         assert after.phase in (Phase.FAILED, Phase.STOPPED, Phase.PENDING)
@@ -252,6 +270,7 @@ def check_deletion(s: Snapshot, decision: Decision) -> None:
 
 CHECKS = (
     check_start,
+    check_queue,
     check_delete,
     check_lasting,
     check_ready,
@@ -281,7 +300,7 @@ def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], 
 
 def test_walks_get_somewhere() -> None:
     """A walk that never gets anywhere proves nothing: one straight way through the steps."""
-    facts = {"running": 0, "queued": 0, "obstacle": None, "over_session_limit": False, "namespace_terminating": False}
+    facts = {"running": 0, "queued": 0, "obstacle": None, "no_place": None, "namespace_terminating": False}
     up = ({"started": NOW}, {"state": GatewayState.READY}, None, facts)
     down = (None, None, None, facts)
     steps = [
@@ -290,6 +309,6 @@ def test_walks_get_somewhere() -> None:
         *[Step(0, "", *down), Step(5, "", *down)],
         *[Step(1, "", *up), Step(1, "stop", *up), Step(1, "", *down)],
     ]
-    phases = [decision.status.phase for _, decision in walk(session(), steps)]
+    phases = [decision.status.phase for _, decision in walk(session(idle={"timeoutSeconds": 0}), steps)]
     serving = [Phase.STARTING, Phase.READY]
     assert phases == [*serving, Phase.READY, Phase.PENDING, *serving, Phase.DRAINING, Phase.STOPPED]

@@ -27,8 +27,8 @@ CONDITIONS = {  # the contract's table: Ready, Reconciling, Stalled; a Pending o
     "Starting": ("False", "True", "False"),
     "Ready": ("True", "False", "False"),
     "Draining": ("False", "True", "False"),
-    "Stopped": ("False", "False", "False"),
-    "Closed": ("False", "False", "False"),
+    "Stopped": ("True", "False", "False"),
+    "Closed": ("True", "False", "False"),
     "Failed": ("False", "False", "True"),
 }
 LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
@@ -40,8 +40,10 @@ POD_NEWS: dict[str, dict[str, Any]] = {
     "unschedulable": {"unschedulable": "no room"},
     "image problem": {"image_problem": "ErrImagePull"},
     "ended": {"ended": "Error, exit code 1"},
-    "deleted by somebody": {"deleting": True},
+    "queued": {"gates": ("kueue.x-k8s.io/admission",), "has_node": False},
+    "let go by its queue": {"gates": (), "has_node": True},
 }
+GRACE = timedelta(seconds=20)
 
 
 class SessionWorld(RuleBasedStateMachine):
@@ -112,18 +114,26 @@ class SessionWorld(RuleBasedStateMachine):
         self.terminating = len(self.history) % 3 == 0
 
     @precondition(lambda self: self.pod is not None)
+    @rule()
+    def somebody_deletes_the_pod(self) -> None:
+        self._delete_pod()
+
+    @precondition(lambda self: self.pod is not None)
     @rule(news=st.sampled_from(sorted(POD_NEWS)))
     def pod_changes(self, news: str) -> None:
         assert self.pod is not None
-        if self.pod.ended is None:
-            self.pod = replace(self.pod, started=self.pod.started or self.now, **POD_NEWS[news])
+        if self.pod.ended is not None or (news == "queued" and self.pod.started is not None):
+            return
+        self.pod = replace(self.pod, **POD_NEWS[news])
+        if not self.pod.gates:
+            self.pod = replace(self.pod, started=self.pod.started or self.now)
 
     @precondition(lambda self: self.pod is not None)
     @rule()
     def driver_comes_up(self) -> None:
         assert self.pod is not None
         if self.pod.ended is None:
-            self.pod = replace(self.pod, started=self.now, **POD_NEWS["running"])
+            self.pod = replace(self.pod, started=self.now, gates=(), has_node=True, **POD_NEWS["running"])
             self.gateway = gateway()
 
     @precondition(lambda self: self.pod is not None)
@@ -172,28 +182,37 @@ class SessionWorld(RuleBasedStateMachine):
                 assert self.pod is not None and self.gateway is not None
                 self.gateway = self.gateway.model_copy(update={"state": GatewayState.DRAINING})
             elif command is Command.DELETE_DRIVER:
-                self.pod = replace(self.pod, deleting=True) if self.pod is not None else None
+                self._delete_pod()
             elif self.obstacle is not None:
                 self.operator_passes(written=True, acted=True, obstacle=self.obstacle)
             else:
                 self._start_driver()
 
+    def _delete_pod(self) -> None:
+        if self.pod is not None:
+            self.pod = replace(self.pod, end_due=self.pod.end_due or self.now + GRACE)
+
     def _start_driver(self) -> None:
+        """One that was given up stays where it is: nobody looks at it any more."""
         driver = self.status.driver
         assert driver is not None and driver.pod_name is not None
-        assert self.pod is None, "two drivers at once"
+        assert self.pod is None or self._outlived(self.pod), "two drivers at once"
         self.pods += 1
         self.gateway = None
         self.pod = PodFacts(driver.pod_name, f"pod-{self.pods}", self.now)
 
+    def _outlived(self, pod: PodFacts) -> bool:
+        return pod.end_due is not None and self.now > pod.end_due + timedelta(seconds=DEADLINES.termination)
+
     def _snapshot(self, of: SqlSession, obstacle: Refusal | None) -> Snapshot:
         named = self.status.driver is not None and self.pod is not None
+        named = named and self.pod.name == self.status.driver.pod_name  # not one that was given up
         return Snapshot(
             now=self.now,
             session=of,
             resolution=self.refusal or resolved(of),
             pod=self.pod if named else None,
-            gateway=self.gateway,
+            gateway=self.gateway if named or self.pod is None else None,
             running=self.running,
             queued=self.queued,
             namespace_terminating=self.terminating,
@@ -210,9 +229,10 @@ class SessionWorld(RuleBasedStateMachine):
         old, new = _incarnation(before), _incarnation(after)
         assert new in (old, old + 1), story
         if after.phase is SessionPhase.STARTING and before.phase is not SessionPhase.STARTING:
-            assert new == old + 1 and snapshot.pod is None, story
+            assert new == old + 1, story
+            self._check_handed_on(snapshot, after, story)
         if Command.START_DRIVER in decision.commands:
-            assert snapshot.pod is None, story
+            assert snapshot.pod is None or self._outlived(snapshot.pod), story
             assert after.phase is SessionPhase.STARTING, story
             assert self.deleted is None and not self.terminating, story
         if before.phase is SessionPhase.CLOSED and self.deleted is None:
@@ -222,9 +242,28 @@ class SessionWorld(RuleBasedStateMachine):
             assert decision.requeue_after is not None, story
         if after.phase is SessionPhase.READY and before.phase is not SessionPhase.READY:
             assert snapshot.pod is not None, story
+        self._check_queue(snapshot, after, story)
         self._check_clients(snapshot, after, decision.commands, story)
         self._check_conditions(decision, story)
         self._check_letting_go(snapshot, decision, story)
+
+    def _check_handed_on(self, snapshot: Snapshot, after: SqlSessionStatus, story: str) -> None:
+        """A driver that served, and whose end nobody saw, is named to the one after it."""
+        before = self.status.driver
+        assert after.driver is not None
+        if before is not None and before.boot_id is not None and snapshot.pod_end is None:
+            assert before.boot_id in after.driver.unconfirmed, story
+
+    def _check_queue(self, snapshot: Snapshot, after: SqlSessionStatus, story: str) -> None:
+        """A pod in a queue costs its session nothing, however long it waits there."""
+        pod, before = snapshot.pod, self.status
+        if before.phase is not SessionPhase.STARTING or self.deleted is not None or snapshot.obstacle is not None:
+            return
+        if pod is None or not pod.gates or pod.deleting or pod.ended is not None or snapshot.gateway is not None:
+            return
+        assert after.phase in (SessionPhase.STARTING, SessionPhase.DRAINING), story
+        assert (after.restarts, _incarnation(after)) == (before.restarts, _incarnation(before)), story
+        assert after.phase is SessionPhase.DRAINING or reason_of(after) == Reason.WAITING_IN_QUEUE, story
 
     def _check_clients(
         self, snapshot: Snapshot, after: SqlSessionStatus, commands: tuple[Command, ...], story: str
@@ -269,6 +308,37 @@ SessionWorld.TestCase.settings = settings(
     max_examples=500, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 test_random_world = SessionWorld.TestCase
+
+
+def test_world_leaves_a_pod_that_nobody_ends() -> None:
+    world = SessionWorld()
+    world.begin(idle={}, lifetime=0)
+    world.operator_looks()
+    world.driver_comes_up()
+    world.operator_looks()
+    world.somebody_deletes_the_pod()
+    world.time_passes(40)
+    world.operator_looks()
+    assert world.status.phase == "Ready"
+    world.time_passes(200)
+    world.operator_looks()
+    world.time_passes(10)
+    world.operator_looks()
+    assert (world.status.phase, _incarnation(world.status), world.pods) == ("Starting", 2, 2)
+
+
+def test_world_waits_in_a_queue_as_long_as_it_takes() -> None:
+    world = SessionWorld()
+    world.begin(idle={}, lifetime=0)
+    world.operator_looks()
+    world.pod_changes("queued")
+    for _ in range(20):
+        world.time_passes(200)
+        world.operator_looks()
+    assert (reason_of(world.status), world.status.restarts, world.pods) == (Reason.WAITING_IN_QUEUE, 0, 1)
+    world.driver_comes_up()
+    world.operator_looks()
+    assert world.status.phase == "Ready"
 
 
 def test_world_goes_the_straight_way_when_nothing_is_wrong() -> None:

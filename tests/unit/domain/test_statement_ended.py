@@ -201,8 +201,8 @@ def test_deleted_dedicated_statement_takes_its_session_with_it(status: dict[str,
 
 
 def test_conditions_are_those_of_the_contract() -> None:
-    of = statement()
     for phase, wanted in TABLE.items():
+        of = statement(desiredState="Canceled" if phase == "Canceled" else "Running")
         made = statuses.advance(of, NOW, StatementPhase(phase), Reason.PENDING).conditions
         assert tuple(c.type for c in made) == ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
         assert tuple(str(c.status) for c in made) == wanted

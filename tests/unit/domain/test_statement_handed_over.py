@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from statement_samples import CONDITIONS as TABLE
 from statement_samples import (
     NOW,
     READY,
@@ -14,6 +13,7 @@ from statement_samples import (
     conditions,
     handed_over,
     message,
+    row,
     snapshot,
     statement,
     told,
@@ -82,7 +82,7 @@ WORDS: dict[str, tuple[OperationView, tuple[str, str]]] = {
 def test_terminal_view_ends_it(phase: str, word: OperationView, wanted: tuple[str, str]) -> None:
     decision = decide(snapshot(statement(handed_over(phase)), operation=word))
     assert told(decision) == wanted
-    assert conditions(decision) == TABLE[wanted[0]]
+    assert conditions(decision) == row(wanted[0], statement().spec)
     assert decision.commands == ()
     assert decision.status.completion_time == word.completion_time
     assert decision.note is not None and decision.note.reason == wanted[1]
@@ -174,12 +174,6 @@ def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(fact
     confirmed = decide(snapshot(statement(handed_over()), operation=tombstone, **facts))
     wanted = "NotAllowed" if "settings" in facts else "InvalidSpec"
     assert told(confirmed) == ("Error", wanted)
-
-
-def test_intent_whose_inputs_are_not_known_yet_waits() -> None:
-    decision = decide(snapshot(statement(handed_over()), operation=Silence.UNKNOWN, inputs=None))
-    assert (decision.commands, decision.status.phase) == ((), "Pending")
-    assert decision.requeue_after is not None
 
 
 # --- wishes to end early

@@ -128,8 +128,8 @@ def test_preview_rows_are_cut_to_the_class(asked: int, most: int, shown: int) ->
 
 def test_conf_is_the_statements_own() -> None:
     """The session's conf is the driver's already; a statement sends only what it adds."""
-    made = allowed(template={"conf": {"spark.sql.a": "1"}}, conf={"spark.sql.b": "2"})
-    assert made.conf == {"spark.sql.b": "2"}
+    made = allowed(template={"conf": {"spark.sql.ansi.enabled": "1"}}, conf={"spark.sql.shuffle.partitions": "2"})
+    assert made.conf == {"spark.sql.shuffle.partitions": "2"}
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,7 @@ def test_dedicated_session_is_not_created_before_the_dependencies_are_met() -> N
         (Reason.INIT_FAILED, "InvalidSpec"),
         (Reason.UNSCHEDULABLE, "SessionLost"),
         (Reason.DRIVER_LOST, "SessionLost"),
+        (Reason.MAX_RESTARTS_EXCEEDED, "SessionLost"),
     ],
 )
 def test_dedicated_session_that_cannot_start_ends_its_statement(problem: Reason, wanted: str) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 from domain_samples import NOW, READY, STARTING, asked, conditions_of, fold, removed, seconds, spoken, statement, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statement_samples import check_unread
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
@@ -45,7 +47,7 @@ CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished: the contract
     Phase.PENDING: ("False", "True", "False", "Unknown", "False"),
     Phase.RUNNING: ("False", "True", "False", "Unknown", "False"),
     Phase.FINISHED: ("True", "False", "False", "True", "True"),
-    Phase.CANCELED: ("False", "False", "False", "False", "True"),
+    Phase.CANCELED: ("True", "False", "False", "False", "True"),  # by wish
     Phase.CLOSED: ("False", "False", "True", "False", "True"),
     Phase.ERROR: ("False", "False", "True", "False", "True"),
     Phase.TIMED_OUT: ("False", "False", "True", "False", "True"),
@@ -189,7 +191,9 @@ def check_transition(snapshot: Snapshot, decision: Decision) -> None:
     assert after.run in (before.run, before.run + 1)
     assert after.attempt in (before.attempt, before.attempt + 1) if same_run else after.attempt == 1
     assert after.observed_generation == snapshot.statement.metadata.generation
-    assert tuple(value for value, _ in conditions_of(after).values()) == CONDITIONS[after.phase]
+    is_wished = snapshot.statement.spec.desired_state is not DesiredState.RUNNING
+    wanted = CONDITIONS[after.phase if after.phase is not Phase.CANCELED or is_wished else Phase.ERROR]
+    assert tuple(value for value, _ in conditions_of(after).values()) == wanted
 
 
 def check_end_is_kept(snapshot: Snapshot, decision: Decision) -> None:
@@ -197,7 +201,9 @@ def check_end_is_kept(snapshot: Snapshot, decision: Decision) -> None:
     if before.phase not in ENDED or obj.metadata.is_deleting:
         return
     if obj.spec.run_nonce == before.observed_run_nonce:
-        assert decision.status == before
+        # A wish to cancel that is taken back is one that is not fulfilled: only the conditions say so.
+        kept = {"conditions": decision.status.conditions} if before.phase is Phase.CANCELED else {}
+        assert decision.status == before.replace(**kept)
         assert decision.note is None
     else:
         assert (decision.status.phase, decision.status.run) == (Phase.INITIALIZED, before.run + 1)
@@ -287,6 +293,7 @@ CHECKS = (
     check_wake_up,
     check_objects,
     check_deletion,
+    check_unread,
 )
 
 

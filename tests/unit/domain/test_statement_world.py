@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from statement_samples import CONDITIONS, ENDED, NOW, SQL, UID, statement
+from statement_samples import ENDED, NOW, SQL, UID, check_unread, row, statement
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
@@ -231,6 +231,7 @@ class StatementWorld(RuleBasedStateMachine):
     def operator_passes(self, *, written: bool, sent: bool) -> float | None:
         snapshot = self._snapshot()
         decision = decide(snapshot)
+        check_unread(snapshot, decision)
         self.history.append(f"{snapshot.operation} -> {decision.status.phase}/{decision.status.attempt}")
         self._check(snapshot, decision)
         if not written:
@@ -299,7 +300,8 @@ class StatementWorld(RuleBasedStateMachine):
             legal = is_legal(before.phase, after.phase, same_run=same_run, same_attempt=same_attempt)
             assert legal, f"{before.phase} -> {after.phase}\n{story}"
         if before.phase in ENDED and before.observed_run_nonce == self.spec.get("runNonce", ""):
-            assert after.replace(observed_generation=before.observed_generation) == before, story
+            kept = {"observed_generation": before.observed_generation, "conditions": before.conditions}
+            assert after.replace(**kept) == before, story
         if before.phase in HANDED_OVER and same_attempt and after.phase in ENDED:
             word = snapshot.operation
             confirmed = word is Silence.DRIVER_GONE or (isinstance(word, OperationView) and word.state.is_terminal)
@@ -309,7 +311,9 @@ class StatementWorld(RuleBasedStateMachine):
         if decision.finalizer and after.phase not in ENDED:
             assert decision.requeue_after is not None, story
         if self.deleted is None:
-            assert tuple(str(c.status) for c in after.conditions) == CONDITIONS[str(after.phase)], story
+            assert tuple(str(c.status) for c in after.conditions) == row(str(after.phase), snapshot.statement.spec), (
+                story
+            )
 
     def _check_commands(self, before: SqlStatementStatus, decision: Decision) -> None:
         after = decision.status

@@ -284,7 +284,9 @@ def test_one_that_does_not_run_is_stopped_at_once(status: dict[str, Any]) -> Non
     [
         ({"desiredState": "Canceled"}, READY, "Canceled"),
         ({"desiredState": "Canceled"}, CLOSED, "Canceled"),
-        ({"desiredState": "Stopped"}, CLOSED, "Closed"),
+        ({"desiredState": "Stopped"}, CLOSED, "Stopped"),  # it uses no session
+        ({}, CLOSED, "Closed"),
+        ({"desiredState": "Stopped"}, replace(CLOSED, deleting=True), "Closed"),
         ({}, replace(READY, deleting=True), "Closed"),
         ({"desiredState": "Stopped"}, None, "Stopped"),
         ({"desiredState": "Stopped", "runNonce": "later"}, READY, "Stopped"),

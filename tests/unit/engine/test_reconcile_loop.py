@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sparksql.engine.errors import Stalled, Transient, Waiting
+from sparksql.engine.errors import Transient, Waiting
 from sparksql.engine.key import Key
 from sparksql.engine.loop import ReconcileLoop, Result
 from sparksql.engine.queue import WorkQueue
@@ -41,9 +41,9 @@ class RecordingQueue(WorkQueue):
         self.calls.append(f"after {seconds:.0f}" if seconds >= 1 else "soon")
         super().add_after(key, seconds)
 
-    def add_rate_limited(self, key: Key) -> None:
-        self.calls.append("backoff")
-        super().add_rate_limited(key)
+    def add_rate_limited(self, key: Key, at_least: float = 0.0) -> None:
+        self.calls.append(f"backoff, at least {at_least:.0f}" if at_least else "backoff")
+        super().add_rate_limited(key, at_least)
 
     def forget(self, key: Key) -> None:
         self.calls.append("forget")
@@ -75,13 +75,18 @@ async def run_once(outcome: float | Exception | None) -> tuple[list[str], Result
         (None, ["forget"], Result.SUCCESS),
         (30.0, ["forget", "after 30"], Result.SUCCESS),
         (Waiting(7.0), ["forget", "after 7"], Result.WAITING),
-        (Stalled("ClassNotFound", "make the class"), ["forget"], Result.STALLED),
         (Transient(OSError("refused")), ["backoff", "soon"], Result.TRANSIENT),
         (ValueError("odd"), ["backoff", "soon"], Result.ERROR),
     ],
 )
 async def test_outcomes(outcome: float | Exception | None, calls: list[str], result: Result) -> None:
     assert await run_once(outcome) == (calls, result)
+
+
+async def test_a_failure_that_says_when_to_come_back_is_not_tried_before() -> None:
+    calls, result = await run_once(Transient(OSError("busy"), 7.0))
+    assert (calls[0], result) == ("backoff, at least 7", Result.TRANSIENT)
+    assert 7 <= float(calls[1].removeprefix("after ")) <= 11
 
 
 async def test_a_failing_key_is_tried_again_until_it_succeeds_and_others_go_on() -> None:

@@ -98,6 +98,28 @@ def test_backoff_doubles_up_to_a_minute_and_ends_with_forget(queue: WorkQueue, c
     assert queue.get_nowait() == A
 
 
+@pytest.mark.parametrize(("told", "heeded"), [(5.0, 5.0), (3600.0, 60.0)])
+def test_backoff_is_as_long_as_the_outside_asks_for_up_to_a_minute(
+    queue: WorkQueue, clock: Clock, told: float, heeded: float
+) -> None:
+    queue.add_rate_limited(A, told)
+    clock.now += heeded * 0.99
+    assert queue.get_nowait() is None
+    clock.now += heeded * 0.52
+    assert queue.get_nowait() == A
+
+
+def test_backoff_that_has_grown_is_not_cut_by_what_the_outside_asks_for(queue: WorkQueue, clock: Clock) -> None:
+    for _ in range(12):
+        queue.add_rate_limited(A, 0.1)
+        clock.now += 90.0
+        assert queue.get_nowait() == A
+        queue.done(A)
+    queue.add_rate_limited(A, 0.1)
+    clock.now += 29.0
+    assert queue.get_nowait() is None
+
+
 def test_depth_counts_due_keys_and_age_is_that_of_the_oldest(queue: WorkQueue, clock: Clock) -> None:
     assert (queue.depth, queue.oldest_age_seconds) == (0, 0.0)
     queue.add(A)

@@ -14,22 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
-from sparksql.gateway.streaming.compatibility import (
+from sparksql.gateway.streaming.compatibility import Change, Difference, differences, message
+from sparksql.gateway.streaming.description import (
     AGGREGATE,
-    Change,
     Column,
     Description,
     DescriptionError,
-    Difference,
     Operator,
     Source,
     Watermark,
-    differences,
-    message,
 )
 from sparksql.gateway.streaming.pinned import belongs
 from sparksql.gateway.streaming.state_description import undescribed
 from sparksql.gateway.streaming.state_file import CONDITIONS, NAME, is_refusal, refused
+from sparksql.gateway.streaming.structure_nodes import Node
 from sparksql.wire.control import ErrorReason, OperationError
 
 ORDERS, CLICKS = Source("orders", "parquet file:/orders"), Source("clicks", "parquet file:/clicks")
@@ -62,7 +60,6 @@ RENAMED = with_operator(keys=(replace(COUNTRY, name="c"), CITY), values=(COUNT, 
         pytest.param(OLD, replace(OLD, text_hash="other"), id="another text"),
         pytest.param(OLD, replace(OLD, spark_version="4.2.0"), id="another Spark"),
         pytest.param(OLD, replace(OLD, watermarks=(Watermark("[1].ts", 1),)), id="another delay"),
-        pytest.param(OLD, replace(OLD, output_mode="update"), id="append to update"),
         pytest.param(OLD, replace(OLD, sources=(replace(ORDERS, name="o"),)), id="a table renamed in its place"),
         pytest.param(OLD, replace(OLD, confs=(("spark.sql.shuffle.partitions", "7"),)), id="other settings"),
         pytest.param(STATELESS, replace(STATELESS, watermarks=OLD.watermarks), id="a watermark without state"),
@@ -215,6 +212,110 @@ def test_another_spark_may_word_the_same_text_in_another_way() -> None:
     assert differences(OLD, REWORDED)
 
 
+NODES: dict[str, Node] = {
+    "a": ["Aggregate", {"keys": [[{"ref": "k"}, []]], "functions": [], "input": {"ref": "s"}}],
+    "b": ["Aggregate", {"keys": [[{"ref": "l"}, []]], "functions": [], "input": {"ref": "s"}}],
+    "k": ["JsonToStructs", {"schema": {"type": "int"}, "child": "j"}],
+    "l": ["JsonToStructs", {"schema": {"type": "long"}, "child": "j"}],
+    "o": ["Aggregate", {"keys": [], "functions": [{"ref": "x"}], "input": {"ref": "s"}}],
+    "x": ["Opaque", {"of": "com.example.Function"}],
+    "s": ["Source", {"number": 1}],
+}
+
+
+def whole(digest: str, **changes: Any) -> Description:
+    return replace(with_operator(structure=digest), nodes=NODES, **changes)
+
+
+def test_operators_that_read_the_same_are_told_apart_by_what_they_are_made_of() -> None:
+    old, new = whole("a"), whole("b", text_hash="other")
+    assert not differences(old, old)
+    (found,) = differences(old, new)
+    assert found == Difference(
+        Change.OPERATOR_CHANGED, "aggregate", "key column country: JsonToStructs schema", "int", "long"
+    )
+    assert "aggregate: key column country: JsonToStructs schema was int, is long" in message((found,), old, new)
+    assert differences(old, replace(new, text_hash=old.text_hash)), "the same text can mean something else"
+
+
+def test_equal_structures_are_equal_however_they_read() -> None:
+    reworded = replace(whole("a", text_hash="other").operators[0], values=(COUNT, replace(TOTAL, meaning="mean(x)")))
+    assert not differences(whole("a"), replace(whole("a", text_hash="other"), operators=(reworded,)))
+
+
+def test_what_cannot_be_told_from_another_goes_on_with_the_same_text_only() -> None:
+    assert not differences(whole("o"), whole("o"))
+    found = differences(whole("o"), whole("o", text_hash="other"))
+    assert [each.change for each in found] == [Change.NOT_COMPARABLE]
+    assert "com.example.Function, which cannot be told from another" in message(found, OLD, OLD)
+
+
+def test_conditions_on_groups_are_compared() -> None:
+    nodes: dict[str, Node] = {**NODES, "g": ["GroupFilter", {"operators": [1], "condition": {"ref": "k"}}]}
+    filtered = replace(whole("a"), group_filters=("g",), nodes=nodes)
+    assert not differences(filtered, filtered)
+    assert [each.change for each in differences(whole("a"), filtered)] == [Change.GROUP_FILTER_CHANGED]
+    assert "condition on its groups was none" in message(differences(whole("a"), filtered), OLD, OLD)
+
+
+def test_options_that_values_are_read_with_matter_to_state_alone() -> None:
+    read = (replace(ORDERS, reading="nullvalue=1"),)
+    assert [each.change for each in differences(OLD, replace(OLD, sources=read))] == [Change.SOURCE_CHANGED]
+    assert not differences(STATELESS, replace(STATELESS, sources=read))
+
+
+def test_append_may_not_become_update_over_groups() -> None:
+    """Those that get no more rows would never be told."""
+    update = replace(OLD, output_mode="update")
+    assert [each.change for each in differences(OLD, update)] == [Change.OUTPUT_MODE_CHANGED]
+    assert not differences(update, OLD)
+    assert not differences(JOINED, replace(JOINED, output_mode="update"))
+
+
+FIRST = replace(OLD, version=1)
+
+
+def first_version(description: Description) -> str:
+    """As it was written before there were structures."""
+    raw = json.loads(replace(description, version=1).to_json())
+    for name in ("group_filters", "nodes"):
+        del raw[name]
+    for each in raw["operators"]:
+        del each["structure"]
+    for each in raw["sources"]:
+        del each["reading"]
+    return json.dumps(raw)
+
+
+def test_a_description_of_the_first_version_is_read() -> None:
+    assert Description.from_json(first_version(OLD)) == FIRST
+
+
+def test_the_same_text_goes_on_from_a_description_of_the_first_version() -> None:
+    assert not differences(FIRST, whole("a"))
+    assert not differences(FIRST, replace(whole("a"), sources=(replace(ORDERS, reading="x=1"),), group_filters=("g",)))
+    assert differences(FIRST, replace(whole("a"), sources=(CLICKS,)))
+    assert differences(FIRST, replace(REWORDED, nodes=NODES)), "a view or a function that is another one"
+
+
+def test_another_text_does_not_go_on_from_a_description_of_the_first_version() -> None:
+    new = whole("a", text_hash="other")
+    found = differences(FIRST, new)
+    assert [each.change for each in found] == [Change.NOT_COMPARABLE]
+    assert "start the text that the state is of once" in message(found, FIRST, new)
+    assert [each.change for each in differences(FIRST, replace(new, sources=(CLICKS,)))] == [Change.SOURCE_CHANGED]
+    assert not differences(replace(STATELESS, version=1), replace(STATELESS, text_hash="other"))
+
+
+def test_the_current_time_of_the_first_version_may_have_been_a_literal() -> None:
+    of_today, now = (
+        with_operator(keys=(COUNTRY, replace(CITY, meaning=each))) for each in ("DATE '2026-01-01'", "current_date()")
+    )
+    assert not differences(replace(of_today, version=1), now)
+    assert not differences(replace(now, version=1), of_today)
+    assert differences(replace(now, version=1), replace(of_today, text_hash="other"))
+
+
 def test_another_spark_is_still_held_to_types_operators_and_sources() -> None:
     typed = with_operator(values=(COUNT, replace(TOTAL, type="double")))
     for other, change in (
@@ -226,7 +327,7 @@ def test_another_spark_is_still_held_to_types_operators_and_sources() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "{}", '{"version": 2}', OLD.to_json().replace('"kind"', '"sort"')]
+    "text", ["", "{", "[]", "null", "{}", '{"version": 3}', OLD.to_json().replace('"kind"', '"sort"')]
 )
 def test_what_is_no_description_is_told(text: str) -> None:
     with pytest.raises(DescriptionError):
@@ -331,3 +432,24 @@ def test_what_cannot_be_described_fits_its_own_text_only() -> None:
     [gone, come] = differences(one, other)
     assert (gone.change, come.change) == (Change.OPERATOR_REMOVED, Change.OPERATOR_ADDED)
     assert "text " in message((gone, come), one, other)
+
+
+def test_what_cannot_be_described_is_still_held_to_its_sources() -> None:
+    of_orders, of_clicks = (undescribed("4.1.4", "one", "append", (each,)) for each in (ORDERS, CLICKS))
+    assert Description.from_json(of_orders.to_json()) == of_orders
+    assert not differences(of_orders, of_orders)
+    assert not differences(of_orders, replace(of_orders, sources=(replace(ORDERS, name="o"),)))
+    [found] = differences(of_orders, of_clicks)
+    assert found.change is Change.SOURCE_CHANGED
+    read = replace(of_orders, sources=(replace(ORDERS, reading="nullvalue=1"),))
+    assert [each.change for each in differences(of_orders, read)] == [Change.SOURCE_CHANGED]
+    known = replace(OLD, text_hash=of_orders.text_hash)
+    assert not differences(known, of_orders) and not differences(of_orders, known)
+    assert [each.change for each in differences(known, of_clicks)] == [Change.SOURCE_CHANGED]
+
+
+def test_sources_that_could_not_be_read_bind_nobody() -> None:
+    unread, of_orders = undescribed("4.1.4", "one", "append"), undescribed("4.1.4", "one", "append", (ORDERS,))
+    assert not differences(unread, of_orders) and not differences(of_orders, unread)
+    other = undescribed("4.1.4", "other", "append", (ORDERS,))
+    assert {each.change for each in differences(unread, other)} == {Change.OPERATOR_REMOVED, Change.OPERATOR_ADDED}

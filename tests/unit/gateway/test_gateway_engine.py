@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from sparksql.gateway import stopping
+from sparksql.gateway.attempt import Attempt, Ending
+from sparksql.gateway.classify import Classified, Statement
 from sparksql.gateway.engine import Engine
 from sparksql.gateway.errors import refusal
 from sparksql.gateway.masking import LogMask
 from sparksql.gateway.operations import OperationRegister
+from sparksql.gateway.results import EMPTY, StoredResult
+from sparksql.gateway.script import Fragment
+from sparksql.gateway.statements import SHOW_SETTINGS
 from sparksql.gateway.workers import Workers
-from sparksql.wire.control import ErrorReason, OperationState, SubmitRequest
+from sparksql.wire.control import ErrorReason, OperationState, Progress, ResultSummary, SubmitRequest
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 REQUEST = SubmitRequest(boot_id="boot", namespace="team-a", name="st", sql="SELECT 1")
@@ -38,18 +46,47 @@ class FailingReader:
         return True
 
 
-def made(runner: FailingReader) -> tuple[Engine, OperationRegister]:
+class EndlessPlanner:
+    """A runner whose thread notices no stop until it is let go."""
+
+    def __init__(self, *, read_only: bool) -> None:
+        self.read_only = read_only
+        self.may_end = threading.Event()
+        self.stops = 0
+
+    def classify(self, request: SubmitRequest) -> Classified:
+        return Classified((Statement(Fragment(request.sql, 0), SHOW_SETTINGS),), self.read_only, exclusive=True)
+
+    def run(self, attempt: Attempt) -> StoredResult:
+        attempt.started()
+        assert self.may_end.wait(60)
+        return EMPTY
+
+    def stop(self, group: str, reason: str) -> None: ...
+
+    def stop_jobs(self, group: str, reason: str) -> None:
+        self.stops += 1
+
+    def is_quiet(self, group: str) -> bool:
+        return True
+
+    def progress(self, group: str) -> Progress:
+        return Progress()
+
+
+def made(runner: object, workers: int = 1) -> tuple[Engine, OperationRegister]:
     register = OperationRegister("boot", lambda: NOW)
-    none = cast(Any, None)
+    reader = SimpleNamespace(summary=lambda *_: ResultSummary())
+    store = SimpleNamespace(keep=lambda *_: NOW)
     engine = Engine(
         runner=cast(Any, runner),
         register=register,
-        store=none,
-        reader=none,
+        store=cast(Any, store),
+        reader=cast(Any, reader),
         log_mask=LogMask(),
         clock=lambda: NOW,
         slots=1,
-        workers=Workers(0, 1, 0.0, lambda: None),
+        workers=Workers(0, workers, 0.0, lambda: None),
         max_preview_rows=1,
     )
     return engine, register
@@ -78,3 +115,41 @@ async def test_a_text_that_cannot_be_read_is_refused_once_the_jvm_answers(failur
     async with asyncio.timeout(10):
         view = await engine.submit("op", REQUEST)
     assert (view.state, runner.asked) == (OperationState.ERROR, 2)
+
+
+async def until_state(register: OperationRegister, operation_id: str, state: OperationState) -> None:
+    async with asyncio.timeout(30):
+        while register.view(operation_id).state is not state:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_query_that_cannot_be_stopped_ends_for_its_user_and_excludes_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stopping, "LEAVE_SECONDS", 0.2)
+    runner = EndlessPlanner(read_only=True)
+    engine, register = made(runner, workers=2)
+    await engine.submit("stuck", REQUEST)
+    await engine.submit("next", REQUEST)
+    await until_state(register, "stuck", OperationState.RUNNING)
+    engine.cancel("stuck", Ending(OperationState.CANCELED))
+    await until_state(register, "stuck", OperationState.CANCELED)
+    await until_state(register, "next", OperationState.RUNNING)
+    runner.may_end.set()
+    await until_state(register, "next", OperationState.FINISHED)
+    assert register.view("stuck").state is OperationState.CANCELED
+
+
+async def test_what_may_have_an_effect_is_seen_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "LEAVE_SECONDS", 0.1)
+    runner = EndlessPlanner(read_only=False)
+    engine, register = made(runner)
+    await engine.submit("writes", REQUEST)
+    await until_state(register, "writes", OperationState.RUNNING)
+    engine.cancel("writes", Ending(OperationState.CANCELED))
+    async with asyncio.timeout(30):
+        while runner.stops < 5:
+            await asyncio.sleep(0.01)
+    assert register.view("writes").state is OperationState.RUNNING
+    runner.may_end.set()
+    await until_state(register, "writes", OperationState.FINISHED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sparksql.gateway.scheduler import MANIFESTS, Scheduler, Step, overlap
+from sparksql.gateway.scheduler import BESIDE, BESIDE_OF_LINE, MANIFESTS, PATIENCE, Scheduler, Step, overlap
 
 SLOTS = 3
 LINES = (MANIFESTS, "client-1", "client-2")
@@ -21,6 +21,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(SLOTS)
         self.number = 0
         self.exclusive: set[str] = set()
+        self.local: set[str] = set()
+        self.beside: set[str] = set()
         self.line: dict[str, str] = {}
         self.waiting: list[str] = []  # submitted, not admitted, in order
         self.active: set[str] = set()  # admitted and not parked
@@ -36,17 +38,23 @@ class SchedulerMachine(RuleBasedStateMachine):
             first = next(waiting for waiting in self.waiting if self.line[waiting] == line)
             assert operation_id == first, "admission within a line is first in, first out"
             self.waiting.remove(operation_id)
-            self.active.add(operation_id)
+            (self.beside if self.may_go_beside(operation_id) else self.active).add(operation_id)
 
-    @rule(exclusive=st.booleans(), line=st.sampled_from(LINES))
-    def submit(self, exclusive: bool, line: str) -> None:
+    def may_go_beside(self, operation_id: str) -> bool:
+        of_line = [other for other in self.beside if self.line[other] == self.line[operation_id]]
+        return operation_id in self.local and len(self.beside) < BESIDE and len(of_line) < BESIDE_OF_LINE
+
+    @rule(exclusive=st.booleans(), local=st.booleans(), line=st.sampled_from(LINES))
+    def submit(self, exclusive: bool, local: bool, line: str) -> None:
         self.number += 1
         operation_id = f"s{self.number}"
         self.line[operation_id] = line
         self.waiting.append(operation_id)
         if exclusive:
             self.exclusive.add(operation_id)
-        self.follow(self.scheduler.submit(operation_id, exclusive=exclusive, line=line))
+        if local:
+            self.local.add(operation_id)
+        self.follow(self.scheduler.submit(operation_id, exclusive=exclusive, line=line, local=local))
 
     @precondition(lambda self: self.active - set(self.held))
     @rule(wanted=target_sets, data=st.data())
@@ -63,26 +71,37 @@ class SchedulerMachine(RuleBasedStateMachine):
         del self.held[operation_id]
         self.follow(self.scheduler.unlock(operation_id))
 
-    @precondition(lambda self: self.active or self.parked or self.waiting)
+    @precondition(lambda self: self.active or self.beside or self.parked or self.waiting)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        operation_id = data.draw(st.sampled_from(sorted(self.active | set(self.parked) | set(self.waiting))))
+        present = self.active | self.beside | set(self.parked) | set(self.waiting)
+        operation_id = data.draw(st.sampled_from(sorted(present)))
         self.forget(operation_id)
         self.follow(self.scheduler.leave(operation_id))
 
     def forget(self, operation_id: str) -> None:
         self.active.discard(operation_id)
+        self.beside.discard(operation_id)
         self.parked.pop(operation_id, None)
         self.held.pop(operation_id, None)
         if operation_id in self.waiting:
             self.waiting.remove(operation_id)
 
     def admitted(self, line: str) -> set[str]:
-        return {operation_id for operation_id in (self.active | set(self.parked)) if self.line[operation_id] == line}
+        present = self.active | self.beside | set(self.parked)
+        return {operation_id for operation_id in present if self.line[operation_id] == line}
 
     @invariant()
     def slots_are_never_exceeded(self) -> None:
         assert len(self.active) == self.scheduler.slots_used <= SLOTS
+
+    @invariant()
+    def a_local_statement_waits_for_no_slot(self) -> None:
+        for line in LINES:
+            head = next((waiting for waiting in self.waiting if self.line[waiting] == line), None)
+            if head is not None and self.may_go_beside(head):
+                admitted = self.admitted(line)
+                assert admitted & self.exclusive or (head in self.exclusive and admitted)
 
     @invariant()
     def an_exclusive_statement_is_alone_in_its_line(self) -> None:
@@ -112,10 +131,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything ends if what runs ends: there is no cycle to wait in."""
         for _ in range(10_000):
-            if not (self.active or self.parked or self.waiting):
+            if not (self.active or self.beside or self.parked or self.waiting):
                 return
-            assert self.active, "all that is left waits"
-            operation_id = min(self.active)
+            assert self.active or self.beside, "all that is left waits"
+            operation_id = min(self.active | self.beside)
             self.forget(operation_id)
             self.follow(self.scheduler.leave(operation_id))
         raise AssertionError("the scheduler does not come to an end")
@@ -128,3 +147,43 @@ def test_a_path_below_another_is_the_same_target() -> None:
     assert overlap(frozenset({"file:/w/a"}), frozenset({"file:/w/a/p=1"}))
     assert not overlap(frozenset({"file:/w/a"}), frozenset({"file:/w/ab"}))
     assert not overlap(frozenset(), frozenset({"file:/w/a"}))
+
+
+def admitted_in_order(scheduler: Scheduler, running: str, rounds: int) -> list[str]:
+    """Who gets the slot that `running` has, and so on."""
+    order: list[str] = []
+    for _ in range(rounds):
+        (running,) = scheduler.leave(running).admitted
+        order.append(running)
+    return order
+
+
+def test_a_free_slot_goes_to_the_line_that_has_the_fewest() -> None:
+    scheduler = Scheduler(2)
+    scheduler.submit("a1", exclusive=False, line="a")
+    scheduler.submit("x", exclusive=False, line="x")
+    for waiting in ("a2", "a3", "a4"):
+        scheduler.submit(waiting, exclusive=False, line="a")
+    scheduler.submit("b1", exclusive=False, line="b")
+    assert admitted_in_order(scheduler, "x", 3) == ["b1", "a2", "a3"]
+
+
+def test_nobody_is_passed_over_for_ever() -> None:
+    scheduler = Scheduler(2)
+    scheduler.submit("long", exclusive=False, line="a")
+    scheduler.submit("x", exclusive=False, line="x")
+    scheduler.submit("patient", exclusive=False, line="a")
+    for number in range(PATIENCE + 5):
+        scheduler.submit(f"b{number}", exclusive=False, line=f"b{number}")
+    assert admitted_in_order(scheduler, "x", PATIENCE + 1).index("patient") == PATIENCE
+
+
+def test_a_local_statement_goes_beside_full_slots_and_few_of_one_line_do() -> None:
+    scheduler = Scheduler(1)
+    scheduler.submit("big", exclusive=False, line="a")
+    for number in range(BESIDE_OF_LINE):
+        assert scheduler.submit(f"probe{number}", exclusive=False, line="b", local=True).admitted
+    assert not scheduler.submit("one-more", exclusive=False, line="b", local=True).admitted
+    assert scheduler.submit("other", exclusive=True, line="c", local=True).admitted == ("other",)
+    assert scheduler.slots_used == 1
+    assert scheduler.leave("probe0").admitted == ("one-more",)

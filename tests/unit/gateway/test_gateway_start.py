@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sparksql.gateway.config import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
 from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, MODULE_OPTIONS, OPTIONS_FILE_ENV, command
-from sparksql.gateway.spark import GUARANTEES, build_conf
+from sparksql.gateway.metastore import METASTORE_SECONDS, await_metastore
+from sparksql.gateway.spark import EXTENSIONS, FUNCTION_PARAMETERS, GUARANTEES, build_conf
+from sparksql.kube.tls import session_certificate
 from sparksql.wire.driver import (
     CONFIG_DIR_ENV,
     CONFIG_FILE,
     CONFIG_HASH_ENV,
+    EXECUTOR_SECRET_FILE,
     EXECUTOR_TEMPLATE_FILE,
+    TLS_CERT_FILE,
+    TLS_KEY_FILE,
     TOKEN_FILE,
     DriverConfig,
     config_hash,
@@ -45,11 +52,50 @@ class Clock:
         self.now += seconds
 
 
+@pytest.mark.parametrize(("failures", "waits"), [(0, 0.0), (3, 3.0), (10_000, METASTORE_SECONDS)])
+def test_a_metastore_that_still_starts_is_waited_for(failures: int, waits: float) -> None:
+    clock, left = Clock(), [failures]
+
+    def ask() -> None:
+        if left[0]:
+            left[0] -= 1
+            raise ConnectionError("refused")
+
+    assert await_metastore(ask, clock=clock, sleep=clock.sleep) is (failures < METASTORE_SECONDS)
+    assert clock.now == waits
+
+
 def test_a_folder_is_read(tmp_path: Path) -> None:
     text = config().to_file()
     settings = read_settings(folder_with(tmp_path, text))
     assert (settings.config, settings.config_hash, settings.token) == (config(), config_hash(text), "token")
     assert (settings.listen_address, settings.tls, settings.executor_template) == ("127.0.0.1", None, None)
+
+
+def test_nothing_secret_stays_but_what_spark_has_yet_to_read(tmp_path: Path) -> None:
+    environment = folder_with(tmp_path, config().to_file())
+    certificate, key = session_certificate("s", "u", "n", datetime.now(UTC))
+    (tmp_path / TLS_CERT_FILE).write_text(certificate)
+    (tmp_path / TLS_KEY_FILE).write_text(key)
+    (tmp_path / EXECUTOR_TEMPLATE_FILE).write_text("{}")
+    (tmp_path / EXECUTOR_SECRET_FILE).write_bytes(b"\x00")
+    settings = read_settings(environment)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [EXECUTOR_SECRET_FILE, EXECUTOR_TEMPLATE_FILE]
+    assert settings.tls is not None and settings.tls_pair is not None
+    assert (settings.tls_pair.certificate.decode(), settings.tls_pair.key.decode()) == (certificate, key)
+    assert settings.executor_secret == tmp_path / EXECUTOR_SECRET_FILE
+    assert "token" not in repr(settings) and key not in repr(settings)
+
+
+def test_what_cannot_be_removed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a mounted Secret, which is read-only."""
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(ConfigError, match=r"config\.json.*Read-only"):
+        read_settings(folder_with(tmp_path, config().to_file()))
 
 
 def test_an_older_file_is_waited_for(tmp_path: Path) -> None:
@@ -105,6 +151,8 @@ def test_the_image_may_name_class_path_and_options(tmp_path: Path) -> None:
         "-Xmx1536m",
         "-XX:SharedArchiveFile=/x.jsa",
         "--add-opens=a/b=ALL-UNNAMED",
+        "-Djavax.xml.accessExternalDTD=http,https",
+        "-Djavax.xml.accessExternalSchema=http,https",
         "org.apache.spark.api.python.PythonGatewayServer",
     ]
 
@@ -149,3 +197,16 @@ def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees
     assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
     assert conf["spark.sql.catalog.ice.cache-enabled"] == "false"
     assert "spark.driver.port" not in conf
+
+
+@pytest.mark.parametrize(
+    ("named", "set_to"),
+    [
+        ("a.Extensions,b.Extensions", f"a.Extensions,b.Extensions,{FUNCTION_PARAMETERS}"),
+        (" ", " "),
+        (None, None),
+    ],
+)
+def test_our_extension_comes_behind_those_of_the_class(named: str | None, set_to: str | None) -> None:
+    wish = {} if named is None else {EXTENSIONS: named}
+    assert build_conf(settings(wish, PodIdentity())).get(EXTENSIONS) == set_to

@@ -51,8 +51,7 @@ def mounts(pod: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("session", [PLAIN, FULL])
 def test_stable_children_are_named_from_the_session_and_owned_by_it(session: EffectiveSession) -> None:
-    peer = builders.operator_peer("system")
-    for child in (build_secret(session), builders.service(session), builders.network_policy(session, peer)):
+    for child in (build_secret(session), builders.service(session, 3), builders.network_policy(session, "system")):
         assert child["metadata"]["name"] == BASE
         assert child["metadata"]["namespace"] == "team-a"
         assert child["metadata"]["ownerReferences"] == [OWNER]
@@ -86,11 +85,15 @@ ENDPOINTS = [
 
 
 def test_service_is_headless_and_selects_this_sessions_driver_before_it_is_ready() -> None:
-    spec = builders.service(PLAIN)["spec"]
+    spec = builders.service(PLAIN, 3)["spec"]
     assert {key: value for key, value in spec.items() if key != "ports"} == {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {"sparksql.dev/session-uid": PLAIN.uid, "app.kubernetes.io/component": "driver"},
+        "selector": {
+            "sparksql.dev/session-uid": PLAIN.uid,
+            "app.kubernetes.io/component": "driver",
+            "sparksql.dev/incarnation": "3",
+        },
     }
     assert spec["ports"][0] == {"name": "https", "port": 8443, "targetPort": 8443, "protocol": "TCP"}
 
@@ -99,18 +102,14 @@ def test_service_is_headless_and_selects_this_sessions_driver_before_it_is_ready
 def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: Endpoints, client_ports: dict[str, int]) -> None:
     session = replace(PLAIN, endpoints=endpoints)
     ports = {"https": 8443, **client_ports, **OWN_PORTS}  # the operator's port is there whatever clients may use
-    assert {port["name"]: port["port"] for port in builders.service(session)["spec"]["ports"]} == ports
+    assert {port["name"]: port["port"] for port in builders.service(session, 3)["spec"]["ports"]} == ports
     assert {port["name"]: port["containerPort"] for port in container(driver(session))["ports"]} == ports
 
 
-@pytest.mark.parametrize(
-    ("namespace", "selector"),
-    [("system", {"matchLabels": {"kubernetes.io/metadata.name": "system"}}), ("", {})],
-)
-def test_network_policy(namespace: str, selector: dict[str, Any]) -> None:
+def test_network_policy() -> None:
     own_pods = {"matchLabels": {"sparksql.dev/session-uid": FULL.uid}}
     operator = {
-        "namespaceSelector": selector,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}},
         "podSelector": {
             "matchLabels": {
                 "app.kubernetes.io/name": "spark-sql-operator",
@@ -118,7 +117,7 @@ def test_network_policy(namespace: str, selector: dict[str, Any]) -> None:
             }
         },
     }
-    assert builders.network_policy(FULL, builders.operator_peer(namespace))["spec"] == {
+    assert builders.network_policy(FULL, "system")["spec"] == {
         "podSelector": own_pods,
         "policyTypes": ["Ingress"],
         "ingress": [
@@ -132,6 +131,18 @@ def test_network_policy(namespace: str, selector: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.parametrize("session", [PLAIN, FULL])
+def test_nobody_passes_for_an_operator_that_runs_in_no_pod(session: EffectiveSession) -> None:
+    rules = builders.network_policy(session, None)["spec"]["ingress"]
+    assert rules == builders.network_policy(session, "system")["spec"]["ingress"][1:]
+    assert all("namespaceSelector" not in peer for rule in rules for peer in rule["from"])
+
+
+def test_an_operators_peer_without_a_namespace_is_no_peer() -> None:
+    with pytest.raises(ValueError, match="namespace is empty"):
+        builders.operator_peer("")
+
+
 @pytest.mark.parametrize("peers", [FULL.network_clients, ()])
 @pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
 def test_clients_of_the_class_reach_what_is_on_and_nothing_else(
@@ -139,7 +150,7 @@ def test_clients_of_the_class_reach_what_is_on_and_nothing_else(
 ) -> None:
     session = replace(FULL, endpoints=endpoints, network_clients=peers)
     operator = builders.operator_peer("system")
-    ingress = builders.network_policy(session, operator)["spec"]["ingress"]
+    ingress = builders.network_policy(session, "system")["spec"]["ingress"]
     assert all(rule["from"] for rule in ingress), "a rule without peers lets everybody in"
     reachable = {port["port"] for rule in ingress for port in rule["ports"] if rule["from"] == [*peers]}
     assert reachable == (set(client_ports.values()) if peers else set())
@@ -147,7 +158,7 @@ def test_clients_of_the_class_reach_what_is_on_and_nothing_else(
 
 
 def test_the_networks_labels_are_on_driver_and_executors() -> None:
-    for pod in (driver(FULL), builders.executor_template(FULL)):
+    for pod in (driver(FULL), builders.executor_template(FULL, 3)):
         assert pod["metadata"]["labels"]["sparksql.dev/session-uid"] == FULL.uid
 
 
@@ -209,6 +220,20 @@ DRIVER_ENVIRONMENT = {
     "SPARKSQL_CONFIG_HASH": "0123456789abcdef",
     "SPARK_LOCAL_DIRS": "/var/spark/local",
     "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARKSQL_FILE_ROOTS": "/opt/spark/work-dir:/tmp:/var/spark/local",
+}
+CONFIGURE = {
+    "name": "sparksql-configure",
+    "image": "registry.example/session:1",
+    "imagePullPolicy": "IfNotPresent",
+    "args": ["configure", "/etc/sparksql-secrets", "/etc/sparksql"],
+    "env": [{"name": "SPARKSQL_CONFIG_HASH", "value": "0123456789abcdef"}],
+    "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}},
+    "volumeMounts": [
+        {"name": "sparksql-secrets", "mountPath": "/etc/sparksql-secrets", "readOnly": True},
+        {"name": "sparksql-config", "mountPath": "/etc/sparksql"},
+    ],
+    "securityContext": DRIVER_CONTAINER["securityContext"],
 }
 
 
@@ -219,20 +244,91 @@ def test_driver_pod_without_a_template_golden() -> None:
     assert pod["metadata"]["annotations"] == {"sparksql.dev/config-hash": "0123456789abcdef"}
     assert pod["metadata"]["ownerReferences"] == [OWNER]
     spec = pod["spec"]
-    assert {key: value for key, value in spec.items() if key not in ("containers", "volumes")} == DRIVER_SPEC
+    assert {
+        key: value for key, value in spec.items() if key not in ("containers", "initContainers", "volumes")
+    } == DRIVER_SPEC
     assert mounts(pod) == {
         "/tmp": "emptyDir",
         "/var/spark/local": "emptyDir",
         "/opt/spark/work-dir": "emptyDir",
-        "/etc/sparksql": "secret",
+        "/etc/sparksql": "emptyDir",
     }
-    [config] = [volume for volume in spec["volumes"] if "secret" in volume]
-    assert config["secret"] == {"secretName": BASE, "defaultMode": 0o440}
+    assert spec["initContainers"] == [CONFIGURE]
     [spark] = spec["containers"]
     ours = {key: value for key, value in spark.items() if key not in ("env", "volumeMounts", "ports")}
     assert ours == DRIVER_CONTAINER
     environment = {env["name"]: env.get("value") or env["valueFrom"]["fieldRef"]["fieldPath"] for env in spark["env"]}
     assert environment == DRIVER_ENVIRONMENT
+
+
+@pytest.mark.parametrize("session", [PLAIN, FULL])
+def test_only_the_init_container_sees_the_secrets_of_a_driver(session: EffectiveSession) -> None:
+    spec = driver(session)["spec"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    [secrets] = [name for name, volume in volumes.items() if "projected" in volume]
+    sources = [{"secret": {"name": BASE}}, {"secret": {"name": f"{BASE}-3-executor"}}]
+    assert volumes[secrets]["projected"] == {"sources": sources, "defaultMode": 0o440}
+    assert not [volume for volume in spec["volumes"] if "secret" in volume]
+    users = [
+        one["name"]
+        for one in (*spec["initContainers"], *spec["containers"])
+        if any(mount["name"] == secrets for mount in one.get("volumeMounts", ()))
+    ]
+    assert users == ["sparksql-configure"]
+    [copy_mount] = [
+        mount for mount in container(driver(session))["volumeMounts"] if mount["mountPath"] == "/etc/sparksql"
+    ]
+    assert volumes[copy_mount["name"]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "4Mi"}
+    assert "readOnly" not in copy_mount, "the gateway removes what it has read"
+
+
+def test_executors_share_one_secret_of_their_drivers_incarnation() -> None:
+    made = builders.executor_secret(PLAIN, 3, b"\x00\xff")
+    assert made["metadata"]["name"] == f"{BASE}-3-executor" == f"{driver(PLAIN)['metadata']['name']}-executor"
+    assert made["metadata"]["ownerReferences"] == [OWNER]
+    assert (made["immutable"], made["data"]) == (True, {"executor-secret": "AP8="})
+    spec = builders.executor_template(PLAIN, 3)["spec"]
+    [volume] = [volume for volume in spec["volumes"] if "emptyDir" not in volume]
+    assert volume == {
+        "name": "sparksql-config",
+        "secret": {"secretName": f"{BASE}-3-executor", "defaultMode": 0o440},
+    }
+    conf = builders.spark_conf(PLAIN, 3)
+    assert conf["spark.authenticate.secret.executor.file"] == "/etc/sparksql-executor/executor-secret"
+    assert conf["spark.authenticate.secret.driver.file"] == "/etc/sparksql/executor-secret"
+
+
+DATA_AND_OTHERS = [
+    ({"emptyDir": {}}, True),
+    ({"persistentVolumeClaim": {"claimName": "c"}}, True),
+    ({"nfs": {"server": "s", "path": "/"}}, True),
+    ({"ephemeral": {"volumeClaimTemplate": {}}}, True),
+    ({"secret": {"secretName": "s"}}, False),
+    ({"configMap": {"name": "c"}}, False),
+    ({"projected": {"sources": []}}, False),
+    ({"csi": {"driver": "secrets-store.csi.k8s.io"}}, False),
+    ({"hostPath": {"path": "/"}}, False),
+    ({"futureKind": {}}, False),
+]
+
+
+@pytest.mark.parametrize(("source", "is_data"), DATA_AND_OTHERS)
+def test_sql_sees_folders_of_data_and_no_others(source: dict[str, Any], is_data: bool) -> None:
+    mount = {"name": "spark", "volumeMounts": [{"name": "mine", "mountPath": "/mine"}]}
+    template = {"spec": {"volumes": [{"name": "mine", **source}], "containers": [mount]}}
+    session = replace(PLAIN, driver_template=template, executor_template=template)
+    for pod in (driver(session), builders.executor_template(session, 3)):
+        [roots] = [env["value"] for env in container(pod)["env"] if env["name"] == "SPARKSQL_FILE_ROOTS"]
+        assert ("/mine" in roots.split(":")) == is_data
+        assert not any(root.startswith("/etc") for root in roots.split(":"))
+
+
+def test_sql_sees_the_volume_claim_and_local_jar_folders() -> None:
+    prefixes = ("file:///opt/spark/extra/", "file:/opt/more/my-", "file:///", "s3a://b/jars/", "local:///opt/x/")
+    session = replace(FULL, jar_prefixes=prefixes)
+    [roots] = [env["value"] for env in container(driver(session))["env"] if env["name"] == "SPARKSQL_FILE_ROOTS"]
+    own = {"/data", "/opt/spark/work-dir", "/tmp", "/var/spark/local"}
+    assert set(roots.split(":")) == {*own, "/opt/spark/extra", "/opt/more"}
 
 
 def test_driver_pod_keeps_what_the_template_may_say() -> None:
@@ -244,7 +340,7 @@ def test_driver_pod_keeps_what_the_template_may_say() -> None:
     assert spec["tolerations"] == [{"key": "spark", "operator": "Exists"}]
     assert spec["futureField"] == {"kept": True}
     assert spec["securityContext"]["supplementalGroups"] == [7]
-    assert [one["name"] for one in spec["initContainers"]] == ["fetch"]
+    assert [one["name"] for one in spec["initContainers"]] == ["fetch", "sparksql-configure"]
     assert container(pod, "sidecar")["image"] == "logs:1"
     assert container(pod, "sidecar")["securityContext"]["runAsUser"] == 1000
     assert {"name": "EXTRA", "value": "1"} in spark["env"]
@@ -285,14 +381,14 @@ def test_driver_volumes_with_a_claim_and_the_templates_own_scratch() -> None:
         "/var/spark/local": "emptyDir",
         "/opt/spark/work-dir": "emptyDir",
         "/data": "persistentVolumeClaim",
-        "/etc/sparksql": "secret",
+        "/etc/sparksql": "emptyDir",
     }
     [scratch] = [mount for mount in container(pod)["volumeMounts"] if mount["mountPath"] == "/var/spark/local"]
     assert scratch["name"] == "scratch"
 
 
 def test_queue_and_priority_reach_driver_and_executors() -> None:
-    for pod in (driver(FULL), builders.executor_template(FULL)):
+    for pod in (driver(FULL), builders.executor_template(FULL, 3)):
         assert pod["spec"]["schedulerName"] == "yunikorn"
         assert pod["spec"]["priorityClassName"] == "high"
         assert pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "batch"
@@ -300,7 +396,7 @@ def test_queue_and_priority_reach_driver_and_executors() -> None:
 
 
 def test_executor_template_has_no_token_and_the_executors_labels() -> None:
-    template = builders.executor_template(FULL)
+    template = builders.executor_template(FULL, 3)
     spec = template["spec"]
     assert (template["apiVersion"], template["kind"]) == ("v1", "Pod")
     assert template["metadata"]["labels"]["app.kubernetes.io/name"] == "spark-sql-executor"
@@ -311,6 +407,7 @@ def test_executor_template_has_no_token_and_the_executors_labels() -> None:
         "/tmp": "emptyDir",
         "/opt/spark/work-dir": "emptyDir",
         "/data": "persistentVolumeClaim",
+        "/etc/sparksql-executor": "secret",
     }
     spark = container(template)
     assert "command" not in spark
@@ -321,7 +418,7 @@ def test_executor_template_has_no_token_and_the_executors_labels() -> None:
 def test_building_leaves_the_template_alone() -> None:
     before = copy.deepcopy((FULL.driver_template, FULL.executor_template))
     driver(FULL)
-    builders.executor_template(FULL)
+    builders.executor_template(FULL, 3)
     assert (FULL.driver_template, FULL.executor_template) == before
 
 
@@ -329,6 +426,8 @@ def test_spark_conf_golden() -> None:
     assert builders.spark_conf(PLAIN, 3) == {
         "spark.app.name": "team-a/analytics",
         "spark.authenticate": "true",
+        "spark.authenticate.secret.driver.file": "/etc/sparksql/executor-secret",
+        "spark.authenticate.secret.executor.file": "/etc/sparksql-executor/executor-secret",
         "spark.blockManager.port": "7079",
         "spark.driver.blockManager.port": "7079",
         "spark.driver.cores": "1",
@@ -387,5 +486,24 @@ def test_spark_conf_with_dynamic_allocation() -> None:
         "spark.dynamicAllocation.minExecutors": "0",
         "spark.dynamicAllocation.initialExecutors": "0",
         "spark.dynamicAllocation.maxExecutors": "10",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "120s",
     }
     assert "spark.executor.instances" not in conf
+
+
+@pytest.mark.parametrize(
+    ("layers", "wins"),
+    [
+        ({}, "120s"),
+        ({"conf": "900s"}, "900s"),
+        ({"conf": "900s", "enforced_conf": "60s"}, "60s"),
+    ],
+)
+def test_executors_with_shuffle_files_are_given_back_after_a_time_that_class_and_session_may_change(
+    layers: dict[str, str], wins: str
+) -> None:
+    key = "spark.dynamicAllocation.shuffleTracking.timeout"
+    said = {layer: {key: value} for layer, value in layers.items()}
+    dynamic = replace(PLAIN, executors=replace(PLAIN.executors, dynamic=(0, 10)))
+    assert builders.spark_conf(replace(dynamic, **said), 1)[key] == wins
+    assert key not in builders.spark_conf(PLAIN, 1)

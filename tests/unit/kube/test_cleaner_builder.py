@@ -108,6 +108,7 @@ def test_job_without_a_template_golden() -> None:
                         f"--owner-uid={PLAIN.uid}",
                         "--conf=/etc/sparksql/hadoop.json",
                     ],
+                    "env": [{"name": "SPARKSQL_FILE_ROOTS", "value": "/tmp"}],
                     "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}},
                     "volumeMounts": [
                         {"name": "sparksql-tmp", "mountPath": "/tmp"},
@@ -139,6 +140,7 @@ def test_the_job_has_what_a_driver_needs_to_reach_the_storage() -> None:
     assert spec["tolerations"] == [{"key": "spark", "operator": "Exists"}]
     assert [one["name"] for one in spec["initContainers"]] == ["fetch"]
     assert {"name": "EXTRA", "value": "1"} in spark["env"]
+    assert {"name": "SPARKSQL_FILE_ROOTS", "value": "/data:/tmp:/var/spark/local"} in spark["env"]
     kinds = {volume["name"]: next(key for key in volume if key != "name") for volume in spec["volumes"]}
     assert {mount["mountPath"]: kinds[mount["name"]] for mount in spark["volumeMounts"]} == {
         "/tmp": "emptyDir",

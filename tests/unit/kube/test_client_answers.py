@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
-from sparksql.kube.client import KubeClient
+from sparksql.kube.client import KubeClient, lines_of
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import (
     AlreadyExists,
@@ -78,10 +79,12 @@ def test_an_answer_that_is_no_status_is_quoted() -> None:
     assert error.message == "<html>bad gateway</html>"
 
 
-def test_retry_after_comes_from_the_header_or_the_status() -> None:
-    for error in (error_from(429, b"", "7"), error_from(429, status(429, "TooManyRequests", retryAfterSeconds=7))):
-        assert isinstance(error, TooManyRequests)
+@pytest.mark.parametrize(("code", "unsaid"), [(429, 1.0), (500, 0.0), (503, 0.0), (409, 0.0)])
+def test_retry_after_comes_from_the_header_or_the_status(code: int, unsaid: float) -> None:
+    said = status(code, "ServerTimeout", retryAfterSeconds=7)
+    for error in (error_from(code, b"", "7"), error_from(code, said), error_from(code, said, "Wed, 21 Oct 2026")):
         assert error.retry_after == 7.0
+    assert error_from(code, b"").retry_after == unsaid
 
 
 def test_a_validation_error_does_not_print_the_values_it_quotes() -> None:
@@ -212,19 +215,19 @@ async def test_a_listing_that_expired_between_pages_starts_again() -> None:
     assert listing.items == [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}}]
 
 
-async def test_a_watch_reads_objects_longer_than_a_buffer_and_raises_its_error() -> None:
-    big = {"metadata": {"name": "big"}, "spec": {"sql": "x" * 300_000}}
-    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+async def test_lines_may_be_longer_than_a_buffer_and_come_in_pieces() -> None:
+    long, short = b"x" * 300_000, b"y"
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        for event in ({"type": "ADDED", "object": big}, {"type": "ERROR", "object": gone}):
-            await response.write(json.dumps(event).encode() + b"\n")
+        for piece in (long[:100], long[100:] + b"\n" + short, b"\n" + short):
+            await response.write(piece)
         return response
 
-    async with serving(answer) as client:
-        watch = client.watch(STATEMENTS, "team-a")
-        assert await anext(watch) == ("ADDED", big)
-        with pytest.raises(ApiError, match="410 Expired"):
-            await anext(watch)
+    async with (
+        serving(answer) as client,
+        aiohttp.ClientSession() as http,
+        http.get(client.credentials.server) as response,
+    ):
+        assert [line async for line in lines_of(response)] == [long, short]

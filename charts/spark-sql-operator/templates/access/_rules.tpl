@@ -27,7 +27,8 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
-# A session's token, certificate and configuration; parameters named by statements. Never listed, never watched.
+# A session's token, certificate and configuration, what its executors prove themselves with; parameters named by statements. Never
+# listed, never watched.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create, patch, delete]

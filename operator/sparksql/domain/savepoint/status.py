@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
+from sparksql.api.conditions import ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepointStatus
+from sparksql.domain.conditions import savepoint_standing, stated
 from sparksql.domain.savepoint.snapshot import Snapshot
 
 MAX_USED_BY = 256  # of the resource: more names than that would make the status unwritable
@@ -23,33 +24,13 @@ FOLLOWING: Mapping[Phase | None, frozenset[Phase]] = {
 }
 """Legal transitions; None is an object that was never seen."""
 
-_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-
-# (Ready, Reconciling, Stalled, Succeeded, Finished), the contract's table of conditions.
-_CONDITIONS: dict[Phase, tuple[ConditionStatus, ...]] = {
-    Phase.PENDING: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
-    Phase.IN_PROGRESS: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
-    Phase.COMPLETED: (_TRUE, _FALSE, _FALSE, _TRUE, _TRUE),
-    Phase.FAILED: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
-    Phase.ABANDONED: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
-}
-_TYPES = (
-    ConditionType.READY,
-    ConditionType.RECONCILING,
-    ConditionType.STALLED,
-    ConditionType.SUCCEEDED,
-    ConditionType.FINISHED,
-)
-
 
 def advance(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **updates: Any) -> SqlSavepointStatus:
     """The savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
     before = s.savepoint.status
     generation = s.savepoint.metadata.generation
-    desired = tuple(
-        Condition(type=type_, status=status, reason=reason, message=message)
-        for type_, status in zip(_TYPES, _CONDITIONS[phase], strict=True)
-    )
+    standing, work = savepoint_standing(phase)
+    desired = stated(standing, reason, message, work)
     values: dict[str, Any] = {
         "observed_generation": generation,
         "phase": phase,

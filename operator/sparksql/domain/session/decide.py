@@ -1,7 +1,8 @@
 """What to do about a session, from a snapshot. Pure: with `starting` this is the whole life of a session.
 
-Invariants (property tests): a new driver is started only when the pod before it is gone; its incarnation only
-grows and is in the status before the pod is made; Closed is final; each waiting phase has a deadline with its own reason.
+Invariants (property tests): a new driver is started only when the pod before it is gone, or given up after its deadline and then
+named to the next one as unconfirmed; its incarnation only grows and is in the status before the pod is made; Closed is final;
+each waiting phase has a deadline with its own reason, but for the wait in a queue, whose length is the queue's to say.
 """
 
 from __future__ import annotations
@@ -9,34 +10,28 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
-from sparksql.api.session import ClientCounts, StatementCounts
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.note import Note
+from sparksql.domain.session.counters import counted
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
-from sparksql.domain.session.starting import COUNTER_SECONDS, pending, starting
+from sparksql.domain.session.starting import pending, ready_conditions, starting
 from sparksql.domain.session.status import advance, reason_of
 from sparksql.domain.session.steps import (
     POLL_SECONDS,
     STABLE_SECONDS,
     drain,
     lost,
+    outlived,
     settle,
     state_lost_notes,
     stay,
     vanished,
     wait,
 )
-from sparksql.domain.session.usage import (
-    bounded_statements,
-    client_counts,
-    client_statements,
-    is_used,
-    may_grow,
-    statement_counts,
-)
+from sparksql.domain.session.usage import bounded_statements, client_statements, is_used, may_grow
+from sparksql.domain.session.versions import skew_notes
 from sparksql.domain.session.wishes import (
     driver_spec_hash,
-    idle_conditions,
     idle_left,
     lifetime_left,
     phase_age,
@@ -50,7 +45,12 @@ ACTIVITY_SECONDS = 60.0
 
 
 def decide(s: Snapshot) -> Decision:
-    """The decision for the session of snapshot `s`."""
+    """The decision for the session of snapshot `s`, with the counters of what uses it."""
+    decision = _decide(s)
+    return counted(s, decision) if decision.finalizer else decision
+
+
+def _decide(s: Snapshot) -> Decision:
     if s.session.metadata.deletion_timestamp is not None:
         return _deleting(s)
     match s.session.status.phase:
@@ -78,9 +78,11 @@ def _ready(s: Snapshot) -> Decision:
         return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
         return lost(s, Reason.DRIVER_LOST, f"the driver ended: {pod.ended}")
+    if s.is_pod_given_up:
+        return lost(s, Reason.DRIVER_LOST, outlived(s, pod))
     if pod.deleting:
         return wait(
-            s, Phase.READY, Reason.DRIVER_TERMINATING, "the driver pod is being deleted", extra=idle_conditions(s)
+            s, Phase.READY, Reason.DRIVER_TERMINATING, "the driver pod is being deleted", extra=ready_conditions(s)
         )
     if wants_stop(s):
         return drain(s, Reason.STOPPED, "stopped by desiredState")
@@ -97,26 +99,23 @@ def _ready(s: Snapshot) -> Decision:
 
 
 def _serving(s: Snapshot, idle: float | None) -> Decision:
-    status, statements, clients = s.session.status, statement_counts(s), client_counts(s)
+    status = s.session.status
     updates: dict[str, Any] = {}
-    since = (s.now - status.last_activity_time).total_seconds() if status.last_activity_time else COUNTER_SECONDS
-    changed = (statements, clients) != (status.statements or StatementCounts(), status.clients or ClientCounts())
-    if since >= (COUNTER_SECONDS if changed else ACTIVITY_SECONDS) and (changed or is_used(s)):
-        updates |= {"statements": statements, "clients": clients, "last_activity_time": s.now}
+    since = (s.now - status.last_activity_time).total_seconds() if status.last_activity_time else ACTIVITY_SECONDS
+    if since >= ACTIVITY_SECONDS and is_used(s):
+        updates["last_activity_time"] = s.now
     if status.restarts and phase_age(s) > STABLE_SECONDS:
         updates["restarts"] = 0
     wakes = [ACTIVITY_SECONDS, *(w for w in (idle, lifetime_left(s)) if w is not None)]
-    if changed and "statements" not in updates:
-        wakes.append(COUNTER_SECONDS - since)
-    following = advance(s.session, s.now, Phase.READY, Reason.READY, extra=idle_conditions(s), **updates)
-    return Decision(following, requeue_after=max(0.1, min(wakes)))
+    following = advance(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **updates)
+    return Decision(following, notes=skew_notes(s), requeue_after=max(0.1, min(wakes)))
 
 
 def _draining(s: Snapshot) -> Decision:
     """Wait for running statements up to a deadline, then for the pod to be gone, then go where the reason leads."""
     reason = reason_of(s.session.status)
     pod = s.pod
-    if pod is not None:
+    if pod is not None and not s.is_pod_given_up:
         left = s.deadlines.drain - phase_age(s)
         is_in_use = bounded_statements(s) or client_statements(s) or may_grow(s)
         if is_in_use and left > 0 and not pod.deleting and pod.ended is None:
@@ -164,7 +163,8 @@ def _deleting(s: Snapshot) -> Decision:
     """Statements end first (each closes by itself), then the driver; after the deadline let go all the same."""
     deleted = s.session.metadata.deletion_timestamp or s.now
     gone = s.pod is None or s.pod.ended is not None
-    if s.namespace_terminating or (gone and not s.running and not s.queued):
+    is_named = s.running or s.queued or s.resting
+    if s.namespace_terminating or (gone and not is_named):
         return Decision(s.session.status, finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:

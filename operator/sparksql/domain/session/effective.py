@@ -76,6 +76,8 @@ class EffectiveSession:
     volume_claim: VolumeClaim | None = None
     warehouse: str = ""
     result_root: str = ""
+    database: str = ""  # empty is Spark's own `default`
+    jar_prefixes: tuple[str, ...] = ()
     scheduling: Scheduling = Scheduling()
     network_policy: bool = True
     network_clients: tuple[Mapping[str, Any], ...] = ()  # NetworkPolicyPeer objects

@@ -19,7 +19,8 @@ from sparksql.api.settings import (
 OPERATOR_DEFAULTS = SessionSettings(
     driver=DriverResources(cpu="1", memory="1Gi"),
     executors=ExecutorResources(instances=1, cpu="1", memory="1Gi"),
-    idle=Idle(timeout_seconds=300, action=IdleAction.HIBERNATE),
+    database="",
+    idle=Idle(timeout_seconds=300, action=IdleAction.CLOSE),
     statement_timeouts=StatementTimeouts(queue_seconds=0, execution_seconds=0),
     max_lifetime_seconds=0,
     max_concurrent_statements=4,
@@ -29,6 +30,7 @@ OPERATOR_DEFAULTS = SessionSettings(
 """The lowest layer, documented in the API reference; Helm values lie directly above it."""
 
 _Part = TypeVar("_Part", bound=ApiModel)
+_Value = TypeVar("_Value", int, str)
 
 
 def merge(*layers: SessionSettings) -> SessionSettings:
@@ -39,6 +41,7 @@ def merge(*layers: SessionSettings) -> SessionSettings:
             driver=_over(merged.driver, layer.driver),
             executors=_over_executors(merged.executors, layer.executors),
             conf={**merged.conf, **layer.conf},
+            database=_last(merged.database, layer.database),
             idle=_over(merged.idle, layer.idle),
             statement_timeouts=_over(merged.statement_timeouts, layer.statement_timeouts),
             max_lifetime_seconds=_last(merged.max_lifetime_seconds, layer.max_lifetime_seconds),
@@ -49,7 +52,7 @@ def merge(*layers: SessionSettings) -> SessionSettings:
     return merged
 
 
-def _last(below: int | None, above: int | None) -> int | None:
+def _last(below: _Value | None, above: _Value | None) -> _Value | None:
     return below if above is None else above
 
 

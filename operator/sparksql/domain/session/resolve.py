@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparksql.api import gateway_settings
-from sparksql.api.conf_policy import is_allowed, is_denied
+from sparksql.api.conf_policy import is_allowed, is_denied, wrong_value
 from sparksql.api.gateway_settings import InvalidSetting
 from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
 from sparksql.api.reasons import Reason
@@ -18,7 +18,7 @@ from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, Session
 from sparksql.api.session_class import LabelSelector, SelectorOperator, SqlSessionClass
 from sparksql.api.settings import Endpoints, SessionSettings
 from sparksql.domain.refusal import Refusal
-from sparksql.domain.session import effective
+from sparksql.domain.session import effective, memory
 from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
 from sparksql.domain.session.provenance import configuration
@@ -82,7 +82,7 @@ def resolve(
     if refusal is not None:
         return refusal
     driver, executors = _driver(settings), _executors(settings)
-    refusal = _beyond_limits(settings, klass)
+    refusal = _beyond_limits(settings, klass) or _pod_beyond_limits(spec, settings, klass, operator_defaults)
     if refusal is not None:
         return refusal
     endpoints = settings.endpoints or Endpoints()
@@ -106,6 +106,8 @@ def resolve(
         volume_claim=effective.VolumeClaim(claim.name, claim.mount_path) if claim else None,
         warehouse=storage.warehouse or "",
         result_root=storage.result_root or "",
+        database=database_name(settings.database or "", session.metadata.namespace),
+        jar_prefixes=tuple(klass.spec.allow.jar_prefixes),
         scheduling=effective.Scheduling(
             scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name
         ),
@@ -114,11 +116,19 @@ def resolve(
         driver_template=klass.spec.pod_template.driver,
         executor_template=klass.spec.pod_template.executor,
     )
-    return Resolved(built, settings, _configuration(spec, klass, operator_defaults))
+    return Resolved(built, settings, _configuration(spec, klass, operator_defaults, session.metadata.namespace))
+
+
+def database_name(template: str, namespace: str) -> str:
+    """The database that a template of `spec.database` means in a namespace.
+
+    Databases cannot have `-` in their names and namespaces no `_`, so that no two namespaces meet.
+    """
+    return template.replace("{namespace}", namespace.replace("-", "_"))
 
 
 def _configuration(
-    spec: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
+    spec: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings, namespace: str
 ) -> tuple[ConfigurationEntry, ...]:
     own = {name: value for name, value in spec if name in SessionSettings.model_fields}
     layers = (
@@ -126,7 +136,11 @@ def _configuration(
         (ConfigurationLayer.CLASS, klass.spec.defaults),
         (ConfigurationLayer.SESSION, SessionSettings(**own)),
     )
-    return configuration(layers, klass.spec.enforced_conf)
+    entries = configuration(layers, klass.spec.enforced_conf)
+    return tuple(
+        entry.replace(value=database_name(entry.value, namespace)) if entry.name == "database" else entry
+        for entry in entries
+    )
 
 
 def _refused_by_policy(
@@ -176,7 +190,7 @@ def _refused_by_gateway(
 
 def conf_refusal(conf: Mapping[str, str], klass: SqlSessionClass, field: str) -> Refusal | None:
     """Why a tenant may not set one of these keys; the message names the key as it was written."""
-    for key in conf:
+    for key, value in conf.items():
         if is_denied(key):
             return Refusal(
                 Reason.NOT_ALLOWED, f"{field}: key {key!r} can never be set by a session or statement; remove it"
@@ -185,8 +199,12 @@ def conf_refusal(conf: Mapping[str, str], klass: SqlSessionClass, field: str) ->
             patterns = ", ".join(klass.spec.allow.conf) or "none"
             return Refusal(
                 Reason.NOT_ALLOWED,
-                f"{field}: key {key!r} is not allowed by class {klass.metadata.name} (allow.conf: {patterns}); remove it",
+                f"{field}: key {key!r} is not allowed by class {klass.metadata.name} (allow.conf: {patterns}, where * gives "
+                "reviewed keys only); remove it, or have the class name it in full",
             )
+        fits = wrong_value(key, value)
+        if fits is not None:
+            return Refusal(Reason.NOT_ALLOWED, f"{field}: key {key!r} is {value[:200]!r}: it takes {fits}")
     return None
 
 
@@ -222,6 +240,34 @@ def _beyond_limits(settings: SessionSettings, klass: SqlSessionClass) -> Refusal
         field = "spec.executors.max" if executors.max is not None else "spec.executors.instances"
         return _too_much(field, str(count), str(most), klass)
     return None
+
+
+def _pod_beyond_limits(
+    spec: SessionTemplate, settings: SessionSettings, klass: SqlSessionClass, operator_defaults: SessionSettings
+) -> Refusal | None:
+    """Why what the session adds to its executors' heap is too much: their pods may be as large as with the largest heap that the
+    class allows and the platform's own settings. What the platform itself adds is on both sides."""
+    assert settings.executors and settings.executors.memory
+    limit, heap = klass.spec.limits.executors.memory, memory_mib(settings.executors.memory)
+    platform = {**operator_defaults.conf, **klass.spec.defaults.conf, **klass.spec.enforced_conf}
+    merged = {**settings.conf, **klass.spec.enforced_conf}
+    own = [key for key in memory.KEYS if key in spec.conf and key not in klass.spec.enforced_conf]
+    if not own:
+        return None
+    try:
+        asked = memory.pod_mib(heap, merged)
+        most = None if limit is None else memory.pod_mib(memory_mib(limit), platform)
+    except memory.InvalidSize as invalid:
+        where = "spec.conf" if invalid.key in own else f"conf of class {klass.metadata.name}"
+        return Refusal(Reason.INVALID_SPEC, f"{where}: {invalid.key}: {invalid}")
+    if most is None or asked <= most:
+        return None
+    named = ", ".join(f"{key} {spec.conf[key]}" for key in own)
+    return Refusal(
+        Reason.LIMIT_EXCEEDED,
+        f"spec.conf: with {named} the pod of an executor asks for {asked}Mi, of which {heap}Mi are spec.executors.memory; class "
+        f"{klass.metadata.name} allows {most}Mi, the pod of an executor with a heap of {limit}; ask for {asked - most}Mi less",
+    )
 
 
 def _too_much(field: str, value: str, limit: str, klass: SqlSessionClass) -> Refusal:

@@ -15,27 +15,45 @@ from sparksql.wire.control import GatewayInfo
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Seconds that a session may wait in each way before it gives up (Helm values `deadlines`)."""
+    """Seconds that a session may wait in each way before it gives up (Helm values `deadlines`).
+
+    `termination` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute is
+    time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
+    """
 
     scheduling: float = 300.0
     image_pull: float = 300.0
     driver_start: float = 180.0
     drain: float = 300.0
+    termination: float = 60.0
 
 
 @dataclass(frozen=True)
 class PodFacts:
-    """The driver pod as Kubernetes sees it. `ended` tells how its container ended, once it has."""
+    """The driver pod as Kubernetes sees it. `end_due` is the end of its grace period once it is deleted; `gates` are the names
+    of what keeps schedulers from looking at it; `ended` tells how its container ended, once it has."""
 
     name: str
     uid: str
     created: datetime
-    deleting: bool = False
+    end_due: datetime | None = None
     ip: str | None = None
+    gates: tuple[str, ...] = ()
+    scheduler: str = ""
+    has_node: bool = True
     unschedulable: str | None = None
     image_problem: str | None = None
     started: datetime | None = None  # the container's start
     ended: str | None = None
+
+    @property
+    def deleting(self) -> bool:
+        return self.end_due is not None
+
+
+def has_outlived(pod: PodFacts, now: datetime, seconds: float) -> bool:
+    """Whether a deleted pod is still there although its grace period is over for more than `seconds`: nobody ends it."""
+    return pod.end_due is not None and (now - pod.end_due).total_seconds() > seconds
 
 
 @dataclass(frozen=True)
@@ -52,8 +70,9 @@ class Snapshot:
     `gateway` is the last word of that driver, also when it is gone by now, and
     `pod_end` the end of its container, None unless that was seen.
 
-    `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped; clients'
-    statements are in the driver's own counts.
+    `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped, `resting`
+    streams that are Stopped, and `savepoints` copies under way in the driver; clients' statements are in the driver's own counts.
+    `no_place` is the limit of sessions that leaves none for this one;
     `obstacle` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
@@ -66,11 +85,18 @@ class Snapshot:
     running: int = 0
     queued: int = 0
     streams: int = 0
-    over_session_limit: bool = False
+    resting: int = 0
+    savepoints: int = 0
+    no_place: Refusal | None = None
     namespace_terminating: bool = False
     obstacle: Refusal | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     max_restarts: int = 3
+
+    @property
+    def is_pod_given_up(self) -> bool:
+        """Whether the session waits for its pod no more: deleted, and on a node where nobody ends it. It may still run."""
+        return self.pod is not None and has_outlived(self.pod, self.now, self.deadlines.termination)
 
 
 class Command(Enum):

@@ -1,27 +1,31 @@
 """A session without a driver, and with one on its way: Pending and Starting. Pure.
 
-Each thing that is waited for has a deadline with its own reason.
+Each thing that is waited for has a deadline with its own reason. A place in a queue has none: who set the queue up decides how
+long one waits there.
 """
 
 from __future__ import annotations
 
+from sparksql.api.conditions import Condition
 from sparksql.api.names import driver_pod_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.counters import COUNTER_SECONDS
 from sparksql.domain.session.endpoints import endpoints_of
+from sparksql.domain.session.queueing import queue_of
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance
-from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, settle, vanished, wait
+from sparksql.domain.session.status import advance, reason_of
+from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, outlived, settle, vanished, wait
 from sparksql.domain.session.usage import client_counts, statement_counts
+from sparksql.domain.session.versions import skew_conditions, skew_notes
 from sparksql.domain.session.wishes import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
 from sparksql.wire.control import GatewayState
 
 STALLED_SECONDS = 30.0
-COUNTER_SECONDS = 5.0  # counters are written at most this often
 
 # Reasons that a person must look at; they heal by themselves when the cause goes.
 _STALLED = frozenset(
@@ -45,23 +49,12 @@ def pending(s: Snapshot) -> Decision:
         return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
     if s.namespace_terminating:
         return wait(s, Phase.PENDING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
-    refusal = s.obstacle or (s.resolution if isinstance(s.resolution, Refusal) else None)
-    if refusal is None and s.over_session_limit:
-        refusal = Refusal(
-            Reason.LIMIT_EXCEEDED,
-            "the class's sessionsPerNamespace is used up; delete a session or use an existing one",
-        )
+    refusal = s.obstacle or (s.resolution if isinstance(s.resolution, Refusal) else None) or s.no_place
     if refusal is not None:
         return _refused(s, refusal)
-    if s.pod is not None:
-        return wait(
-            s,
-            Phase.PENDING,
-            Reason.DRIVER_TERMINATING,
-            f"waits for pod {s.pod.name} to end",
-            Command.DELETE_DRIVER,
-            wake=1.0,
-        )
+    if s.pod is not None and not s.is_pod_given_up:
+        message = f"waits for pod {s.pod.name} to end, at most {s.deadlines.termination:g} s beyond its grace period"
+        return wait(s, Phase.PENDING, Reason.DRIVER_TERMINATING, message, Command.DELETE_DRIVER, wake=1.0)
     if status.next_start_time is not None and status.next_start_time > s.now:
         left = (status.next_start_time - s.now).total_seconds()
         return wait(
@@ -143,6 +136,8 @@ def starting(s: Snapshot) -> Decision:
         return lost(s, Reason.DRIVER_LOST, vanished(s))
     if pod.ended is not None:
         return lost(s, Reason.DRIVER_LOST, f"the driver ended while starting: {pod.ended}")
+    if s.is_pod_given_up:
+        return lost(s, Reason.DRIVER_LOST, outlived(s, pod))
     if s.gateway is not None and s.gateway.state is GatewayState.READY:
         return _became_ready(s, pod)
     return _waiting_for_pod(s, pod)
@@ -155,7 +150,11 @@ def _refused_start(s: Snapshot, refusal: Refusal) -> Decision:
 
 def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     known = _with_pod(s, pod)
-    age = (s.now - pod.created).total_seconds()
+    waits = queue_of(s, pod)
+    if waits is not None:
+        return wait(s, Phase.STARTING, Reason.WAITING_IN_QUEUE, waits, driver=known)
+    begun = known.admitted_time or pod.created
+    age = (s.now - begun).total_seconds()
     if pod.unschedulable is not None:
         if age > s.deadlines.scheduling:
             return settle(s, Phase.FAILED, Reason.UNSCHEDULABLE, pod.unschedulable, Command.DELETE_DRIVER)
@@ -164,9 +163,8 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
         if age > s.deadlines.image_pull:
             return settle(s, Phase.FAILED, Reason.IMAGE_PULL_FAILED, pod.image_problem, Command.DELETE_DRIVER)
         return wait(s, Phase.STARTING, Reason.IMAGE_PULL_FAILED, pod.image_problem, driver=known)
-    begun = pod.started or pod.created
     limit = s.deadlines.driver_start + (0 if pod.started else s.deadlines.image_pull)
-    if (s.now - begun).total_seconds() > limit:
+    if (s.now - (pod.started or begun)).total_seconds() > limit:
         message = f"the driver was not ready {limit:g} s after its start; see the logs of pod {pod.name}"
         return lost(s, Reason.DRIVER_NOT_READY, message, Command.DELETE_DRIVER)
     return wait(s, Phase.STARTING, Reason.DRIVER_STARTING, "waits for the driver to be ready", driver=known)
@@ -175,7 +173,12 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
 def _init_failed(s: Snapshot) -> Decision:
     failure = s.gateway.init_failure if s.gateway else None
     message = "an init statement failed"
-    if failure is not None:
+    if failure is not None and failure.position == 0:
+        message = (
+            f"spec.database: {failure.statement} failed: {failure.error.message}; name a database that can be used, or mend "
+            "the catalog and change spec.restartNonce"
+        )
+    elif failure is not None:
         message = (
             f"spec.init: statement {failure.position} failed: {failure.error.message} (statement: {failure.statement})"
         )
@@ -201,13 +204,21 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         statements=statement_counts(s),
         clients=client_counts(s),
         last_activity_time=s.now,
-        extra=idle_conditions(s),
+        extra=ready_conditions(s),
     )
-    return Decision(
-        status, notes=(Note("Normal", Reason.READY, f"driver {pod.name} is ready"),), requeue_after=COUNTER_SECONDS
-    )
+    notes = (Note("Normal", Reason.READY, f"driver {pod.name} is ready"), *skew_notes(s))
+    return Decision(status, notes=notes, requeue_after=COUNTER_SECONDS)
 
 
-def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus | None:
+def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:
+    """Conditions that a session with a driver has beside its own."""
+    return (*idle_conditions(s), *skew_conditions(s))
+
+
+def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
+    """The driver with its pod's identity and, once a queue that held it has let it go, the time from which deadlines count."""
     driver = s.session.status.driver
-    return driver.replace(pod_uid=pod.uid) if driver is not None else None
+    assert driver is not None
+    was_queued = reason_of(s.session.status) == Reason.WAITING_IN_QUEUE
+    admitted = s.now if was_queued and queue_of(s, pod) is None else driver.admitted_time
+    return driver.replace(pod_uid=pod.uid, admitted_time=admitted)

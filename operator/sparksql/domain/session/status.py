@@ -5,24 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
+from sparksql.api.conditions import Condition, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession, SqlSessionStatus
-
-_TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
-
-# (Ready, Reconciling, Stalled), the contract's table of conditions; Pending may be stalled as well, see `advance`.
-_CONDITIONS: dict[Phase, tuple[ConditionStatus, ConditionStatus, ConditionStatus]] = {
-    Phase.PENDING: (_FALSE, _TRUE, _FALSE),
-    Phase.STARTING: (_FALSE, _TRUE, _FALSE),
-    Phase.READY: (_TRUE, _FALSE, _FALSE),
-    Phase.DRAINING: (_FALSE, _TRUE, _FALSE),
-    Phase.HIBERNATED: (_TRUE, _FALSE, _FALSE),
-    Phase.STOPPED: (_FALSE, _FALSE, _FALSE),
-    Phase.CLOSED: (_FALSE, _FALSE, _FALSE),
-    Phase.FAILED: (_FALSE, _FALSE, _TRUE),
-}
+from sparksql.domain.conditions import session_standing, stated
 
 
 def advance(
@@ -38,15 +25,7 @@ def advance(
 ) -> SqlSessionStatus:
     """The session's status moved to `phase`. `stalled` marks a wait that needs a person; `extra` are further conditions."""
     before = session.status
-    ready, reconciling, is_stalled = _CONDITIONS[phase]
-    own = tuple(
-        Condition(type=type_, status=status, reason=reason, message=message)
-        for type_, status in (
-            (ConditionType.READY, ready),
-            (ConditionType.RECONCILING, reconciling),
-            (ConditionType.STALLED, _TRUE if stalled else is_stalled),
-        )
-    )
+    own = stated(session_standing(phase, stalled=stalled), reason, message)
     lost = find_condition(before.conditions, ConditionType.SESSION_STATE_LOST)
     kept = (lost,) if lost is not None and all(c.type != lost.type for c in extra) else ()
     generation = session.metadata.generation
@@ -62,6 +41,13 @@ def advance(
     if before.phase is not phase:
         values["phase_since"] = now
     return before.replace(**values)
+
+
+def restated(session: SqlSession, now: datetime) -> SqlSessionStatus:
+    """The status as it is, as of the present generation."""
+    before, generation = session.status, session.metadata.generation
+    conditions = merge_conditions(before.conditions, before.conditions, generation=generation, now=now)
+    return before.replace(observed_generation=generation, conditions=conditions)
 
 
 def reason_of(status: SqlSessionStatus) -> str:

@@ -11,8 +11,8 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
 from sparksql.domain.note import Note
-from sparksql.domain.session.snapshot import Command, Decision, Snapshot
-from sparksql.domain.session.status import advance, reason_of
+from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
+from sparksql.domain.session.status import advance, reason_of, restated
 from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_notes, statement_counts
 from sparksql.domain.session.wishes import phase_age, state_lost_conditions
 
@@ -24,10 +24,9 @@ STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restar
 
 def stay(s: Snapshot) -> Decision:
     """Nothing to decide until somebody changes something; a driver left over by an unclean end is swept."""
-    status = s.session.status.replace(observed_generation=s.session.metadata.generation)
-    left_over = s.pod is not None and s.pod.ended is None
+    left_over = s.pod is not None and s.pod.ended is None and not s.is_pod_given_up
     commands = (Command.DELETE_DRIVER,) if left_over else ()
-    return Decision(status, commands, requeue_after=POLL_SECONDS if left_over else None)
+    return Decision(restated(s.session, s.now), commands, requeue_after=POLL_SECONDS if left_over else None)
 
 
 def wait(
@@ -72,8 +71,9 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         return settle(
             s,
             Phase.FAILED,
-            reason,
-            f"{message}; gave up after {s.max_restarts} restarts. Change restartNonce to try again",
+            Reason.MAX_RESTARTS_EXCEEDED,
+            f"gave up after {s.max_restarts} restarts; the last loss was {reason}: {message}. Find its cause, then change "
+            "restartNonce to try again",
             *commands,
         )
     delay = exponential(max(restarts, 1), RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
@@ -99,6 +99,14 @@ def vanished(s: Snapshot) -> str:
     if s.pod_end is None:
         return "the driver pod is gone, and its end was not seen"
     return f"the driver pod is gone: {s.pod_end.disruption}" if s.pod_end.disruption else "the driver pod is gone"
+
+
+def outlived(s: Snapshot, pod: PodFacts) -> str:
+    """What is said of a driver that is waited for no more."""
+    late = f"{s.deadlines.termination:g} s after its grace period"
+    return (
+        f"pod {pod.name} is still there {late}, its node does not end it; it may still run, and is waited for no more"
+    )
 
 
 def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Note, ...]:

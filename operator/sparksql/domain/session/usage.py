@@ -46,8 +46,8 @@ def may_grow(s: Snapshot) -> bool:
 
 
 def is_used(s: Snapshot) -> bool:
-    """Whether anybody has a statement or a session in it now."""
-    return _any(statement_counts(s), client_counts(s))
+    """Whether anybody has a statement or a session in it now, or a savepoint is made there. A stream that is Stopped uses nothing."""
+    return _any(statement_counts(s), client_counts(s)) or s.savepoints > 0
 
 
 def was_used(status: SqlSessionStatus) -> bool:

@@ -17,7 +17,16 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.note import Note
 from sparksql.domain.statement.handover import handed_over
 from sparksql.domain.statement.limits import wish
-from sparksql.domain.statement.snapshot import Cancel, Command, Decision, DeleteSelf, DeleteSession, Silence, Snapshot
+from sparksql.domain.statement.snapshot import (
+    Cancel,
+    Command,
+    Decision,
+    DeleteSelf,
+    DeleteSession,
+    NeedsInputs,
+    Silence,
+    Snapshot,
+)
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import WAITING_SECONDS, stay
 from sparksql.domain.statement.stream_run import stopped
@@ -29,9 +38,11 @@ FINALIZER_SECONDS = 15.0  # deadline of the contract for deleting a statement
 AWAITED_SECONDS = 1.0  # wake-up of an ended statement that others still wait for
 
 
-def decide(s: Snapshot) -> Decision:
-    """The decision for the statement of snapshot `s`."""
+def decide(s: Snapshot) -> Decision | NeedsInputs:
+    """The decision for the statement of snapshot `s`, or that it cannot be made without inputs."""
     decision = _decide(s)
+    if isinstance(decision, NeedsInputs):
+        return decision
     streaming = decision.status.streaming
     if streaming is None:
         return decision
@@ -39,7 +50,7 @@ def decide(s: Snapshot) -> Decision:
     return replace(decision, status=known)
 
 
-def _decide(s: Snapshot) -> Decision:
+def _decide(s: Snapshot) -> Decision | NeedsInputs:
     if s.statement.metadata.deletion_timestamp is not None:
         return _deleting(s)
     match s.statement.status.phase:

@@ -12,10 +12,10 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import RetryReason, StatementSession
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement import stream_run
+from sparksql.domain.statement.comparison import fitting, state_of
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.limits import (
     HANDED_OVER_SECONDS,
@@ -34,6 +34,7 @@ from sparksql.domain.statement.snapshot import (
     Driver,
     Inputs,
     MissingReference,
+    NeedsInputs,
     Settings,
     Silence,
     Snapshot,
@@ -41,9 +42,9 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, cancel, end, new_attempt, retry, stay
-from sparksql.domain.statement.stream_savepoints import origin, restore
-from sparksql.domain.statement.streaming import at_rest, checkpoint, is_stream, options, settings_hash, streaming_of
-from sparksql.wire.control import CancelRequest, Mode, OperationState, OperationView, ResultOptions, SubmitRequest
+from sparksql.domain.statement.streaming import change, is_stream
+from sparksql.domain.statement.submission import begun, request
+from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 MAX_READ_ATTEMPTS = 3  # reads whose driver was lost run again up to this many attempts
 
@@ -60,7 +61,7 @@ def hand_over(s: Snapshot, driver: Driver, settings: Settings, inputs: Inputs, m
         return end(s, Phase.ERROR, hindrance.reason, hindrance.message)
     operation = operation_id(metadata.uid, status.run, status.attempt)
     updates: dict[str, Any] = {}
-    streaming = _begun(s, settings) if is_stream(s.statement.spec) else None
+    streaming = begun(s, settings) if is_stream(s.statement.spec) else None
     if streaming is not None:
         updates["streaming"] = streaming
     ref = StatementSession(
@@ -82,56 +83,18 @@ def hand_over(s: Snapshot, driver: Driver, settings: Settings, inputs: Inputs, m
         next_attempt_time=None,
         **updates,
     )
-    request = _request(s, driver.boot_id, settings, inputs, streaming)
-    return Decision(pending, (Submit(operation, request),), requeue_after=queue_left(s) or HANDED_OVER_SECONDS)
+    submitted = request(s, driver.boot_id, settings, inputs, streaming)
+    return Decision(pending, (Submit(operation, submitted),), requeue_after=queue_left(s) or HANDED_OVER_SECONDS)
 
 
-def _begun(s: Snapshot, settings: Settings) -> StreamingStatus:
-    """The streaming status at a hand-over: from here on the checkpoint has its place, and what it begins with is fixed."""
-    spec, streaming = s.statement.spec, streaming_of(s.statement)
-    assert spec.streaming is not None
-    updates: dict[str, Any] = {
-        "checkpoint_location": checkpoint(s.statement, settings.checkpoint_root or ""),
-        "settings_hash": settings_hash(spec),
-    }
-    if streaming.checkpoint_location is not None or streaming.upgrades == 0:  # else it says what it begins anew for
-        updates["observed_restore_nonce"] = spec.streaming.restore_nonce
-    begins_with = origin(s)
-    if isinstance(begins_with, str):
-        updates["restored_from"] = begins_with
-    return at_rest(streaming, **updates)
-
-
-def _request(
-    s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, streaming: StreamingStatus | None
-) -> SubmitRequest:
-    spec, metadata = s.statement.spec, s.statement.metadata
-    location = streaming.checkpoint_location if streaming is not None else None
-    begins_with = restore(s.statement, streaming.restored_from) if streaming is not None else None
-    driver = s.session.driver if s.session is not None else None
-    unconfirmed = driver.unconfirmed if driver is not None else ()
-    return SubmitRequest(
-        boot_id=boot_id,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        sql=inputs.sql,
-        mode=Mode(spec.mode),
-        parameters=inputs.parameters,
-        conf=dict(settings.conf),
-        execution_seconds=settings.execution_seconds,
-        result=ResultOptions(
-            max_rows=spec.result.max_rows,
-            preview_rows=settings.preview_rows,
-            retention_seconds=spec.result.retention_seconds,
-        ),
-        streaming=options(spec, location, begins_with, unconfirmed) if location is not None else None,
-    )
-
-
-def handed_over(s: Snapshot) -> Decision:
+def handed_over(s: Snapshot) -> Decision | NeedsInputs:
     """The decision for a statement that is Pending or Running."""
     streams = is_stream(s.statement.spec)
+    if s.inputs is None and change(s) is not None:
+        return NeedsInputs()
     match s.operation:
+        case Silence.UNKNOWN | OperationView(state=OperationState.CANCELED) if s.inputs is None:
+            return NeedsInputs()  # it is submitted once more; or was ended, maybe for its text
         case OperationView() as view:
             return stream_run.follow(s, view) if streams else _follow(s, view)
         case Silence.DRIVER_GONE:
@@ -156,11 +119,11 @@ def _not_arrived(s: Snapshot) -> Decision:
     wanted = wish(s)
     if wanted is not None:
         return cancel(s, wanted)
-    if _hindrance(s) is not None:
+    if _hindrance(s) is not None or change(s) is not None:
         return cancel(s, CancelRequest(boot_id=boot_id(s), reason="it cannot be submitted any more"))
     if isinstance(s.inputs, Inputs) and isinstance(s.settings, Settings) and status.operation_id:
-        request = _request(s, boot_id(s), s.settings, s.inputs, status.streaming)
-        return stay(s, HANDED_OVER_SECONDS, Submit(status.operation_id, request))
+        submitted = request(s, boot_id(s), s.settings, s.inputs, status.streaming)
+        return stay(s, HANDED_OVER_SECONDS, Submit(status.operation_id, submitted))
     return stay(s, UNREACHABLE_SECONDS)
 
 
@@ -168,7 +131,11 @@ def _hindrance(s: Snapshot) -> Refusal | None:
     """Why the text of this run may not be submitted: policy, references, or another text than the one recorded."""
     if isinstance(s.settings, Refusal):
         return s.settings
-    known = s.statement.status.sql_hash
+    known, state = s.statement.status.sql_hash, state_of(s)
+    if isinstance(state, Refusal):
+        return state
+    if isinstance(state, MissingReference):
+        return Refusal(Reason.INVALID_SPEC, state.message)
     match s.inputs:
         case Refusal() as refusal:
             return refusal
@@ -213,6 +180,8 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
 
 def _finish(s: Snapshot, view: OperationView) -> Decision:
     outcome = end_of(view)
+    if outcome.phase is Phase.FINISHED:
+        return end(s, outcome.phase, outcome.reason, fitting(s), **seen(view))
     spec, status = s.statement.spec, s.statement.status
     retried = {reason.value for reason in spec.retry.on}
     if outcome.reason.value in retried and status.failed_attempts < spec.retry.limit and not is_unwanted(s):

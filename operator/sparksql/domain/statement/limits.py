@@ -5,8 +5,8 @@ from __future__ import annotations
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.snapshot import Settings, Snapshot
-from sparksql.domain.statement.stream_savepoints import origin
-from sparksql.domain.statement.streaming import Change, change, is_stream, streaming_of
+from sparksql.domain.statement.stream_changes import runs_on
+from sparksql.domain.statement.streaming import change, is_stream, streaming_of
 from sparksql.wire.control import CancelRequest, OperationState
 
 EXECUTION_GRACE_SECONDS = 30.0  # the gateway ends a statement at its limit; after this the operator asks for it
@@ -50,9 +50,8 @@ def wish(s: Snapshot) -> CancelRequest | None:
 
 
 def _takes_in(s: Snapshot) -> bool:
-    """Whether it must stop for a change of its spec; one that is to go back to a savepoint runs until that is complete."""
-    changed = change(s)
-    return isinstance(origin(s), str) if changed is Change.RESTORE else changed is not None
+    """Whether it must stop for a change of its spec."""
+    return change(s) is not None and runs_on(s) is None
 
 
 def queue_left(s: Snapshot) -> float | None:

@@ -7,7 +7,9 @@ from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError, StatementPhase, StatementProgress, StatementResult
-from sparksql.wire.control import OperationState, OperationView
+from sparksql.wire.control import ErrorReason, OperationState, OperationView
+
+SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,21 @@ def seen(view: OperationView) -> dict[str, Any]:
     if view.error is not None:
         fields["error"] = StatementError.parse(view.error.model_dump(by_alias=True, mode="json"))
     return fields
+
+
+def is_of_the_text(view: OperationView) -> bool:
+    """Whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
+    if view.start_time is not None or view.error is None:
+        return False
+    reason = view.error.reason
+    of_text = (view.error.sql_state or "").startswith(SYNTAX_OR_NAMES)
+    return reason in (ErrorReason.INVALID_SPEC, ErrorReason.NOT_ALLOWED) or (
+        reason is ErrorReason.SQL_ERROR and of_text
+    )
+
+
+def told(view: OperationView) -> str:
+    """What is said of the error of a query, for people."""
+    error = view.error
+    parts = (error.condition, error.message) if error is not None else ()
+    return ": ".join(part for part in parts if part) or "the query failed"

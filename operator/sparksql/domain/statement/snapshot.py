@@ -11,6 +11,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement, SqlStatementStatus
+from sparksql.api.streaming import Streaming
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn
 from sparksql.domain.note import Note
@@ -22,13 +23,15 @@ from sparksql.wire.control import CancelRequest, OperationView, Parameter, Submi
 class Driver:
     """A driver that takes statements: the pod it runs in and the boot of its gateway.
 
-    `unconfirmed` are boots of drivers before it whose end nobody has seen.
+    `unconfirmed` are boots of drivers before it whose end nobody has seen. `compares_states` tells that it can look at a changed
+    text while the query runs; drivers of earlier versions cannot.
     """
 
     pod_name: str
     pod_uid: str
     boot_id: str
     unconfirmed: tuple[str, ...] = ()
+    compares_states: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class SessionFacts:
     deleting: bool = False
     driver: Driver | None = None
     problem: tuple[Reason, str] | None = None  # its Stalled condition, when that is True
+    queue: str | None = None  # what its driver waits for in a queue
+    incompatibility: str | None = None  # why its driver is handed nothing, being of another version
 
     @property
     def is_closing(self) -> bool:
@@ -101,10 +106,30 @@ class SavepointFacts:
 
 
 @dataclass(frozen=True)
+class StateFacts:
+    """The statement that a text is validated against: its `spec.streaming`, and where its state is."""
+
+    name: str
+    streaming: Streaming | None
+    checkpoint: str | None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a driver is asked before a query that runs is stopped for a change of its spec. Any other question, and any other
+    generation of the spec, is asked anew."""
+
+    generation: int
+    request: SubmitRequest
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `operation` is about `status.operation_id`; `settings` is None while the session is unknown;
+    """Facts at one moment. `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and
+    is asked again. `operation` is about `status.operation_id`; `settings` is None while the session is unknown;
     `awaited` tells that a dependant has not yet noted the end of this statement. Of a streaming statement `savepoints` are
-    those that name it, `start_from` is what its `startFrom` names, None if there is no such SqlSavepoint.
+    those that name it, `start_from` is what its `startFrom` names, None if there is no such SqlSavepoint, and `answer` is the last
+    word of its driver on `stream_changes.question`. `state` is what `validateAgainst` names, None if there is no such statement.
     """
 
     now: datetime
@@ -120,6 +145,8 @@ class Snapshot:
     namespace_terminating: bool = False
     savepoints: tuple[SavepointFacts, ...] = ()
     start_from: SavepointFacts | None = None
+    answer: OperationView | None = None
+    state: StateFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +159,13 @@ class Submit:
 class Cancel:
     operation_id: str
     request: CancelRequest
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Have the driver answer, unless it has been asked and has not answered yet."""
+
+    question: Question
 
 
 @dataclass(frozen=True)
@@ -164,7 +198,7 @@ class DeleteSavepoint:
     name: str
 
 
-Command = Submit | Cancel | CreateSession | DeleteSession | DeleteSelf | CreateSavepoint | DeleteSavepoint
+Command = Submit | Cancel | Ask | CreateSession | DeleteSession | DeleteSelf | CreateSavepoint | DeleteSavepoint
 
 
 @dataclass(frozen=True)
@@ -176,3 +210,9 @@ class Decision:
     finalizer: bool = True
     note: Note | None = None
     requeue_after: float | None = None
+
+
+@dataclass(frozen=True)
+class NeedsInputs:
+    """What to do turns on the text or on values of parameters: read them, and the driver's answer if it was asked about them, and
+    decide again. Never the answer to a snapshot that has inputs."""

@@ -5,65 +5,33 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, merge_conditions
+from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatement, SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.conditions import stated, statement_standing
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.stream_health import health
 from sparksql.domain.statement.streaming import is_stream
 
-_TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
-# (Ready, Reconciling, Stalled, Succeeded, Finished), the contract's table of conditions.
-_CONDITIONS: dict[Phase, tuple[ConditionStatus, ...]] = {
-    Phase.INITIALIZED: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
-    Phase.PENDING: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
-    Phase.RUNNING: (_FALSE, _TRUE, _FALSE, _UNKNOWN, _FALSE),
-    Phase.FINISHED: (_TRUE, _FALSE, _FALSE, _TRUE, _TRUE),
-    Phase.CANCELED: (_FALSE, _FALSE, _FALSE, _FALSE, _TRUE),
-    Phase.CLOSED: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
-    Phase.ERROR: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
-    Phase.TIMED_OUT: (_FALSE, _FALSE, _TRUE, _FALSE, _TRUE),
-    Phase.STOPPED: (_FALSE, _FALSE, _FALSE, _UNKNOWN, _FALSE),
-}
-_TYPES = (
-    ConditionType.READY,
-    ConditionType.RECONCILING,
-    ConditionType.STALLED,
-    ConditionType.SUCCEEDED,
-    ConditionType.FINISHED,
-)
-
-
-# Rows of that table which a phase alone does not tell: a streaming statement that runs well, and one that is parked.
-_SERVES = (_TRUE, _FALSE, _FALSE, _UNKNOWN, _FALSE)
-_PARKED = (_FALSE, _FALSE, _TRUE, _UNKNOWN, _FALSE)
-
-
-def _row(row: tuple[ConditionStatus, ...], reason: str, message: str) -> tuple[Condition, ...]:
-    return tuple(
-        Condition(type=type_, status=value, reason=reason, message=message)
-        for type_, value in zip(_TYPES, row, strict=True)
-    )
-
-
-def conditions(phase: Phase, reason: Reason, message: str) -> tuple[Condition, ...]:
-    """All conditions of a statement in `phase`; a streaming one has further ones."""
-    return _row(_CONDITIONS[phase], reason, message)
+def conditions(statement: SqlStatement, phase: Phase, reason: Reason, message: str) -> tuple[Condition, ...]:
+    """All conditions of a batch statement in `phase`; a streaming one has further ones."""
+    standing, work = statement_standing(phase, statement.spec.desired_state)
+    return stated(standing, reason, message, work)
 
 
 def stream_conditions(
     statement: SqlStatement, after: SqlStatementStatus, now: datetime, reason: Reason, message: str, *, parked: bool
 ) -> tuple[Condition, ...]:
-    """All conditions of a streaming statement with the status `after`."""
+    """All conditions of a streaming statement with the status `after`. One that runs, but not well, says why."""
     further = healthy, _ = health(statement.spec, after, now)
-    row = _PARKED if parked else _CONDITIONS[after.phase or Phase.INITIALIZED]
-    if after.phase is not Phase.RUNNING or reason is not Reason.RUNNING:
-        return (*_row(row, reason, message), *further)
-    if healthy.status is _TRUE:
-        return (*_row(_SERVES, reason, message), *further)
-    return (*_row(row, healthy.reason, healthy.message), *further)
+    phase = after.phase or Phase.INITIALIZED
+    runs = phase is Phase.RUNNING and reason is Reason.RUNNING
+    serves = runs and healthy.status is ConditionStatus.TRUE
+    standing, work = statement_standing(phase, statement.spec.desired_state, serves=serves, parked=parked)
+    why = (healthy.reason, healthy.message) if runs and not serves else (reason, message)
+    return (*stated(standing, *why, work), *further)
 
 
 def advance(
@@ -92,5 +60,15 @@ def advance(
     if is_stream(statement.spec):
         told = stream_conditions(statement, after, now, reason, message, parked=parked)
     else:
-        told = conditions(phase, reason, message)
+        told = conditions(statement, phase, reason, message)
     return after.replace(conditions=merge_conditions(before.conditions, told, generation=generation, now=now))
+
+
+def restated(statement: SqlStatement, now: datetime) -> SqlStatementStatus:
+    """The status as it is, as of the present spec: what was canceled by a wish that is taken back is not as its spec asks."""
+    status, generation = statement.status, statement.metadata.generation
+    ready = find_condition(status.conditions, ConditionType.READY)
+    if is_ended(status.phase) and status.phase is not None and ready is not None:
+        return advance(statement, now, status.phase, Reason(ready.reason), ready.message)
+    conditions = merge_conditions(status.conditions, status.conditions, generation=generation, now=now)
+    return status.replace(observed_generation=generation, conditions=conditions)

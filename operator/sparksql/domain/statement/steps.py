@@ -12,7 +12,7 @@ from sparksql.domain.note import Note
 from sparksql.domain.statement.limits import queue_left
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.snapshot import Cancel, Command, Decision, DeleteSession, Snapshot
-from sparksql.domain.statement.status import advance
+from sparksql.domain.statement.status import advance, restated
 from sparksql.domain.statement.streaming import at_rest
 from sparksql.wire.control import CancelRequest
 
@@ -23,8 +23,7 @@ MAX_RETRY_BACKOFF_SECONDS = 600.0
 
 def stay(s: Snapshot, wake: float | None, *commands: Command) -> Decision:
     """Keep the phase; nothing but the commands happens."""
-    status = s.statement.status.replace(observed_generation=s.statement.metadata.generation)
-    return Decision(status, commands, requeue_after=wake)
+    return Decision(restated(s.statement, s.now), commands, requeue_after=wake)
 
 
 def wait(

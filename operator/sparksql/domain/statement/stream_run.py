@@ -21,8 +21,8 @@ from sparksql.domain.backoff import exponential
 from sparksql.domain.note import Note
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.limits import is_closing, next_limit, wish
-from sparksql.domain.statement.outcome import End, end_of, seen
-from sparksql.domain.statement.snapshot import Cancel, Command, CreateSavepoint, Decision, Snapshot
+from sparksql.domain.statement.outcome import End, end_of, is_of_the_text, seen, told
+from sparksql.domain.statement.snapshot import Cancel, Command, CreateSavepoint, Decision, NeedsInputs, Snapshot
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import (
     MAX_RETRY_BACKOFF_SECONDS,
@@ -32,8 +32,10 @@ from sparksql.domain.statement.steps import (
     new_attempt,
     stay,
 )
+from sparksql.domain.statement.stream_changes import ANSWER_SECONDS, UNCHANGED, RunsOn, asking, runs_on
 from sparksql.domain.statement.stream_health import patience_left
 from sparksql.domain.statement.stream_lag import lag_trend
+from sparksql.domain.statement.stream_rest import at_rest_commands, closed_under_it, own_session
 from sparksql.domain.statement.stream_savepoints import Awaited, aside, before_rest, origin, periodic, unrestorable
 from sparksql.domain.statement.streaming import (
     Change,
@@ -48,15 +50,16 @@ from sparksql.domain.statement.streaming import (
     streaming_of,
     unreadable,
 )
-from sparksql.wire.control import CancelRequest, ErrorReason, OperationState, OperationView
+from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing for a moment, a wrong word does not heal
-SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
 
 
 def follow(s: Snapshot, view: OperationView) -> Decision:
     """The decision for one in the hands of a driver that says `view`."""
     s = _absorbed(s, view)
+    if view.state.is_terminal:
+        s = _forgetting(s)
     match view.state:
         case OperationState.PENDING | OperationState.RUNNING:
             return _in_progress(s, view)
@@ -67,7 +70,7 @@ def follow(s: Snapshot, view: OperationView) -> Decision:
         case OperationState.ERROR if streaming_of(s.statement).query_id is None:
             return _never_ran(s, view)
         case OperationState.ERROR:
-            return _as_wished(s) or _restart(s, end_of(view), _told(view), view)
+            return _as_wished(s) or _restart(s, end_of(view), told(view), view)
         case OperationState.CLOSED:
             message = "the driver was shut down; it goes on from its checkpoint with the next one"
             count = _restarts(s, view.completion_time or s.now)
@@ -80,6 +83,7 @@ def follow(s: Snapshot, view: OperationView) -> Decision:
 
 def driver_gone(s: Snapshot, what: str) -> Decision:
     """Its driver is confirmed gone, or has forgotten it: what it committed is in the checkpoint."""
+    s = _forgetting(s)
     return _as_wished(s) or _restart(s, End(Phase.ERROR, Reason.SESSION_LOST, what), what)
 
 
@@ -87,14 +91,18 @@ def out_of_reach(s: Snapshot) -> Decision:
     """Nobody answers. It may run on, so only its health is looked at."""
     if s.statement.status.phase is not Phase.RUNNING or wish(s) is not None:
         return stay(s, UNREACHABLE_SECONDS)
-    status = advance(s.statement, s.now, Phase.RUNNING, Reason.RUNNING)
+    held = runs_on(s) or UNCHANGED
+    status = advance(s.statement, s.now, Phase.RUNNING, held.reason, held.message, parked=held.refused)
     return Decision(status, requeue_after=UNREACHABLE_SECONDS)
 
 
-def stopped(s: Snapshot) -> Decision:
+def stopped(s: Snapshot) -> Decision | NeedsInputs:
     """The decision for one that is Stopped: by wish, or parked."""
-    if s.session is not None and s.session.is_closing and s.statement.spec.desired_state is not DesiredState.CANCELED:
-        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
+    if s.inputs is None and s.statement.spec.desired_state is DesiredState.RUNNING:
+        return NeedsInputs()
+    closed = closed_under_it(s)
+    if closed is not None:
+        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, closed)
     match s.statement.spec.desired_state:
         case DesiredState.CANCELED:
             return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
@@ -175,7 +183,7 @@ def _held(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Deci
     phase = s.statement.status.phase or Phase.INITIALIZED
     streaming = at_rest(streaming_of(s.statement))
     status = advance(s.statement, s.now, phase, reason, message, error=None, streaming=streaming)
-    return Decision(status, commands, requeue_after=UNREACHABLE_SECONDS)
+    return Decision(status, (*own_session(s), *commands), requeue_after=UNREACHABLE_SECONDS)
 
 
 def _renewal(s: Snapshot) -> dict[str, Any]:
@@ -222,7 +230,8 @@ def _rest(s: Snapshot, why: Refusal, *, parked: bool, error: StatementError | No
     )
     note = Note("Warning" if parked else "Normal", why.reason, why.message) if is_news else None
     goes_on = not parked and s.statement.spec.desired_state is DesiredState.RUNNING
-    return Decision(status, note=note, requeue_after=0.0 if goes_on else WAITING_SECONDS)
+    commands = () if goes_on else at_rest_commands(s)
+    return Decision(status, commands, note=note, requeue_after=0.0 if goes_on else WAITING_SECONDS)
 
 
 def _absorbed(s: Snapshot, view: OperationView) -> Snapshot:
@@ -238,32 +247,57 @@ def _absorbed(s: Snapshot, view: OperationView) -> Snapshot:
     return replace(s, statement=s.statement.replace(status=known))
 
 
+def _forgetting(s: Snapshot) -> Snapshot:
+    """The snapshot without why a change was refused while the query ran."""
+    if s.statement.status.phase is not Phase.RUNNING:
+        return s
+    return replace(s, statement=s.statement.replace(status=s.statement.status.replace(error=None)))
+
+
 def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     status = s.statement.status
     running = view.state is OperationState.RUNNING or status.phase is Phase.RUNNING
     wanted = wish(s)
+    held = runs_on(s) or UNCHANGED
     phase = Phase.RUNNING if running else Phase.PENDING
-    reason, message = _course(s, wanted, running)
+    reason, message = _course(s, wanted, held, running)
+    refused = running and wanted is None and held.refused
     command, due = periodic(s) if running and wanted is None else (None, None)
     fields = {"restarts": _restarts(s, s.now), "next_savepoint_time": due, "message": aside(s)}
-    streaming = streaming_of(s.statement).replace(**fields)
-    following = advance(s.statement, s.now, phase, reason, message, **{**seen(view), "streaming": streaming})
-    begins = running and status.phase is Phase.PENDING
-    note = Note("Normal", Reason.RUNNING, f"attempt {status.attempt} runs") if begins else None
-    commands: tuple[Command, ...] = (Cancel(view.operation_id, wanted),) if wanted is not None else ()
-    commands += (command,) if command is not None else ()
+    updates = {"streaming": streaming_of(s.statement).replace(**fields), "error": held.error if refused else None}
+    following = advance(s.statement, s.now, phase, reason, message, parked=refused, **{**seen(view), **updates})
+    question = asking(s) if wanted is None else None
+    commands = (Cancel(view.operation_id, wanted) if wanted is not None else None, question, command)
     wakes = [UNREACHABLE_SECONDS if wanted is not None else next_limit(s)]
+    if question is not None:
+        wakes.append(ANSWER_SECONDS)
     if due is not None and due > s.now:
         wakes.append((due - s.now).total_seconds() + 0.05)
     left = patience_left(s.statement.spec, following, s.now)
     if left:
         wakes.append(left + 0.05)
-    return Decision(following, commands, note=note, requeue_after=min(wakes))
+    return Decision(
+        following,
+        tuple(each for each in commands if each is not None),
+        note=_news_of(s, held if refused else None, running),
+        requeue_after=min(wakes),
+    )
 
 
-def _course(s: Snapshot, wanted: CancelRequest | None, running: bool) -> tuple[Reason, str]:
+def _news_of(s: Snapshot, refused: RunsOn | None, running: bool) -> Note | None:
+    """That it begins to run, or that a change is not taken in."""
+    status = s.statement.status
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    if refused is not None and (stalled is None or stalled.message != refused.message):
+        return Note("Warning", refused.reason, refused.message)
+    if running and status.phase is Phase.PENDING:
+        return Note("Normal", Reason.RUNNING, f"attempt {status.attempt} runs")
+    return None
+
+
+def _course(s: Snapshot, wanted: CancelRequest | None, held: RunsOn, running: bool) -> tuple[Reason, str]:
     if wanted is None:
-        return (Reason.RUNNING, "") if running else (Reason.SUBMITTED, _starting(s))
+        return (held.reason, held.message) if running else (Reason.SUBMITTED, _starting(s))
     if wanted.outcome is OperationState.CANCELED and s.statement.spec.desired_state is DesiredState.RUNNING:
         return Reason.UPGRADING, f"stops first: {_news(s)[1]}"
     return Reason.CANCELING, f"is being ended: {wanted.reason}"
@@ -333,7 +367,7 @@ def _restart(s: Snapshot, failure: End, what: str, view: OperationView | None = 
     assert spec is not None
     ended = (view.completion_time if view is not None else None) or s.now
     count = _restarts(s, ended) + 1
-    if view is not None and count > TEXT_TRIES and _is_of_the_text(view):
+    if view is not None and count > TEXT_TRIES and is_of_the_text(view):
         return _rest(s, Refusal(failure.reason, failure.message), parked=True, error=seen(view).get("error"))
     if count > spec.restart.limit:
         message = f"gave up after {count - 1} restarts: {failure.message}"
@@ -344,23 +378,6 @@ def _restart(s: Snapshot, failure: End, what: str, view: OperationView | None = 
     streaming = at_rest(streaming_of(s.statement), restarts=count, next_restart_time=due)
     message = f"restart {count} of {spec.restart.limit} in {delay:g} s: {what}"
     return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
-
-
-def _is_of_the_text(view: OperationView) -> bool:
-    """Whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
-    if view.start_time is not None or view.error is None:
-        return False
-    reason = view.error.reason
-    of_text = (view.error.sql_state or "").startswith(SYNTAX_OR_NAMES)
-    return reason in (ErrorReason.INVALID_SPEC, ErrorReason.NOT_ALLOWED) or (
-        reason is ErrorReason.SQL_ERROR and of_text
-    )
-
-
-def _told(view: OperationView) -> str:
-    error = view.error
-    parts = (error.condition, error.message) if error is not None else ()
-    return ": ".join(part for part in parts if part) or "the query failed"
 
 
 def _end(s: Snapshot, view: OperationView) -> Decision:

@@ -129,7 +129,7 @@ def periodic(s: Snapshot) -> tuple[CreateSavepoint | None, datetime | None]:
     last = max((each.created for each in s.savepoints if each.trigger is SavepointTrigger.PERIODIC), default=None)
     since = metadata.creation_timestamp or s.now
     due = next_due(schedule, last=last, since=since, now=s.now, uid=metadata.uid)
-    if due is None or due > s.now or any(_is_open(each) for each in s.savepoints):
+    if due is None or due > s.now or any(is_open(each) for each in s.savepoints):
         return None, due
     return CreateSavepoint(savepoint_name(metadata.name, due), SavepointTrigger.PERIODIC), due
 
@@ -145,7 +145,8 @@ def aside(s: Snapshot) -> str | None:
     return f"takes no periodic savepoints: {unfit.message}" if unfit is not None else None
 
 
-def _is_open(savepoint: SavepointFacts) -> bool:
+def is_open(savepoint: SavepointFacts) -> bool:
+    """Whether it is still to be made."""
     return savepoint.phase is None or not savepoint.phase.is_terminal
 
 

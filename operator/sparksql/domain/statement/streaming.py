@@ -13,7 +13,7 @@ from typing import Any
 from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementMode, StatementPhase
-from sparksql.api.streaming import OnIncompatible, StreamingStatus, UpgradeMode
+from sparksql.api.streaming import OnIncompatible, Streaming, StreamingStatus, UpgradeMode
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.savepoint.schedule import refusal as schedule_refusal
 from sparksql.domain.statement.identity import sql_hash
@@ -70,14 +70,12 @@ def begins_with_savepoint(statement: SqlStatement) -> bool:
 
 
 def options(
-    spec: SqlStatementSpec,
+    streaming: Streaming,
     location: str,
     restore: control.RestoreOptions | None = None,
     unconfirmed: tuple[str, ...] = (),
 ) -> control.StreamOptions:
     """How the driver is to run the query. `unconfirmed` are boots of drivers before it whose end nobody has seen."""
-    streaming = spec.streaming
-    assert streaming is not None
     trigger, upsert = streaming.trigger, streaming.upsert
     return control.StreamOptions(
         checkpoint=location,

@@ -11,9 +11,18 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain import dependencies
 from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.handover import hand_over
-from sparksql.domain.statement.snapshot import CreateSession, Decision, Inputs, MissingReference, Settings, Snapshot
-from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, end, stay, wait
+from sparksql.domain.statement.snapshot import (
+    CreateSession,
+    Decision,
+    Inputs,
+    MissingReference,
+    NeedsInputs,
+    Settings,
+    Snapshot,
+)
+from sparksql.domain.statement.steps import end, wait
 from sparksql.domain.statement.stream_run import come_to_rest, refuse, renew
 from sparksql.domain.statement.stream_savepoints import Awaited, origin
 from sparksql.domain.statement.streaming import change, is_stream, obstacle
@@ -22,7 +31,7 @@ SAVEPOINT_SECONDS = 5.0  # wake-up of one that waits for a savepoint, of which a
 REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
 
 
-def initialized(s: Snapshot) -> Decision:
+def initialized(s: Snapshot) -> Decision | NeedsInputs:
     """The decision for a statement that no driver has yet."""
     spec = s.statement.spec
     streams = is_stream(spec)
@@ -30,6 +39,8 @@ def initialized(s: Snapshot) -> Decision:
         return come_to_rest(s)
     if spec.desired_state is not DesiredState.RUNNING:
         return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
+    if streams and s.inputs is None and _could_go(s):  # another text in the ConfigMap is a change, which comes first
+        return NeedsInputs()
     refusal = obstacle(s) if streams else s.settings
     if isinstance(refusal, Refusal):
         return refuse(s, refusal)
@@ -59,7 +70,12 @@ def initialized(s: Snapshot) -> Decision:
             assert_never(other)
 
 
-def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
+def _could_go(s: Snapshot) -> bool:
+    """Whether nothing outside of it stands against a hand-over of a stream, which waits for no turn."""
+    return isinstance(s.dependencies, dependencies.Met) and s.session is not None and s.session.driver is not None
+
+
+def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision | NeedsInputs:
     due = s.statement.status.next_attempt_time
     if due is not None and due > s.now:
         reason, message = _backing_off(s)
@@ -71,6 +87,13 @@ def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
     if not s.turn.granted:
         message = f"{s.turn.ahead} statements ahead in session {s.session.name}"
         return wait(s, Reason.QUEUED_BEHIND_STATEMENTS, message, met_dependencies=met)
+    match state_of(s):
+        case Refusal() as refusal:
+            return refuse(s, refusal)
+        case MissingReference(message):
+            return _missing_reference(s, message, met)
+        case _:
+            pass
     match s.inputs:
         case Refusal() as refusal:
             return refuse(s, refusal)
@@ -79,7 +102,7 @@ def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision:
         case Inputs() as inputs:
             return hand_over(s, s.session.driver, s.settings, inputs, met)
         case None:
-            return stay(s, UNREACHABLE_SECONDS)
+            return NeedsInputs()
         case other:
             assert_never(other)
 
@@ -104,7 +127,11 @@ def _without_driver(s: Snapshot, met: tuple[str, ...]) -> Decision:
         return _dedicated_failed(s, *session.problem)
     if spec.session is not None and session.phase is SessionPhase.CLOSED:
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its own session was closed")
+    if session.queue is not None:
+        return wait(s, Reason.WAITING_IN_QUEUE, f"session {session.name}: {session.queue}", met_dependencies=met)
     message = f"session {session.name} is {session.phase or 'new'}"
+    if session.incompatibility is not None:
+        message = f"session {session.name}: {session.incompatibility}"
     return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=met)
 
 

@@ -36,8 +36,9 @@ class OutsideWork(Protocol):
 class OutsideRunner:
     """The runner of one such statement."""
 
-    def __init__(self, work: OutsideWork, statement_type: str, spark: SparkRunner) -> None:
+    def __init__(self, work: OutsideWork, statement_type: str, spark: SparkRunner, *, local: bool) -> None:
         self._work = work
+        self._local = local
         self._type = statement_type
         self._spark = spark
         self._loop = asyncio.get_running_loop()
@@ -50,7 +51,7 @@ class OutsideRunner:
 
     def classify(self, request: SubmitRequest) -> Classified:
         kind = Kind(self._type, Effect.WRITE)
-        return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False)
+        return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False, local=self._local)
 
     def run(self, attempt: Attempt) -> StoredResult:
         """Raises StatementError, or Cancelled."""

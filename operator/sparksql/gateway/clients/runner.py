@@ -24,8 +24,6 @@ from sparksql.gateway.statements import Kind, kind_of
 from sparksql.wire.control import ErrorReason, Mode, Progress, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
-UNLIMITED_ROWS = 2**31 - 2  # Spark's LIMIT takes an INT, and one row more is asked for
-
 
 @dataclass(frozen=True)
 class ClientSpark:
@@ -77,10 +75,11 @@ class ClientRunner:
                     client.driver.deactivate()
             case dialect.SetProperty(key) | dialect.ResetProperty(key):
                 if key.startswith(dialect.SPARK_KEY):
-                    rules.check_key(key, client.policy)
+                    value = self._command.value if isinstance(self._command, dialect.SetProperty) else None
+                    rules.check_key(key, client.policy, value)
                 kind = kind_of("SetCommand" if isinstance(self._command, dialect.SetProperty) else "ResetCommand")
                 self.classified = Classified(
-                    (Statement(Fragment(request.sql, 0), kind),), read_only=False, exclusive=True
+                    (Statement(Fragment(request.sql, 0), kind),), read_only=False, exclusive=True, local=True
                 )
         return self.classified
 

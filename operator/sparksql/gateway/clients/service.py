@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -23,23 +23,30 @@ from sparksql.gateway.attempt import Ending, Runner
 from sparksql.gateway.clients.model import ClientError, OperationView, Problem, SessionView
 from sparksql.gateway.clients.outside import OutsideRunner, OutsideWork
 from sparksql.gateway.clients.quota import Quota
-from sparksql.gateway.clients.runner import UNLIMITED_ROWS, ClientRunner, ClientSpark
+from sparksql.gateway.clients.runner import ClientRunner, ClientSpark
 from sparksql.gateway.clients.session import Operation, Session, status_of
 from sparksql.gateway.clients.sessions import Sessions, Usage, monotonic
 from sparksql.gateway.engine import ClientOrigin
 from sparksql.gateway.results import ExpiredResult, UnknownResult
 from sparksql.gateway.spark import SparkDriver
 from sparksql.wire import control as wire
-from sparksql.wire.control import Door, OperationError, OperationState, ResultOptions, SubmitRequest
+from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
+from sparksql.wire.control import (
+    MAX_RESULT_ROWS,
+    Door,
+    OperationError,
+    OperationState,
+    ResultOptions,
+    SubmitRequest,
+)
 
 if TYPE_CHECKING:
     from sparksql.gateway.gateway import Gateway, Spark
 
 log = logging.getLogger(__name__)
 
-_KEPT = ResultOptions(max_rows=UNLIMITED_ROWS, preview_rows=0, retention_seconds=10 * 365 * 86_400)
+_KEPT = ResultOptions(max_rows=MAX_RESULT_ROWS, preview_rows=0, retention_seconds=10 * 365 * 86_400)
 _CLOSED = Ending(OperationState.CLOSED, "the client's session was closed")
-_LIVE = (OperationState.PENDING, OperationState.RUNNING)
 
 T = TypeVar("T")
 
@@ -60,17 +67,17 @@ class ClientService:
         return self._sessions.usage
 
     @property
-    def sessions(self) -> tuple[wire.ClientSessionView, ...]:
+    def sessions(self) -> tuple[ClientSessionView, ...]:
         return tuple(session.shown() for session in self._sessions)
 
     @property
     def result_bytes(self) -> int:
         return self._quota.total
 
-    def overview(self) -> wire.ClientsView:
+    def overview(self) -> ClientsView:
         """Sessions, and statements that have not ended."""
         operations = tuple(
-            wire.ClientOperationView(
+            ClientOperationView(
                 operation_id=view.operation_id,
                 session=session.handle,
                 door=session.door,
@@ -83,7 +90,7 @@ class ClientService:
             for operation in session.live
             if (view := self._gateway.register.get(operation.operation_id)) is not None
         )
-        return wire.ClientsView(sessions=self.sessions, operations=operations)
+        return ClientsView(sessions=self.sessions, operations=operations)
 
     async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> SessionView:
         """A new session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
@@ -92,6 +99,12 @@ class ClientService:
     def session(self, handle: str) -> SessionView:
         """Counts as use. Raises ClientError UNKNOWN_SESSION."""
         return self._sessions.use(handle).view()
+
+    @contextlib.contextmanager
+    def using(self, handle: str) -> Iterator[None]:
+        """Counts as use until the block ends. Raises ClientError UNKNOWN_SESSION."""
+        with self._sessions.using(handle):
+            yield
 
     async def close(self, handle: str) -> None:
         """Stops what the session runs and frees what it keeps. Raises ClientError UNKNOWN_SESSION."""
@@ -124,10 +137,12 @@ class ClientService:
         request = self._request(found, sql, own, execution_seconds)
         return self._begin(spark, found, request, ClientRunner(client, operation_id), operation_id).operation_id
 
-    def admit(self, session: str, statement_type: str, work: OutsideWork, *, execution_seconds: float = 0) -> str:
-        """Queues a statement that Spark executes by itself. Raises what `submit` raises."""
+    def admit(
+        self, session: str, statement_type: str, work: OutsideWork, *, local: bool = False, execution_seconds: float = 0
+    ) -> str:
+        """Queues a statement that Spark executes by itself; `local`: without an executor. Raises what `submit` raises."""
         found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
-        runner = OutsideRunner(work, statement_type, spark.runner)
+        runner = OutsideRunner(work, statement_type, spark.runner, local=local)
         request = self._request(found, "", {}, execution_seconds)
         operation = self._begin(spark, found, request, runner, str(uuid.uuid4()))
         operation.work = work
@@ -188,8 +203,15 @@ class ClientService:
 
     async def look(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
         """Runs a blocking function of the driver and the client's JVM session beside the loop."""
-        found, spark = self._sessions.use(session), self._sessions.spark()
-        return await spark.engine.in_pool(lambda: function(spark.runner.driver, found.spark))
+        with self._sessions.using(session) as found:
+            spark = self._sessions.spark()
+            return await spark.engine.in_pool(lambda: function(spark.runner.driver, found.spark))
+
+    async def read_text(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
+        """As `look`, in a thread that can be given up. Raises StatementError when it takes too long."""
+        with self._sessions.using(session) as found:
+            spark = self._sessions.spark()
+            return await spark.engine.read_text(lambda: function(spark.runner.driver, found.spark))
 
     async def watch(self) -> None:
         """Closes what nobody uses; ends only by being cancelled."""

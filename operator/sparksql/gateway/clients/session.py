@@ -11,7 +11,8 @@ from sparksql.gateway.attempt import Runner
 from sparksql.gateway.clients.model import OperationStatus, SessionView
 from sparksql.gateway.clients.outside import OutsideWork
 from sparksql.gateway.clients.runner import ClientRunner
-from sparksql.wire.control import ClientSessionView, Door, OperationState, OperationView
+from sparksql.wire.clients import ClientSessionView
+from sparksql.wire.control import Door, OperationState, OperationView
 
 _STATUS = {
     OperationState.PENDING: OperationStatus.PENDING,
@@ -46,7 +47,7 @@ class Operation:
 
 @dataclass
 class Session:
-    """A session of a client. `spark` is its JVM session; `used` a monotonic time in seconds."""
+    """A session of a client. `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way."""
 
     handle: str
     door: Door
@@ -57,6 +58,7 @@ class Session:
     spark: Any
     properties: dict[str, str]
     operations: dict[str, Operation] = field(default_factory=dict)
+    uses: int = 0
 
     @property
     def live(self) -> list[Operation]:

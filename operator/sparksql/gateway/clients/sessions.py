@@ -1,7 +1,7 @@
 """FLIP-91's session manager: opens, finds, expires and closes the sessions of clients.
 
-Invariants: there are never more sessions than the limit; a session with a statement under way is in use, one that nobody has
-used for the idle timeout is closed; a closed session leaves nothing behind. Belongs to the event loop.
+Invariants: there are never more sessions than the limit; a session with a statement or a request under way is in use, one that
+nobody has used for the idle timeout is closed; a closed session leaves nothing behind. Belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparksql.api.gateway_settings import SHARE_VIEWS
 from sparksql.gateway import audit
@@ -19,6 +20,7 @@ from sparksql.gateway.clients.model import ClientError, Problem
 from sparksql.gateway.clients.runner import open_session
 from sparksql.gateway.clients.session import Operation, Session
 from sparksql.gateway.errors import StatementError
+from sparksql.gateway.pools import pool_of_session
 from sparksql.wire.control import Door, GatewayState
 
 if TYPE_CHECKING:
@@ -80,9 +82,17 @@ class Sessions:
             raise ClientError(Problem.TOO_MANY_SESSIONS, message)
         own = {key: value for key, value in properties.items() if key != SHARE_VIEWS}
         share = properties.get(SHARE_VIEWS, str(self._settings.session_share_views)).strip().lower() == "true"
+        handle = str(uuid.uuid4())
+
+        def make() -> Any:
+            made = open_session(spark.runner.driver, policy, own, share_views=share)
+            if door is Door.CONNECT:  # whose statements Spark runs in threads of its own
+                spark.runner.pools.give(pool_of_session(handle), made)
+            return made
+
         self._opening += 1
         try:
-            made = await spark.engine.in_pool(lambda: open_session(spark.runner.driver, policy, own, share_views=share))
+            made = await spark.engine.in_pool(make)
         except StatementError as refused:
             raise ClientError(Problem.NOT_ALLOWED, refused.error.message) from None
         except Exception as failed:
@@ -91,7 +101,7 @@ class Sessions:
             self._opening -= 1
         now = self._gateway.clock()
         session = Session(
-            handle=str(uuid.uuid4()),
+            handle=handle,
             door=door,
             name=name[:MAX_NAME_CHARS],
             opened=now,
@@ -117,6 +127,17 @@ class Sessions:
         spark.engine.touch()
         return session
 
+    @contextmanager
+    def using(self, handle: str) -> Iterator[Session]:
+        """A session that is used until the block ends. Raises ClientError UNKNOWN_SESSION."""
+        session = self.use(handle)
+        session.uses += 1
+        try:
+            yield session
+        finally:
+            session.uses -= 1
+            session.used, session.last_used = monotonic(), self._gateway.clock()
+
     def on_close(self, session: Session, told: Callable[[str], None]) -> None:
         """Calls `told` with the handle once the session is closed or has expired."""
         self._on_close[session.handle] = told
@@ -140,7 +161,7 @@ class Sessions:
         """Closes sessions and ended operations that have been idle for too long."""
         now = monotonic()
         for session in self:
-            if session.live:
+            if session.live or session.uses:
                 session.used = now
             elif 0 < self._settings.session_idle_timeout <= now - session.used:
                 self._expired += 1
@@ -156,6 +177,8 @@ class Sessions:
         spark = self.spark()
         try:
             await spark.engine.in_pool(spark.runner.driver.close_session, session.spark)
+            if session.door is Door.CONNECT:
+                await spark.engine.in_pool(spark.runner.pools.remove, pool_of_session(session.handle))
         except Exception as failed:
             log.warning("a client's session left something behind: %s", type(failed).__name__)
         session.spark = None

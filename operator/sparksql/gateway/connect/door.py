@@ -18,8 +18,10 @@ from typing import Any
 
 import grpc
 from pyspark.sql.connect.proto import base_pb2 as wire
+from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.api.gateway_settings import SHARE_VIEWS
+from sparksql.gateway import source_options
 from sparksql.gateway.clients.model import ClientError
 from sparksql.gateway.clients.service import ClientService
 from sparksql.gateway.connect import artifacts, sql, writes
@@ -59,9 +61,11 @@ _COMPLETE_BYTES = 1024  # the message that ends a result holds four ids and is n
 
 @dataclass(frozen=True)
 class _Passed:
-    """A plan that the policy has passed: what its SQL command is, and how to tell what it writes."""
+    """A plan that the policy has passed: what its SQL command is, whether it needs no executor, and how to tell what it
+    writes."""
 
     kind: Kind | None
+    local: bool = False
     targets: Callable[[], frozenset[str]] = frozenset
 
     @property
@@ -97,9 +101,13 @@ class Door:
 
     async def execute(self, data: bytes, context: Any) -> None:
         request, findings = await self._decoder.run(read_execute, data)
-        key = _session(request)
         request.operation_id = _operation_id(request.operation_id or str(uuid.uuid4()))
         handle = await self._session(request, context)
+        with self._service.using(handle):
+            await self._execute(handle, request, findings, context)
+
+    async def _execute(self, handle: str, request: wire.ExecutePlanRequest, findings: Findings, context: Any) -> None:
+        key = _session(request)
         passed = await self._check(handle, key, request, findings)
         name = ExecutionKey(key, request.operation_id)
         execution = self._executions.find(name)
@@ -112,6 +120,7 @@ class Door:
                 tags=frozenset(request.tags),
                 reattachable=_is_reattachable(request),
                 targets=passed.targets,
+                local=passed.local,
             )
             execution = self._executions.admit(asked, handle, passed.statement_type or findings.statement_type)
         if execution is None or execution.forwarded:  # of one that it has already, Spark says so
@@ -125,31 +134,33 @@ class Door:
         request.operation_id = _operation_id(request.operation_id)
         handle = self._sessions.known(key)
         execution = self._executions.find(ExecutionKey(key, request.operation_id))
-        if execution is None:
-            await self._upstream.relay("ReattachExecute", _bytes(request), context, self._touch(handle))
-        elif not execution.forwarded:
-            await self._take_turn(execution, context)
-        else:
-            await self._stream(execution, "ReattachExecute", _bytes(request), context)
+        with self._service.using(handle):
+            if execution is None:
+                await self._upstream.relay("ReattachExecute", _bytes(request), context, self._touch(handle))
+            elif not execution.forwarded:
+                await self._take_turn(execution, context)
+            else:
+                await self._stream(execution, "ReattachExecute", _bytes(request), context)
 
     async def analyze(self, data: bytes, context: Any) -> bytes:
         request, findings = await self._decoder.run(read_analyze, data)
         handle = await self._session(request, context)
-        await self._check(handle, _session(request), None, findings)
-        return await self._upstream.unary("AnalyzePlan", _bytes(request), context)
+        with self._service.using(handle):
+            await self._check(handle, _session(request), None, findings)
+            return await self._upstream.unary("AnalyzePlan", _bytes(request), context)
 
     async def config(self, data: bytes, context: Any) -> bytes:
         request = await self._decoder.run(read_config, data, self._policy)
-        await self._session(request, context)
-        return without_secrets(await self._upstream.unary("Config", _bytes(request), context))
+        with self._service.using(await self._session(request, context)):
+            return without_secrets(await self._upstream.unary("Config", _bytes(request), context))
 
     async def add_artifacts(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
         requests = artifacts.checked(messages, self._decoder)
         first = await anext(requests, None)
         if first is None:
             raise malformed("the request holds no artifact")
-        await self._session(first, context)
-        return await self._upstream.upload("AddArtifacts", _serialised(first, requests), context)
+        with self._service.using(await self._session(first, context)):
+            return await self._upstream.upload("AddArtifacts", _serialised(first, requests), context)
 
     async def artifact_status(self, data: bytes, context: Any) -> bytes:
         request = await self._decoder.run(decode, wire.ArtifactStatusesRequest, data)
@@ -213,17 +224,23 @@ class Door:
         """Takes what the plan holds through the policy, and makes a DROP TABLE complete. Raises StatementError, Refused."""
 
         def check(driver: SparkDriver, session: Any) -> _Passed:
-            kind = sql.check(driver, session, self._policy, findings) if findings.has_sql else None
+            statement = sql.check(driver, session, self._policy, findings) if findings.has_sql else None
+            kind = None if statement is None else statement.kind
+            local = statement is not None and statement.local
+            if request is not None and request.plan.root.WhichOneof("rel_type") == "sql":
+                local = _without_executor(driver, session, request.plan.root.sql)
             if request is not None and kind is not None and kind.type == "DROP TABLE":
                 _purge(driver, session, request)
             if request is None or not writes.may_write(request, kind):
-                return _Passed(kind)
-            return _Passed(kind, partial(writes.targets, self._backend, key, session, request))
+                return _Passed(kind, local)
+            return _Passed(kind, local, partial(writes.targets, self._backend, key, session, request))
 
-        if not findings.has_sql and not findings.writes:
-            return _Passed(None)
+        for options in findings.options:
+            source_options.check(options, self._policy)
+        if not findings.has_sql and not findings.writes:  # of a command such as SHOW the rows are in the request
+            return _Passed(None, request is not None and request.plan.root.WhichOneof("rel_type") == "local_relation")
         try:
-            return await self._service.look(handle, check)
+            return await self._service.read_text(handle, check)
         except ClientError:
             raise session_closed(key.session_id) from None
 
@@ -290,6 +307,15 @@ def _purge(driver: SparkDriver, session: Any, request: wire.ExecutePlanRequest) 
         relation.query = sql.with_purge(driver, session, relation.query)
     else:
         command.sql = sql.with_purge(driver, session, command.sql)
+
+
+def _without_executor(driver: SparkDriver, session: Any, relation: relations.SQL) -> bool:
+    """Whether a query needs no executor; its text is then one for which Spark plans none."""
+    if len(relation.ListFields()) > 1:  # with arguments its text is not all of it
+        return False
+    text = sql.without_executor(driver, session, relation.query)
+    relation.query = text or relation.query
+    return text is not None
 
 
 def answering(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:

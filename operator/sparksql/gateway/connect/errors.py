@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from sparksql.gateway.clients.model import ClientError, Problem
-from sparksql.gateway.errors import clean_message
+from sparksql.gateway.errors import bounded, clean_message
 from sparksql.wire.control import OperationError
 
 DETAILS_KEY = "grpc-status-details-bin"
@@ -105,6 +105,7 @@ def refused_by_service(error: ClientError) -> Refused:
 
 def refused_statement(error: OperationError) -> Refused:
     """A statement whose text is not allowed, or that Spark's parser refuses."""
+    error = bounded(error)
     if error.condition is None:
         return not_permitted(error.message)
     return Refused(

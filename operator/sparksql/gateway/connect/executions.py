@@ -37,6 +37,7 @@ STOP_ROUND_SECONDS = 0.2
 STOP_ALL_SECONDS = 10.0
 AFTER_ROUNDS = 5  # jobs that Spark submits after the thread of a statement has gone
 MAX_WAITING_BYTES = 256 << 20
+START_SECONDS = 30.0  # for Spark to list what was forwarded to it, when that is to be stopped
 RETURN_SECONDS = 30.0  # how long a client may stay away from a statement that waits
 GONE = "its client went away"
 UNREAD = "Spark ended the statement, and its client did not ask how"
@@ -48,7 +49,7 @@ T = TypeVar("T")
 class Asked:
     """A request to execute, ready to be forwarded, and one that gives its results to another stream.
 
-    `targets` tells in a thread which path-based tables it writes.
+    `targets` tells in a thread which path-based tables it writes; `local` that it needs no executor.
     """
 
     key: ExecutionKey
@@ -57,6 +58,7 @@ class Asked:
     tags: frozenset[str]
     reattachable: bool
     targets: Callable[[], frozenset[str]] = frozenset
+    local: bool = False
 
 
 class Execution:
@@ -105,6 +107,11 @@ class Execution:
         request, self.request = self.request, b""
         return request
 
+    @property
+    def may_begin(self) -> bool:
+        """Spark has it and may not list it yet."""
+        return self.streams > 0 and not self.begun.is_set()
+
     def attach(self) -> None:
         """A stream of the client's waits for it."""
         self.streams += 1
@@ -145,7 +152,7 @@ class Executions:
             raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
         execution = Execution(self, asked, handle)
         try:
-            execution.operation = self._service.admit(handle, statement_type, execution)
+            execution.operation = self._service.admit(handle, statement_type, execution, local=asked.local)
         except ClientError as error:
             raise refused_by_service(error) from None
         self._live[asked.key] = execution
@@ -204,6 +211,9 @@ class Executions:
                 execution.missing = 0
             case ExecutionState.FINISHED:
                 self.end(execution, None)
+            # Spark lists it once it has begun it, which may take seconds; until then its stream tells what becomes of it.
+            case None if execution.may_begin:
+                pass
             case ExecutionState.FAILED | None:
                 execution.missing += 1
                 if execution.missing >= MISSING_POLLS:
@@ -216,9 +226,11 @@ class Executions:
 
     async def _interrupt(self, execution: Execution, reason: str) -> None:
         """One round is not enough: what is just being submitted is not there yet to be cancelled."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + START_SECONDS
         while True:
             still_there = await self._guarded(self._backend.interrupt, execution.asked.key, reason)
-            if still_there is False:
+            if still_there is False and not (execution.may_begin and clock() < deadline):
                 break
             await asyncio.sleep(STOP_ROUND_SECONDS)
         self.end(execution, OperationError(message=reason))

@@ -48,7 +48,7 @@ M = TypeVar("M", bound=Message)
 @dataclass
 class Findings:
     """What a plan holds. `immediate`: it executes nothing; `writes`: it is a DataFrame's write. `statement` is the text of a SQL command, which may be of any kind; `queries` must be
-    queries; `expressions` may hold a TRANSFORM."""
+    queries; `expressions` may hold a TRANSFORM; `options` are those that sources are given."""
 
     statement_type: str = QUERY
     immediate: bool = False
@@ -56,6 +56,7 @@ class Findings:
     statement: str | None = None
     queries: list[str] = field(default_factory=list)
     expressions: list[str] = field(default_factory=list)
+    options: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def has_sql(self) -> bool:
@@ -161,6 +162,7 @@ def _inspect(request: Message, findings: Findings) -> Findings:
         if depth > MAX_DEPTH:
             raise malformed(f"the plan is nested more than {MAX_DEPTH} levels deep")
         _check_type(message)
+        findings.options.extend(_options(message))
         match message:
             case relations.Relation():
                 _check_relation(message, root)
@@ -199,6 +201,20 @@ def _check_type(message: Message) -> None:
     short = name.removeprefix(PACKAGE)
     reason = REASONS.get(short, "it is not among what the gateway lets through")
     raise not_permitted(f"{short} is not allowed over Connect: {reason}")
+
+
+def _options(message: Message) -> Iterator[dict[str, str]]:
+    """The options that a reader, a writer or a table of the catalog gives its source."""
+    for name in ("options", "table_properties"):
+        descriptor = message.DESCRIPTOR.fields_by_name.get(name)
+        if (
+            descriptor is not None
+            and descriptor.message_type is not None
+            and descriptor.message_type.GetOptions().map_entry
+        ):
+            given = getattr(message, name)
+            if given and isinstance(next(iter(given.values())), str):
+                yield {key.removeprefix("option."): value for key, value in given.items()}
 
 
 def _check_known(message: Message, choice: str) -> str:

@@ -11,7 +11,6 @@ import hmac
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -26,7 +25,7 @@ from sparksql.gateway.connect.limits import MAX_MESSAGE_BYTES
 from sparksql.gateway.connect.sessions import ConnectSessions
 from sparksql.gateway.connect.upstream import SERVICE, Upstream
 from sparksql.gateway.spark import SparkDriver
-from sparksql.wire.driver import TLS_CERT_FILE, TLS_KEY_FILE, SqlPolicy
+from sparksql.wire.driver import SqlPolicy
 
 log = logging.getLogger(__name__)
 
@@ -72,16 +71,16 @@ class ConnectSettings:
         return grpc.ssl_server_credentials(((self.key, self.certificate),))
 
 
-def connect_settings(settings: Settings, folder: Path) -> ConnectSettings:
-    """The door's settings from those of the process; `folder` holds the TLS pair that `settings.tls` was made of."""
-    speaks_tls = settings.tls is not None
+def connect_settings(settings: Settings) -> ConnectSettings:
+    """The door's settings from those of the process."""
+    pair = settings.tls_pair
     return ConnectSettings(
         address=settings.listen_address,
         port=settings.config.endpoints.connect_port,
         token=settings.token,
         policy=settings.config.policy,
-        certificate=(folder / TLS_CERT_FILE).read_bytes() if speaks_tls else None,
-        key=(folder / TLS_KEY_FILE).read_bytes() if speaks_tls else None,
+        certificate=pair.certificate if pair else None,
+        key=pair.key if pair else None,
     )
 
 

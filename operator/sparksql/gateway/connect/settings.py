@@ -18,7 +18,7 @@ def read_config(data: bytes, policy: SqlPolicy) -> wire.ConfigRequest:
     match operation.WhichOneof("op_type"):
         case "set":
             for pair in operation.set.pairs:
-                check_key(pair.key, policy)
+                check_key(pair.key, policy, pair.value)
         case "unset":
             for key in operation.unset.keys:
                 check_key(key, policy)

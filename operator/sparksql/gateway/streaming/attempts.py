@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from sparksql.gateway.errors import clean_message
+from sparksql.gateway.errors import MAX_MESSAGE_CHARS, clean_message
 from sparksql.gateway.streaming.savepoint import (
     CopyCancelled,
     LocationInvalid,
@@ -86,7 +86,8 @@ class SavepointAttempts:
             changes = {"state": SavepointState.FAILED, "message": str(refused), "location_invalid": invalid}
         except Exception as failed:
             log.warning("a savepoint could not be made: %s", type(failed).__name__)
-            changes = {"state": SavepointState.FAILED, "message": clean_message(str(failed)) or type(failed).__name__}
+            message = clean_message(str(failed))[:MAX_MESSAGE_CHARS] or type(failed).__name__
+            changes = {"state": SavepointState.FAILED, "message": message}
         del self._cancels[attempt_id]
         self._views[attempt_id] = self._views[attempt_id].model_copy(update=changes)
 

@@ -9,28 +9,26 @@ Pure. `differences` is the seam for what may rewrite state one day: each one say
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
-from typing import Any
 
-FORMAT_VERSION = 1
-AGGREGATE = "aggregate"
-COMPLETE = "complete"
+from sparksql.gateway.streaming import settings
+from sparksql.gateway.streaming.description import AGGREGATE, Column, Description, Operator, Source
+from sparksql.gateway.streaming.structure_difference import opaque, parting
+from sparksql.gateway.streaming.structure_difference import text as node_text
+
+COMPLETE, UPDATE = "complete", "update"
 _SHOWN = 5  # differences in a message; the first ones cause most of the others
 _SHOWN_CHARS = 200
 _SOURCE = re.compile(r"\[(\d+)\]\.")
 REMEDY = (
-    "change the text back, or begin without the state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible "
-    "StartFresh, or a new SqlStatement"
+    "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), or begin without the "
+    "state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
 )
-
-
-class DescriptionError(Exception):
-    """A stored description that this driver cannot read."""
+FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
 
 
 class Change(StrEnum):
@@ -56,83 +54,9 @@ class Change(StrEnum):
     COLUMNS_REORDERED = "ColumnsReordered"
     WATERMARK_CHANGED = "WatermarkChanged"
     OUTPUT_MODE_CHANGED = "OutputModeChanged"
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is for people."""
-
-    name: str
-    identity: str
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of state. `meaning` is its expression over columns of the sources, `[1].amount` being one of the first source;
-    `type` is Spark's; `name` is that of the result and for people only."""
-
-    name: str
-    type: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator with state. `settings` are what else shapes it, such as a join's type; `inputs` are, in order, what its rows
-    come from and go through, without projections and filters."""
-
-    kind: str
-    keys: tuple[Column, ...] = ()
-    values: tuple[Column, ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
-    inputs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Watermark:
-    """An event time column, by its meaning, and the delay behind its maximum."""
-
-    column: str
-    delay_millis: int
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those whose rows
-    they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the state:
-    Spark itself goes on with those of the checkpoint, so they are not compared.
-    """
-
-    spark_version: str
-    text_hash: str
-    output_mode: str
-    sources: tuple[Source, ...]
-    watermarks: tuple[Watermark, ...] = ()
-    operators: tuple[Operator, ...] = ()
-    confs: tuple[tuple[str, str], ...] = ()
-    version: int = FORMAT_VERSION
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1)
-
-    @classmethod
-    def from_json(cls, text: str) -> Description:
-        """Raises DescriptionError for what is no description of this form."""
-        try:
-            raw = json.loads(text)
-            if raw["version"] != FORMAT_VERSION:
-                raise DescriptionError(f"it has version {raw['version']}, this driver knows {FORMAT_VERSION}")
-            return cls(
-                spark_version=str(raw["spark_version"]),
-                text_hash=str(raw["text_hash"]),
-                output_mode=str(raw["output_mode"]),
-                sources=tuple(Source(**each) for each in raw["sources"]),
-                watermarks=tuple(Watermark(**each) for each in raw["watermarks"]),
-                operators=tuple(map(_operator, raw["operators"])),
-                confs=_pairs(raw["confs"]),
-            )
-        except (KeyError, TypeError, ValueError) as broken:
-            raise DescriptionError("it is not a description of state") from broken
+    SETTING_CHANGED = "SettingChanged"  # of the session
+    GROUP_FILTER_CHANGED = "GroupFilterChanged"  # a condition on keys above an aggregation
+    NOT_COMPARABLE = "NotComparable"  # it cannot be told whether something is the same
 
 
 @dataclass(frozen=True)
@@ -149,17 +73,51 @@ class Difference:
 def differences(old: Description, new: Description) -> tuple[Difference, ...]:
     """What keeps a query described by `new` from going on from the state of `old`; nothing when it may.
 
-    Another version of Spark may word the same expression in another way, so when the text is the same one, and only Spark's
-    version is not, the wording is not compared: types, sources and operators still are.
+    The structures of operators decide; where those differ, the readable parts tell it in the user's words. Another version of
+    Spark may word the same expression in another way, so when the text is the same one, and only Spark's version is not, the
+    wording is not compared: types, sources and operators still are.
     """
-    if old.spark_version != new.spark_version and old.text_hash == new.text_hash != "":
+    same_text = old.text_hash == new.text_hash != ""
+    if same_text and (old.is_text_only or new.is_text_only):
+        found = [*_sources(old, new), *_settings(old, new)]
+        if all(each.is_text_only and each.operators[0].values for each in (old, new)):  # columns of the sources
+            found += _operators(old, new, same_text)
+        return tuple(found)
+    if same_text and (
+        old.spark_version != new.spark_version or (old.is_of_first_version and _looks_at_the_clock(old, new))
+    ):
         old, new = _without_wording(old), _without_wording(new)
-    found = list(_sources(old.sources, new.sources))
-    found += _operators(old.operators, new.operators)
+    found = list(_sources(old, new))
+    found += _operators(old, new, same_text)
     if old.operators and new.operators:
+        found += _settings(old, new)
         found += _watermarks(old, new)
-        found += _output_modes(old.output_mode, new.output_mode)
+        found += _output_modes(old, new)
+        found += _group_filters(old, new)
+    if not found and old.operators and old.is_of_first_version and not same_text:
+        earlier = "an earlier version, which did not write down enough to tell whether another text fits it"
+        found.append(Difference(Change.NOT_COMPARABLE, "the state", "", earlier, ""))
     return tuple(found)
+
+
+def _settings(old: Description, new: Description) -> Iterator[Difference]:
+    """State has what the old settings gave. Another version of Spark has other defaults, and they are of that version."""
+    if old.settings is None or new.settings is None:
+        return
+    before, after = ({each.name: each for each in given} for given in (old.settings, new.settings))
+    for name, was, now in settings.changed(before, after):
+        yield Difference(Change.SETTING_CHANGED, name, "", was, now)
+
+
+def _looks_at_the_clock(*descriptions: Description) -> bool:
+    """The first version could not always tell a literal of today from the current time."""
+    return any(
+        f"current_{each}()" in column.meaning
+        for description in descriptions
+        for operator in description.operators
+        for column in (*operator.keys, *operator.values)
+        for each in ("date", "timestamp")
+    )
 
 
 def message(found: Sequence[Difference], old: Description, new: Description) -> str:
@@ -172,12 +130,18 @@ def message(found: Sequence[Difference], old: Description, new: Description) -> 
             f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may word an "
             "expression in another way"
         )
-    return f"the SQL text does not fit the state in its checkpoint: {'; '.join(parts)}. To go on, {REMEDY}"
+    told = f"the SQL text does not fit the state in its checkpoint: {'; '.join(parts)}. To go on, "
+    return f"{told}{FIRST_REMEDY if old.is_of_first_version else ''}{REMEDY}"
 
 
-def _sources(old: Sequence[Source], new: Sequence[Source]) -> Iterator[Difference]:
+def _sources(of_old: Description, of_new: Description) -> Iterator[Difference]:
+    old, new = of_old.sources, of_new.sources
+    if any(each.is_text_only and not each.sources for each in (of_old, of_new)):  # they could not be read
+        return
     before, after = [source.identity for source in old], [source.identity for source in new]
     if before == after:
+        if of_old.operators and of_new.operators and not of_old.is_of_first_version:
+            yield from _options(old, new)
         return
     if sorted(before) == sorted(after):
         names = (", ".join(source.name for source in each) for each in (old, new))
@@ -193,7 +157,16 @@ def _sources(old: Sequence[Source], new: Sequence[Source]) -> Iterator[Differenc
             yield Difference(Change.SOURCE_CHANGED, f"source {was.name}", before=was.identity, after=now.identity)
 
 
-def _operators(old: Sequence[Operator], new: Sequence[Operator]) -> Iterator[Difference]:
+def _options(old: Sequence[Source], new: Sequence[Source]) -> Iterator[Difference]:
+    """Options that values are read with: state has what the old ones gave."""
+    for was, now in zip(old, new, strict=True):
+        if was.reading != now.reading:
+            before, after = (f"read with {each.reading or 'no options'}" for each in (was, now))
+            yield Difference(Change.SOURCE_CHANGED, f"source {was.name}", "", before, after)
+
+
+def _operators(of_old: Description, of_new: Description, same_text: bool) -> Iterator[Difference]:
+    old, new = of_old.operators, of_new.operators
     kinds_before, kinds_after = [each.kind for each in old], [each.kind for each in new]
     if kinds_before != kinds_after:
         for gone, come in _pairings(kinds_before, kinds_after):
@@ -203,7 +176,45 @@ def _operators(old: Sequence[Operator], new: Sequence[Operator]) -> Iterator[Dif
                 yield Difference(Change.OPERATOR_ADDED, _named(new, come), after=_text(new[come]))
         return
     for index, (was, now) in enumerate(zip(old, new, strict=True)):
-        yield from _operator_differences(_named(old, index), was, now)
+        name = _named(old, index)
+        if was.structure and was.structure == now.structure:
+            unknown = None if same_text else opaque(of_new.nodes, now.structure)
+            if unknown is not None:
+                yield Difference(Change.NOT_COMPARABLE, name, "", f"{unknown}, which cannot be told from another", "")
+            continue
+        found = list(_operator_differences(name, was, now))
+        if was.structure and now.structure:
+            found = found or [_structural(name, of_old, was, of_new, now)]
+        yield from found
+
+
+def _structural(name: str, old: Description, was: Operator, new: Description, now: Operator) -> Difference:
+    """The place where two operators part that read the same."""
+    found = parting(old.nodes, was.structure, new.nodes, now.structure)
+    match found.path:
+        case ("keys", int(place), *_) if place < len(was.keys):
+            of = f"key column {was.keys[place].name}"
+        case ("functions", int(place), *_) if place < len(was.values):
+            of = f"column {was.values[place].name}"
+        case ("columns", *_) | ("conditions", *_):
+            of = str(found.path[0])
+        case _:
+            of = "input"
+    return Difference(Change.OPERATOR_CHANGED, name, f"{of}: {found.where}", found.before, found.after)
+
+
+def _group_filters(old: Description, new: Description) -> Iterator[Difference]:
+    """Spark applies a condition on keys, which the text has above the groups, to the rows below them: groups that are there
+    already would not be seen by it."""
+    if old.is_of_first_version or old.group_filters == new.group_filters:
+        return
+    before, after = (_conditions(each) for each in (old, new))
+    yield Difference(Change.GROUP_FILTER_CHANGED, "aggregate", "", before, after)
+
+
+def _conditions(description: Description) -> str:
+    told = [node_text(description.nodes, description.nodes[each][1]["condition"]) for each in description.group_filters]
+    return " and ".join(told) or "none"
 
 
 def _operator_differences(name: str, was: Operator, now: Operator) -> Iterator[Difference]:
@@ -264,9 +275,12 @@ def _watermarks(old: Description, new: Description) -> Iterator[Difference]:
         yield Difference(Change.WATERMARK_CHANGED, "watermark", was or now or "", was or "none", now or "none")
 
 
-def _output_modes(before: str, after: str) -> Iterator[Difference]:
-    """Append and Update drop groups behind the watermark, which Complete needs; they may take each other's place."""
-    if before != after and COMPLETE in (before, after):
+def _output_modes(old: Description, new: Description) -> Iterator[Difference]:
+    """Append and Update drop groups behind the watermark, which Complete needs. Append keeps back groups until they are closed,
+    and Update would not tell those of them to which no row comes any more."""
+    before, after = old.output_mode, new.output_mode
+    kept_back = after == UPDATE and any(each.kind == AGGREGATE for each in new.operators)
+    if before != after and (COMPLETE in (before, after) or kept_back):
         yield Difference(Change.OUTPUT_MODE_CHANGED, "output mode", "", before, after)
 
 
@@ -313,18 +327,28 @@ def _sentence(each: Difference, old: Description, new: Description) -> str:
             return f"{each.operator}: key columns {column} were {before} in this order, are {after}"
         case Change.AGGREGATES_REORDERED | Change.COLUMNS_REORDERED:
             return f"{each.operator}: columns {column} were {before} in this order, are {after}"
+        case Change.GROUP_FILTER_CHANGED:
+            return f"{each.operator}: the condition on its groups was {before}, is {after}"
+        case Change.NOT_COMPARABLE:
+            return f"{each.operator} is of {before}"
+        case Change.SETTING_CHANGED:
+            return f"the setting {each.operator} was {before}, is {after}"
         case Change.SOURCE_CHANGED | Change.WATERMARK_CHANGED | Change.OUTPUT_MODE_CHANGED:
             return f"{each.operator} was {before}, is {after}"
 
 
-def _shown(text: str, sources: Sequence[Source]) -> str:
+def named(text: str, sources: Sequence[Source]) -> str:
     """A meaning with the names of its sources, which are left out when there is only one."""
 
     def name(found: re.Match[str]) -> str:
         number = int(found[1])
         return "" if len(sources) == 1 or not 0 < number <= len(sources) else f"{sources[number - 1].name}."
 
-    shown = _SOURCE.sub(name, text)
+    return _SOURCE.sub(name, text)
+
+
+def _shown(text: str, sources: Sequence[Source]) -> str:
+    shown = named(text, sources)
     return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
 
 
@@ -348,17 +372,8 @@ def _without_wording(description: Description) -> Description:
     operators = tuple(
         Operator(each.kind, _types(each.keys), _types(each.values), (), ()) for each in description.operators
     )
-    return replace(description, watermarks=(), operators=operators)
+    return replace(description, watermarks=(), operators=operators, group_filters=())
 
 
 def _types(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(column, meaning="") for column in columns)
-
-
-def _operator(raw: Any) -> Operator:
-    keys, values = (tuple(Column(**each) for each in raw[part]) for part in ("keys", "values"))
-    return Operator(raw["kind"], keys, values, _pairs(raw["settings"]), tuple(map(str, raw["inputs"])))
-
-
-def _pairs(raw: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((str(key), str(value)) for key, value in raw)

@@ -67,25 +67,18 @@ _UNTOLD_FIELDS = frozenset(
 )
 _TYPE_FIELDS = frozenset({"dataType", "targetType", "toType"})
 _MAX_CHARS = 4000
-_DAY_MICROS = 86_400_000_000
-_QUARTER_HOUR_MICROS = 900_000_000  # offsets of time zones are multiples of it
 
 
 class Expressions:
     """Texts of expressions. `meanings` are those of the columns so far, by the id that Spark gave them.
 
-    `mask` hides secret values in literals and names. `subquery` tells a subquery's plan. `now` is the time span, in
-    microseconds since 1970, in which the optimiser put literals in place of CURRENT_TIMESTAMP and the like; None when the query
-    has none.
+    `mask` hides secret values in literals and names. `subquery` tells a subquery's plan.
     """
 
-    def __init__(
-        self, jvm: Any, mask: Callable[[str], str], subquery: Callable[[Any], str], now: tuple[int, int] | None
-    ) -> None:
+    def __init__(self, jvm: Any, mask: Callable[[str], str], subquery: Callable[[Any], str]) -> None:
         self._jvm = jvm
         self._mask = mask
         self._subquery = subquery
-        self._now = now
         self.meanings: dict[int, str] = {}
 
     def define(self, attribute: Any, meaning: str) -> None:
@@ -115,7 +108,10 @@ class Expressions:
                 known = self.meanings.get(int(expression.exprId().id()))
                 return self._mask(str(expression.name())) if known is None else known
             case "Literal":
-                return self._literal(expression)
+                return self._mask(str(expression.sql()))
+            case "CurrentBatchTimestamp":
+                kind = str(expression.dataType().catalogString())
+                return {"date": "current_date()"}.get(kind, "current_timestamp()")
             case "VariableReference":
                 return self.text(expression.varDef().currentValue())
             case "GetArrayStructFields":
@@ -145,14 +141,6 @@ class Expressions:
         if name in _RANDOM:
             return f"{function}()"
         return f"{function}({', '.join([*children, *self._settings(expression, len(children))])})"
-
-    def _literal(self, literal: Any) -> str:
-        value = literal.value()
-        if self._now is not None and isinstance(value, int):
-            kind = str(literal.dataType().catalogString())
-            if _is_now(kind, value, self._now):
-                return {"date": "current_date()"}.get(kind, "current_timestamp()")
-        return self._mask(str(literal.sql()))
 
     def _cast(self, cast: Any) -> str:
         source, target = cast.child().dataType(), cast.dataType()
@@ -189,20 +177,6 @@ class Expressions:
             if isinstance(value, (bool, int, float, str)):
                 told.append(f"@{value}" if field == "timeZoneId" else f"{field}={self._mask(str(value))}")
         return told
-
-
-def _is_now(kind: str, value: int, now: tuple[int, int]) -> bool:
-    """Whether a literal stands for the time of the optimiser's run. A date may be that of any time zone."""
-    first, last = now
-    match kind:
-        case "date":
-            return first // _DAY_MICROS - 1 <= value <= last // _DAY_MICROS + 1
-        case "timestamp":
-            return first <= value <= last
-        case "timestamp_ntz":
-            return (value - first) % _QUARTER_HOUR_MICROS <= last - first
-        case _:
-            return False
 
 
 def _interval(micros: int) -> str:

@@ -13,7 +13,9 @@ from typing import Any
 
 from sparksql.gateway.errors import StatementError, refusal
 from sparksql.gateway.scala import elements, option
+from sparksql.gateway.streaming import kafka_options
 from sparksql.wire.control import ErrorReason
+from sparksql.wire.driver import SqlPolicy
 
 PROVIDER = "kafka"
 OP = "_op"
@@ -128,8 +130,8 @@ def is_kafka(provider: object) -> bool:
     return str(provider or "").lower() == PROVIDER
 
 
-def kafka_table(metadata: Any, given: Mapping[str, str], *, streaming: bool) -> KafkaTable:
-    """The table of a CatalogTable, with the options that a query gives it: they win over the table's.
+def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
+    """The table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises StatementError.
 
     What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and
     a batch cannot begin at the end.
@@ -151,6 +153,7 @@ def kafka_table(metadata: Any, given: Mapping[str, str], *, streaming: bool) -> 
     declared = next((value for key, value in own.items() if key.lower() == FORMAT), Format.RAW)
     if (table.option(FORMAT) or Format.RAW).lower() != declared.lower():
         raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
+    check_options(table, policy)
     return table
 
 
@@ -159,8 +162,16 @@ def columns_of(schema: Any) -> tuple[KafkaColumn, ...]:
     return tuple(KafkaColumn(str(f.name()), f.dataType()) for f in (schema.apply(i) for i in range(schema.length())))
 
 
-def check(table: KafkaTable) -> None:
-    """Raises StatementError for a definition that could not be read."""
+def check_options(table: KafkaTable, policy: SqlPolicy) -> None:
+    """Raises StatementError for options of Kafka's clients that SQL may not give, whoever wrote them into the catalog."""
+    problem = kafka_options.problem(table.options, policy.conf_allow)
+    if problem is not None:
+        raise refusal(ErrorReason.NOT_ALLOWED, f"Kafka table {table.name}: {problem}")
+
+
+def check(table: KafkaTable, policy: SqlPolicy) -> None:
+    """Raises StatementError for a definition that could not be read, or that SQL may not give."""
+    check_options(table, policy)
     for key in table.options:
         if key.lower().startswith(_OWN_PREFIXES) and key.lower() not in _OWN:
             raise table.invalid(f"option {key!r} is not known: there are {', '.join(sorted(_OWN))}")

@@ -40,7 +40,7 @@ def table_definition(driver: SparkDriver, session: Any, plan: Any) -> Any:
     name = ".".join(
         str(part) for part in (option(metadata.identifier().database()), metadata.identifier().table()) if part
     )
-    table = _checked(name, columns_of(metadata.schema()), metadata.storage().properties())
+    table = _checked(driver, name, columns_of(metadata.schema()), metadata.storage().properties())
     if not metadata.partitionColumnNames().isEmpty() or metadata.bucketSpec().isDefined():
         raise table.invalid("it has no partitions and no buckets of its own: leave PARTITIONED BY and CLUSTERED BY out")
     schema = _schema(driver, session, table)
@@ -63,7 +63,7 @@ def make_view(driver: SparkDriver, session: Any, plan: Any) -> bool:
     catalog = jvm.org.apache.spark.sql.catalyst.catalog
     declared = option(plan.userSpecifiedSchema())
     columns = columns_of(declared) if declared is not None else ()
-    table = _checked(str(identifier.table()), columns, plan.options())
+    table = _checked(driver, str(identifier.table()), columns, plan.options())
     schema = _schema(driver, session, table)
     sources = jvm.org.apache.spark.sql.execution.datasources
     first = (
@@ -74,15 +74,15 @@ def make_view(driver: SparkDriver, session: Any, plan: Any) -> bool:
         jvm.scala.Option.apply(PROVIDER),
     )
     metadata = _catalog_table(jvm, first)
-    batch = read(jvm, session, kafka_table(metadata, {}, streaming=False), streaming=False)
+    batch = read(jvm, session, kafka_table(metadata, {}, driver.policy, streaming=False), streaming=False)
     relation = catalog.TemporaryViewRelation(metadata, jvm.scala.Option.apply(batch.logicalPlan()))
     session.sessionState().catalog().createTempView(identifier.table(), relation, plan.replace())
     return True
 
 
-def _checked(name: str, columns: tuple[KafkaColumn, ...], options: Any) -> KafkaTable:
+def _checked(driver: SparkDriver, name: str, columns: tuple[KafkaColumn, ...], options: Any) -> KafkaTable:
     table = KafkaTable(name, columns, {str(pair._1()): str(pair._2()) for pair in elements(options)})
-    check(table)
+    check(table, driver.policy)
     return table
 
 

@@ -22,7 +22,7 @@ def topic_of(driver: SparkDriver, session: Any, insert: Any) -> Topic | None:
     metadata = metadata_of(driver.jvm, session, relation)
     if metadata is None or not is_kafka(provider_of(metadata)):
         return None
-    table = kafka_table(metadata, given_options(relation), streaming=False)
+    table = kafka_table(metadata, given_options(relation), driver.policy, streaming=False)
     if insert.overwrite():
         raise table.invalid("INSERT OVERWRITE is not possible, a topic is only added to: use INSERT INTO")
     if not insert.partitionSpec().isEmpty():

@@ -1,49 +1,119 @@
-"""What a streaming query would give now: it reads what is there, into memory, with a checkpoint that is thrown away."""
+"""What a streaming query would give now: its rows go into memory, with a checkpoint that is thrown away.
+
+Of tables of files, Iceberg and Delta it reads what is there, and ends. Kafka and `rate` have no end, so it shows what they give as it
+comes, until there are rows enough or its time is over.
+"""
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import AnalysisException
-
 from sparksql.gateway.attempt import Attempt
+from sparksql.gateway.errors import StatementError
 from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.modes import PREVIEW_SECONDS
+from sparksql.gateway.scala import simple_name
+from sparksql.gateway.script import Fragment
+from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.streaming import unsupported
+from sparksql.gateway.streaming.sources import nodes
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 
 _POLL_MILLIS = 200
+_INTERVAL_MILLIS = 500  # between two batches of a source without end
+# How much longer than its limit of time a preview with rows may take: to stop its query, in a few rounds, and to read them. Less
+# than the 30 s after which the operator has it cancelled.
+_ENDING_SECONDS = 20.0
 # An aggregation shows its state so far in complete mode; Spark refuses that mode for a query without one.
-_MODES = ("complete", "append")
+_MODES = ("Complete", "Append")
+
+
+@dataclass(frozen=True)
+class Previewed:
+    """A Dataset of the rows that were seen, and whether more could have come."""
+
+    frame: Any
+    is_cut: bool
 
 
 @contextmanager
-def previewed(jvm: Any, files: HadoopFiles, attempt: Attempt, frame: Any, rows: int, folder: str) -> Iterator[Any]:
-    """A Dataset of the first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed.
+def previewed(
+    driver: SparkDriver,
+    files: HadoopFiles,
+    attempt: Attempt,
+    fragment: Fragment,
+    frame: Any,
+    rows: int,
+    folder: str,
+    show: Callable[[Any, int], None],
+) -> Iterator[Previewed]:
+    """The first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is called with a
+    Dataset of the rows so far and their number, whenever that has changed.
 
-    Raises Cancelled, or what Spark throws.
+    Raises Cancelled, StatementError, or what Spark throws.
     """
-    view = f"__sparksql_preview_{uuid.uuid4().hex}"
-    bound_rounds(frame.sparkSession())
-    query = _start(jvm, frame.limit(rows), view, folder)
+    view, session = f"__sparksql_preview_{uuid.uuid4().hex}", frame.sparkSession()
+    bound_rounds(session)
+    limited = frame.limit(rows)
+    mode = _output_mode(driver, session, limited, fragment, attempt.request.sql)
+    query = _start(driver.jvm, limited, mode, _is_endless(frame), view, folder)
     try:
-        while not query.awaitTermination(_POLL_MILLIS):
-            attempt.check()
-        yield frame.sparkSession().table(view)
+        is_cut = _watch(attempt, query, session, view, rows, show)
+        stop(query, at_once=True)
+        yield Previewed(session.table(view), is_cut)
     finally:
         stop(query, at_once=True)
-        frame.sparkSession().catalog().dropTempView(view)
+        session.catalog().dropTempView(view)
         files.delete(folder)
 
 
-def _start(jvm: Any, frame: Any, view: str, folder: str) -> Any:
+def _watch(attempt: Attempt, query: Any, session: Any, view: str, rows: int, show: Callable[[Any, int], None]) -> bool:
+    """Until the query has ended, or has rows enough, or some rows and no time left; whether it is over before its end."""
+    until = time.monotonic() + (attempt.request.execution_seconds or PREVIEW_SECONDS)
+    seen = 0
+    while not query.awaitTermination(_POLL_MILLIS):
+        attempt.check()
+        found = session.table(view)
+        count = int(found.queryExecution().analyzed().collectLeaves().head().sink().allData().size())
+        if count >= rows:
+            return True
+        if count != seen:
+            seen = count
+            attempt.grace_seconds = (
+                _ENDING_SECONDS  # from here on its time ends it, not the limit of time for all statements
+            )
+            show(found, count)
+        if seen and time.monotonic() >= until:
+            return True
+    return False
+
+
+def _output_mode(driver: SparkDriver, session: Any, frame: Any, fragment: Fragment, sql: str) -> str:
+    """The first mode in which Spark runs the query. Raises StatementError if there is none, for what is not about the mode."""
+    refusals: list[StatementError] = []
     for mode in _MODES:
-        writer = frame.writeStream().format("memory").queryName(view).outputMode(mode)
-        writer = writer.option("checkpointLocation", f"{folder}/{mode}")
         try:
-            return writer.trigger(jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow()).start()
-        except AnalysisException:
-            if mode == _MODES[-1]:
-                raise
-    raise AssertionError("there is a last mode")
+            unsupported.check(driver, session, frame, mode, fragment, sql)
+        except StatementError as refused:
+            refusals.append(refused)
+        else:
+            return mode
+    raise next((each for each in refusals if each.error.condition != unsupported.OUTPUT_MODE), refusals[0])
+
+
+def _is_endless(frame: Any) -> bool:
+    """Whether one of the sources is neither a table of files nor one of Iceberg or Delta."""
+    leaves = (node for node in nodes(frame.queryExecution().analyzed()) if simple_name(node) == "StreamingRelationV2")
+    return any("iceberg" not in str(leaf.table().getClass().getName()) for leaf in leaves)
+
+
+def _start(jvm: Any, frame: Any, mode: str, endless: bool, view: str, folder: str) -> Any:
+    triggers = jvm.org.apache.spark.sql.streaming.Trigger
+    writer = frame.writeStream().format("memory").queryName(view).outputMode(mode.lower())
+    writer = writer.option("checkpointLocation", f"{folder}/{mode.lower()}")
+    return writer.trigger(triggers.ProcessingTime(_INTERVAL_MILLIS) if endless else triggers.AvailableNow()).start()

@@ -154,6 +154,10 @@ class Savepoints:
             raise SavepointError(f"{location} lost files while they were copied")
         self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
 
+    def checkpoint_in(self, location: str) -> str:
+        """The folder of the checkpoint in what lies at `location`. Raises SavepointError."""
+        return location if self.look(location).owner is None else f"{location}/{CHECKPOINT}"
+
     def _checkpoint(self, folder: str) -> Manifest:
         """What a copy of a checkpoint, pinned to its last committed batch, consists of."""
         files = list(self._files(folder))

@@ -1,13 +1,18 @@
 """Where a stream writes, and what must be refused before it does.
 
 A file table (parquet, orc, csv, json, text, avro) is written by Spark's file sink, which keeps a log of its batches in
-`_spark_metadata` of the table. From the first batch on, readers see only the files in that log; and a batch whose number the
+`_spark_metadata` of the table. As soon as that folder is there, readers see only the files in the log; and a batch whose number the
 log has is taken for written. So a query with a fresh checkpoint would lose its first batches in a used table, without an
 error, and would hide rows that others have put into the table (measured with Spark 4.1.4).
+
+Spark makes the log when a query starts, long before its first commit, and does not say for whom. So a mark beside it says which
+checkpoint the log is of: a driver that dies in between finds its own log again, and a log without a batch is taken away when
+its query ends without one.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,9 +24,14 @@ from sparksql.gateway.scala import elements, option, simple_name
 from sparksql.wire.control import ErrorReason
 
 SINK_LOG = "_spark_metadata"
+MARK = "_sparksql_stream.json"  # Spark's readers pass over names that begin with an underscore
 _FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _BATCH = re.compile(r"[0-9]+")
 _TRANSACTIONAL = "use a table of a transactional format (Iceberg, Delta)"
+_UNFINISHED = (
+    "another stream has begun to write this table of files and has committed nothing yet. If that stream is given up for good, "
+    "TRUNCATE TABLE makes the table free"
+)
 
 
 @dataclass(frozen=True)
@@ -68,48 +78,113 @@ def _file_sink(relation: Any) -> Sink:
     return Sink(str(table.location().toString()), columns, provider, options)
 
 
+@dataclass(frozen=True)
+class Found:
+    """What there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the sink's log,
+    if it has one; `committed` and `planned` are those of the checkpoint. `is_ours`: the log is known to be this checkpoint's.
+    `holds_data` is not looked for where there is a log.
+    """
+
+    has_log: bool
+    is_ours: bool
+    holds_data: bool
+    written: int | None
+    committed: int | None
+    planned: int | None
+
+
+def hazard(found: Found) -> str | None:
+    """Why the query would lose rows in a file table, or hide some that are there; None if it would not."""
+    match found:
+        case Found(committed=int(), written=None):
+            return (
+                "its checkpoint has batches that this table of files does not: the table is another one, or was made anew, "
+                "and could not be read afterwards"
+            )
+        case Found(has_log=False, holds_data=True):
+            return (
+                "this table of files has rows that no stream has written: they could not be read any more, because from the "
+                "first batch on only the stream's own files are"
+            )
+        case Found(has_log=True, committed=None, is_ours=False, written=None):
+            return f"its checkpoint is new, and {_UNFINISHED}"
+        # A crash between the sink's log and the commit leaves a batch behind that is planned, and comes next as it was.
+        case Found(has_log=True, committed=None) if not (found.is_ours and found.written in (None, found.planned)):
+            return (
+                "its checkpoint is new, but another stream has written this table of files: batches whose numbers are taken "
+                "would silently not be written"
+            )
+        case Found(committed=int(committed), written=int(written)) if written not in (committed, found.planned):
+            return (
+                f"its state ends with batch {committed}, and this table of files has batch {written} already: the batches "
+                f"between them would silently not be written"
+                if written > committed
+                else f"its state ends with batch {committed}, and this table of files with batch {written}: it is another one"
+            )
+    return None
+
+
 def check(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
     """Raises StatementError when the query would lose rows in a file table, or hide some that are there."""
     if sink.path is None:
         return
-    written = _last_batch(files.children(f"{sink.path}/{SINK_LOG}"))
-    committed = _last_batch(files.children(f"{checkpoint}/commits"))
-    planned = _last_batch(files.children(f"{checkpoint}/offsets"))
-    has_log, has_commits = files.exists(f"{sink.path}/{SINK_LOG}"), committed is not None
-    if has_log and not has_commits:
-        raise _hazard(
-            "its checkpoint is new, but another stream has written this table of files: batches whose numbers are taken "
-            "would silently not be written"
+    has_log = files.exists(f"{sink.path}/{SINK_LOG}")
+    problem = hazard(
+        Found(
+            has_log=has_log,
+            is_ours=_marked(sink.path, files) == files.qualified(checkpoint),
+            holds_data=not has_log
+            and _holds_data(sink.path, files),  # of a stream's table nobody asks, and it may be large
+            written=_last_batch(files.children(f"{sink.path}/{SINK_LOG}")),
+            committed=_last_batch(files.children(f"{checkpoint}/commits")),
+            planned=_last_batch(files.children(f"{checkpoint}/offsets")),
         )
-    if has_commits and not has_log:
-        raise _hazard(
-            "its checkpoint has batches that this table of files does not: the table is another one, or was made anew, "
-            "and could not be read afterwards"
-        )
-    # A crash between the sink's log and the commit leaves a batch behind that is planned, and comes next as it was.
-    if written is not None and committed is not None and written not in (committed, planned):
-        raise _hazard(
-            f"its state ends with batch {committed}, and this table of files has batch {written} already: the batches "
-            f"between them would silently not be written"
-            if written > committed
-            else f"its state ends with batch {committed}, and this table of files with batch {written}: it is another one"
-        )
-    if not has_log and _holds_data(sink.path, files):
-        raise _hazard(
-            "this table of files has rows that no stream has written: they could not be read any more, because from the "
-            "first batch on only the stream's own files are"
-        )
+    )
+    if problem is not None:
+        raise _hazard(problem)
+
+
+def mark(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
+    """Before a checked query starts, and makes its log: the log is this checkpoint's."""
+    if sink.path is None:
+        return
+    ours = files.qualified(checkpoint)
+    if _marked(sink.path, files) != ours:
+        files.write_text(f"{sink.path}/{MARK}", json.dumps({"checkpoint": ours}))
+
+
+def clear(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
+    """After a query has ended: takes its log away if it has no batch, so that the table is as if no stream had been there.
+
+    Not where there are files: those of a batch that was not finished, which readers must not see, and the query comes again for.
+    """
+    if sink.path is None or _marked(sink.path, files) != files.qualified(checkpoint):
+        return
+    if _last_batch(files.children(f"{sink.path}/{SINK_LOG}")) is None and not _holds_data(sink.path, files):
+        files.delete(f"{sink.path}/{SINK_LOG}")
+        files.delete(f"{sink.path}/{MARK}")
+
+
+def _marked(path: str, files: HadoopFiles) -> str | None:
+    """The checkpoint that a table's log is of, as far as anybody knows."""
+    try:
+        return str(json.loads(files.read_text(f"{path}/{MARK}") or "{}").get("checkpoint"))
+    except ValueError:  # cut off by a crash, before the log was made
+        return None
 
 
 def check_batch(targets: Iterable[str], files: HadoopFiles) -> None:
     """Raises StatementError when a batch would write rows into a stream's table of files that nobody could read."""
     for target in targets:
-        if files.exists(f"{target}/{SINK_LOG}"):
-            message = (
-                "a stream writes this table of files, and whoever reads it sees the stream's files only: rows of a batch "
-                f"would be lost. For both, {_TRANSACTIONAL}"
-            )
-            raise refusal(ErrorReason.INVALID_SPEC, message)
+        if not files.exists(f"{target}/{SINK_LOG}"):
+            continue
+        message = (
+            "a stream writes this table of files, and whoever reads it sees the stream's files only: rows of a batch "
+            f"would be lost. For both, {_TRANSACTIONAL}"
+        )
+        if _last_batch(files.children(f"{target}/{SINK_LOG}")) is None:
+            message = f"rows of a batch would be lost: {_UNFINISHED}"
+        raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
 def _last_batch(uris: Iterable[str]) -> int | None:

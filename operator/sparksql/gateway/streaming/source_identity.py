@@ -6,18 +6,25 @@ Only the options below are written down: others may hold credentials, or say how
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparksql.gateway.scala import elements, fields, option, simple_name
-from sparksql.gateway.streaming.compatibility import Source
+from sparksql.gateway.streaming.description import Source
 from sparksql.gateway.streaming.kafka import is_kafka
+from sparksql.gateway.streaming.read_options import of_scala, read_by_stream, read_by_table
 from sparksql.gateway.streaming.sources import rewritten
 
 # In lower case; those of Kafka, then that of Iceberg.
 _TELLING_OPTIONS = ("subscribe", "subscribepattern", "assign", "branch")
 _LISTS = frozenset({"subscribe"})
 _OUTPUT = 4  # columns among the fields of StreamingRelationV2; how many fields come after it hangs on Spark's version
+_ADDRESS = re.compile(r"@[0-9a-f]+\b")
+# Formats whose values are found by the names of their columns; of a class, where Spark reads a file by one.
+_BY_NAME = frozenset({"parquet", "orc", "json", "avro", "xml", "delta", "kafka", "rate", "rate-micro-batch"})
+_OF_INSTANTS = frozenset({"parquet", "orc", "avro", "delta"})
+_OWN_FORMAT = re.compile(r"org\.apache\.spark\.sql\.(?:\w+\.)+(\w+?)(?:Parquet)?(?:FileFormat|DataSourceV2)")
 _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
@@ -63,18 +70,19 @@ def source(leaf: Any, name: str, qualified: Callable[[str], str]) -> Source:
     if simple_name(leaf) == "StreamingRelationV2":
         identifier, catalog = option(leaf.identifier()), option(leaf.catalog())
         options = _told(leaf.extraOptions().asCaseSensitiveMap())
+        read = "" if is_kafka(leaf.sourceName()) else read_by_stream(_given(leaf.extraOptions())).strip()
         if identifier is not None:
             prefix = "" if catalog is None else f"{catalog.name()}."
-            return Source(name, f"table {prefix}{identifier.toString()}{options}")
-        return Source(name, f"{leaf.sourceName()}{options}")
+            return Source(name, f"table {prefix}{identifier.toString()}{options}", read)
+        return Source(name, f"{leaf.sourceName()}{options}", read)
     relation = leaf.dataSource()
     table = option(relation.catalogTable())
-    given = {str(pair._1()): str(pair._2()) for pair in elements(relation.options())}
+    given = of_scala(relation.options())
     path = next((value for key, value in given.items() if key.lower() == "path"), None)
     if path is None and table is not None and option(table.storage().locationUri()) is not None:
         path = str(table.location().toString())
     place = "" if path is None else f" {qualified(path)}"
-    return Source(name, f"{relation.className()}{place}{_told(given)}")
+    return Source(name, f"{relation.className()}{place}{_told(given)}", read_by_stream(given).strip())
 
 
 def static(leaf: Any) -> str:
@@ -89,6 +97,110 @@ def static(leaf: Any) -> str:
             return _digest(leaf.data())
         case kind:
             return kind
+
+
+def static_place(leaf: Any, qualified: Callable[[str], str]) -> str:
+    """What a leaf without a STREAM is, whole: its table, or its place and the options that it is read with."""
+    kind = simple_name(leaf)
+    if kind == "LogicalRelation" and _is_of_files(leaf.relation()):
+        return _files(leaf.relation(), None if option(leaf.catalogTable()) is None else static(leaf), qualified)
+    if kind == "DataSourceV2Relation":
+        catalog, identifier = option(leaf.catalog()), option(leaf.identifier())
+        prefix = "" if catalog is None else f"{catalog.name()}."
+        place = str(leaf.name()) if identifier is None else f"{prefix}{identifier.toString()}"
+        return f"{place}{read_by_table(_given(leaf.options()))} {leaf.timeTravelSpec().toString()}"
+    return static(leaf)
+
+
+def _is_of_files(relation: Any) -> bool:
+    """Delta's relations are of a class without a name below Spark's."""
+    kind = relation.getClass()
+    return "HadoopFsRelation" in (str(kind.getSimpleName()), str(kind.getSuperclass().getSimpleName()))
+
+
+def _files(relation: Any, table: str | None, qualified: Callable[[str], str]) -> str:
+    location = relation.location()
+    paths = " ".join(sorted(qualified(str(path.toString())) for path in elements(location.rootPaths())))
+    place = f"{relation.fileFormat().getClass().getName()} {paths}" if table is None else table
+    if simple_name(location) == "TahoeLogFileIndex" and location.isTimeTravelQuery():
+        place += f" version {location.snapshotAtAnalysis().version()}"
+    return f"{place}{read_by_table(of_scala(relation.options()))}"
+
+
+def is_told(leaf: Any) -> bool:
+    """Whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library may have
+    nothing but its address in memory."""
+    if simple_name(leaf) != "LogicalRelation" or option(leaf.catalogTable()) is not None:
+        return True
+    relation = leaf.relation()
+    return _is_of_files(relation) or not _ADDRESS.search(str(relation.toString()))
+
+
+def column_ids(leaf: Any) -> dict[str, str]:
+    """What tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not known to
+    find values by the names of their columns, as CSV."""
+    table = leaf.table() if simple_name(leaf) in ("DataSourceV2Relation", "StreamingRelationV2") else None
+    if table is not None and str(table.getClass().getName()).startswith("org.apache.iceberg.spark."):
+        columns = table.table().schema().columns()
+        return {str(columns[index].name()): str(columns[index].fieldId()) for index in range(len(columns))}
+    if read_as(leaf) in _BY_NAME:
+        return {}
+    return {str(column.name()): f"place {index}" for index, column in enumerate(elements(leaf.output()))}
+
+
+def read_as(leaf: Any) -> str:
+    """The format that a table's rows are read as: a short name, or the class where Spark knows no such."""
+    match simple_name(leaf):
+        case "StreamingRelation":
+            return _short_name(str(leaf.dataSource().className()))
+        case "StreamingRelationV2":
+            name = str(leaf.sourceName()).lower()
+            return name if name in _BY_NAME else str(leaf.table().getClass().getName())
+        case "LogicalRelation" if _is_of_files(leaf.relation()):
+            return _short_name(str(leaf.relation().fileFormat().getClass().getName()))
+        case "DataSourceV2Relation":
+            return str(leaf.table().getClass().getName())
+        case kind:
+            return kind
+
+
+def _short_name(provider: str) -> str:
+    """`csv` of Spark's own class for it, and of `CSV`."""
+    found = _OWN_FORMAT.fullmatch(provider)
+    return (provider if found is None else found[1]).lower()
+
+
+def reads_times_in_a_zone(leaf: Any) -> bool:
+    """Whether times of a table may be read in the session's time zone, where they are written without one: as text, and so in
+    the names of partitions. Not of formats that are known to keep instants."""
+    columns = elements(leaf.output())
+    times = [str(column.name()) for column in columns if "timestamp" in str(column.dataType().catalogString())]
+    match read_as(leaf):
+        case "kafka":  # the time of a record; others are in its value
+            return times not in ([], ["timestamp"])
+        case "rate" | "rate-micro-batch" | "LocalRelation":
+            return False
+        case kind if kind in _OF_INSTANTS:
+            return bool(set(times) & _partitions(leaf))
+        case kind if kind.startswith("org.apache.iceberg.spark."):
+            return False
+        case _:
+            return bool(times)
+
+
+def _partitions(leaf: Any) -> set[str]:
+    if simple_name(leaf) == "StreamingRelation":
+        table = option(leaf.dataSource().catalogTable())
+        names = [*elements(leaf.dataSource().partitionColumns())]
+        names += [] if table is None else elements(table.partitionColumnNames())
+    else:
+        names = [field.name() for field in leaf.relation().partitionSchema().fields()]
+    return {str(name) for name in names}
+
+
+def _given(options: Any) -> dict[str, str]:
+    given = options.asCaseSensitiveMap()
+    return {str(key): str(given[key]) for key in given}
 
 
 def _told(options: Any) -> str:

@@ -11,32 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JError
 
 from sparksql.gateway.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming import source_identity
-from sparksql.gateway.streaming.compatibility import AGGREGATE, Column, Description, Operator, Source, Watermark
+from sparksql.gateway.streaming import settings, source_identity
+from sparksql.gateway.streaming.description import AGGREGATE, Column, Description, Operator, Setting, Source, Watermark
 from sparksql.gateway.streaming.expressions import Expressions
+from sparksql.gateway.streaming.optimised import optimised
+from sparksql.gateway.streaming.plan_structure import UnknownPlanError, plan_structure, prepared, table_of
+from sparksql.gateway.streaming.structure import WITHOUT_STATE
 
 log = logging.getLogger(__name__)
 
-_RULES = "org.apache.spark.sql.catalyst.optimizer."
-_EXCLUDED = "spark.sql.optimizer.excludedRules"
-_REWORDING = (
-    "ConstantFolding",
-    "InferFiltersFromConstraints",
-    "InferFiltersFromGenerate",
-    "LikeSimplification",
-    "NullPropagation",
-    "OptimizeIn",
-    "ReorderAssociativeOperator",
-    "SimplifyConditionals",
-)
 _CONFS = ("spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass", "spark.sql.session.timeZone")
 _WHERE = "where "
 _SIDES = ("left", "right")
@@ -70,17 +61,73 @@ def describe(
     full form."""
     try:
         return _read(driver, session, frame, text, output_mode, mask, qualified)
-    except Py4JError as unknown:  # a node or an expression of some extension
+    except (Py4JError, RecursionError, UnknownPlanError) as unknown:  # a node or an expression of some extension
         log.warning("a query's state cannot be described: %s", type(unknown).__name__)
-        return undescribed(str(driver.context.version), text, output_mode)
+        found = undescribed(
+            str(driver.context.version), text, output_mode, *_readable(driver.jvm, frame, mask, qualified)
+        )
+        return replace(found, settings=_readable_settings(driver.jvm, session, frame, mask))
 
 
-def undescribed(spark_version: str, text: str, output_mode: str) -> Description:
-    """Of a query whose plan cannot be read: its state is taken to fit the very same text and no other."""
+def undescribed(
+    spark_version: str,
+    text: str,
+    output_mode: str,
+    sources: tuple[Source, ...] = (),
+    columns: tuple[Column, ...] = (),
+) -> Description:
+    """Of a query whose plan cannot be read: its state is taken to fit the very same text over the same sources, with the same
+    `columns`, and nothing else. Both are empty when they cannot be read either."""
     text_hash = hashlib.sha256(text.encode()).hexdigest()
-    return Description(
-        spark_version, text_hash, output_mode.lower(), (), operators=(Operator(f"text {text_hash[:12]}"),)
-    )
+    operators = (Operator(f"text {text_hash[:12]}", values=columns),)
+    return Description(spark_version, text_hash, output_mode.lower(), sources, operators=operators)
+
+
+def _readable(
+    jvm: Any, frame: Any, mask: Callable[[str], str], qualified: Callable[[str], str]
+) -> tuple[tuple[Source, ...], tuple[Column, ...]]:
+    """The sources of a plan that cannot be described, and their columns; none when nothing can be read of them either."""
+    try:
+        analysed = _analysed(jvm, frame)
+        columns = [
+            Column(mask(name), mask(str(column.dataType().catalogString())), mask(f"{name} of the source {of}"))
+            for leaf, of in source_identity.streamed(analysed)
+            for column in elements(leaf.output())
+            for name in [str(column.name())]
+        ]
+        return _sources(_Walk(jvm, mask), analysed, qualified), tuple(columns)
+    except (Py4JError, RecursionError) as unknown:
+        log.warning("nor can its sources: %s", type(unknown).__name__)
+        return (), ()
+
+
+def _readable_settings(jvm: Any, session: Any, frame: Any, mask: Callable[[str], str]) -> tuple[Setting, ...] | None:
+    """The settings of a query that cannot be described; None when it cannot be told whether the time zone counts."""
+    try:
+        return _settings(jvm, session, elements(frame.queryExecution().analyzed().collectLeaves()), mask)
+    except (Py4JError, RecursionError) as unknown:
+        log.warning("nor can its settings: %s", type(unknown).__name__)
+        return None
+
+
+def _settings(jvm: Any, session: Any, leaves: list[Any], mask: Callable[[str], str]) -> tuple[Setting, ...]:
+    zoned = any(source_identity.reads_times_in_a_zone(leaf) for leaf in leaves)
+    found = settings.of_session(jvm, session, zone_counts=zoned)
+    return tuple(Setting(each.name, mask(each.value), each.default) for each in found)
+
+
+def _analysed(jvm: Any, frame: Any) -> Any:
+    """The analysed plan, as far as sources are concerned."""
+    inline = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)
+    return source_identity.undecoded(jvm, inline.apply(frame.queryExecution().analyzed()))
+
+
+def _sources(walk: _Walk, analysed: Any, qualified: Callable[[str], str]) -> tuple[Source, ...]:
+    found: list[Source] = []
+    for leaf, name in source_identity.streamed(analysed):
+        if walk.source_number(leaf) > len(found):
+            found.append(source_identity.source(leaf, name, qualified))
+    return tuple(found)
 
 
 def _read(
@@ -93,55 +140,51 @@ def _read(
     qualified: Callable[[str], str],
 ) -> Description:
     jvm = driver.jvm
-    analysed = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(
-        frame.queryExecution().analyzed()
+    analysed = prepared(jvm, _analysed(jvm, frame))
+    plan = optimised(driver, session, analysed)
+    walk = _Walk(jvm, mask)
+    sources = _sources(walk, analysed, qualified)
+    walk.visit(plan)
+
+    def streamed(leaf: Any) -> tuple[int, str]:
+        number = walk.source_number(leaf)
+        return number, sources[number - 1].identity
+
+    found = plan_structure(
+        jvm,
+        analysed,
+        plan,
+        lambda: optimised(driver, session, analysed, pushed=False),
+        mask=mask,
+        streamed=streamed,
+        qualified=qualified,
     )
-    analysed = source_identity.undecoded(jvm, analysed)
-    has_now = analysed.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
-    began = _micros()
-    optimised = _optimised(driver, session, analysed)
-    walk = _Walk(jvm, mask, (began, _micros()) if has_now else None)
-    sources: list[Source] = []
-    for leaf, name in source_identity.streamed(analysed):
-        if walk.source_number(leaf) > len(sources):
-            sources.append(source_identity.source(leaf, name, qualified))
-    walk.visit(optimised)
+    if len(found.operators) != len(walk.operators):
+        raise UnknownPlanError("its operators with state are told in two ways")
     conf = session.conf()
     return Description(
         spark_version=str(driver.context.version),
         text_hash=hashlib.sha256(text.encode()).hexdigest(),
         output_mode=output_mode.lower(),
-        sources=tuple(sources),
+        sources=sources,
         watermarks=tuple(walk.watermarks),
-        operators=tuple(walk.operators),
+        operators=tuple(
+            replace(told, structure=digest) for told, digest in zip(walk.operators, found.operators, strict=True)
+        ),
         confs=tuple((key, str(conf.get(key))) for key in _CONFS),
+        group_filters=found.group_filters,
+        nodes=found.nodes,
+        settings=_settings(jvm, session, [table_of(jvm, leaf) for leaf in elements(analysed.collectLeaves())], mask),
     )
-
-
-def _micros() -> int:
-    return time.time_ns() // 1000
-
-
-def _optimised(driver: SparkDriver, session: Any, plan: Any) -> Any:
-    other = session.cloneSession()
-    given = option(session.conf().getOption(_EXCLUDED))
-    rules = [*([given] if given else []), *(f"{_RULES}{rule}" for rule in _REWORDING)]
-    other.conf().set(_EXCLUDED, ",".join(rules))
-    driver.activate(other)  # the optimiser follows the settings of the thread's session
-    try:
-        return other.sessionState().optimizer().execute(plan)
-    finally:
-        driver.activate(session)
-        driver.close_session(other)
 
 
 class _Walk:
     """One way through a plan, from the leaves up. `visit` tells what the rows of a node come from and went through."""
 
-    def __init__(self, jvm: Any, mask: Callable[[str], str], now: tuple[int, int] | None) -> None:
+    def __init__(self, jvm: Any, mask: Callable[[str], str]) -> None:
         self._jvm = jvm
         self._mask = mask
-        self._expressions = Expressions(jvm, mask, self._subquery, now)
+        self._expressions = Expressions(jvm, mask, self._subquery)
         self._sources: dict[int, int] = {}  # number of the source by the id of its first column
         self.operators: list[Operator] = []
         self.watermarks: list[Watermark] = []
@@ -191,6 +234,8 @@ class _Walk:
                 told = self._expand(node, told)
             case "Generate":
                 told = self._generate(node, told)
+            case _ if streams and kind not in WITHOUT_STATE:  # it may keep something
+                told = self._stateful(Operator(kind, inputs=told))
             case _ if kind not in _PLAIN:
                 told = (*told, f"{kind}({', '.join(map(self._text, elements(node.expressions())))})")
         self._define_rest(kind, node)
@@ -200,7 +245,7 @@ class _Walk:
         columns = elements(node.output())
         if simple_name(node).startswith("StreamingRelation"):
             return (f"source {self.source_number(node)}",)
-        name = self._mask(source_identity.static(node))
+        name = self._mask(source_identity.static(table_of(self._jvm, node)))
         for column in columns:
             self._expressions.define(column, f"{name}.{self._mask(str(column.name()))}")
         return (name,)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from sparksql.gateway.errors import refusal
 from sparksql.gateway.files import HadoopFiles
-from sparksql.gateway.streaming.compatibility import REMEDY, Description, DescriptionError, differences, message
+from sparksql.gateway.streaming.comparison import DoesNotFit
+from sparksql.gateway.streaming.compatibility import REMEDY, differences
+from sparksql.gateway.streaming.description import Description, DescriptionError
 from sparksql.wire.control import ErrorReason, OperationError
 
 NAME = "sparksql-query.json"
@@ -43,21 +45,28 @@ class StateFile:
         self._uri = f"{checkpoint}/{NAME}"
         self._before = files.read_text(self._uri)
 
-    def check(self, new: Description) -> None:
-        """Raises StatementError when the checkpoint has been used by a query whose state is not the one of `new`."""
+    def known(self) -> Description | None:
+        """What the state in the checkpoint means; None when no query has begun a batch there, or nothing is said of it.
+
+        Raises StatementError for what cannot be read.
+        """
         if self._before is None or not self._files.children(f"{self._checkpoint}/offsets"):
-            return
+            return None
         try:
-            old = Description.from_json(self._before)
+            return Description.from_json(self._before)
         except DescriptionError as broken:
             reason = (
                 f"{NAME} in the checkpoint, which says what its state means, cannot be read: {broken}. Remove it if this text "
                 f"is the one that the state is of. Otherwise, {REMEDY}"
             )
             raise refusal(ErrorReason.STATE_INCOMPATIBLE, reason) from broken
-        found = differences(old, new)
-        if found:
-            raise refusal(ErrorReason.STATE_INCOMPATIBLE, message(found, old, new))
+
+    def check(self, new: Description) -> None:
+        """Raises StatementError when the checkpoint has been used by a query whose state is not the one of `new`."""
+        old = self.known()
+        found = differences(old, new) if old is not None else ()
+        if old is not None and found:
+            raise DoesNotFit(found, old, new)
 
     def write(self, description: Description) -> None:
         """Keeps the description of the query that is about to start."""

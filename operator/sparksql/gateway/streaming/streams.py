@@ -1,12 +1,13 @@
 """Runs a streaming query in its attempt's thread, from the start to the end, and stops it between two batches.
 
 Invariants: nothing is written into a table before every check has passed; the thread does not return while its query is
-active, so that an attempt that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it.
+active, so that an attempt that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it, and no
+two statements go on from one state (`claims`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,29 +17,39 @@ from sparksql.gateway.attempt import Attempt, Cancelled
 from sparksql.gateway.classify import Classifier
 from sparksql.gateway.errors import StatementError, operation_error, refusal
 from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.results import StoredResult
 from sparksql.gateway.script import Fragment
 from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming import history, real_time, sinks, sources, state_file, tables
+from sparksql.gateway.streaming import history, real_time, sinks, sources, state_file, tables, unsupported
+from sparksql.gateway.streaming.claims import Claim, Claims, query_id_in
+from sparksql.gateway.streaming.comparison import FITS
+from sparksql.gateway.streaming.description import Description
 from sparksql.gateway.streaming.fence import Fence, Hold
 from sparksql.gateway.streaming.hints import hinted
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
 from sparksql.gateway.streaming.progress import read_stream
 from sparksql.gateway.streaming.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.sinks import Sink
 from sparksql.gateway.streaming.state_description import describe
 from sparksql.gateway.streaming.state_file import StateFile
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert import Upsert, upsert_target
 from sparksql.gateway.streaming.upsert import check as check_upsert
-from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions, UpsertOptions
+from sparksql.wire.control import ErrorReason, OutputMode, RestoreOptions, StreamOptions, UpsertOptions
 from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
-NO_OPTIONS: Mapping[str, str] = {}
+# What the sinks of these tables take; any other one tells when the query starts.
+_MODES_OF_FILES = (OutputMode.APPEND,)
+_MODES = dict.fromkeys(("delta", "iceberg"), (OutputMode.APPEND, OutputMode.COMPLETE))
+_LOOKS = 3  # at the logs of a query that may be running
 # What the status of a query says until its sources are there and it looks for data.
 _INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
 # What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
 _INITIALISING_STATE = "Current State: INITIALIZING"
+
+log = logging.getLogger(__name__)
 
 
 class Streams:
@@ -51,7 +62,9 @@ class Streams:
         context = driver.context
         self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
         self._fence = Fence(files)
+        self._claims = Claims()
         self._active: set[str] = set()
+        self._written: dict[str, str] = {}  # folders of files that active queries write, by their checkpoint
 
     def runs(self, group: str) -> bool:
         """Whether a query of this attempt's group is active: it is stopped by its own thread, without interrupts."""
@@ -59,16 +72,39 @@ class Streams:
 
     def run(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> None:
         """Runs the query of a parsed INSERT to its end. Raises StatementError, Cancelled, or what Spark throws."""
-        hold = self._fence.hold(options.checkpoint, attempt.request.boot_id, attempt.operation_id)
-        bound_rounds(session)
+        self._claim(attempt, options)
         try:
-            self._see_through(attempt, self._start(attempt, session, plan, options, hold), hold)
+            hold = self._fence.hold(options.checkpoint, attempt.request.boot_id, attempt.operation_id)
+            try:
+                self._run_held(attempt, session, plan, options, hold)
+            finally:
+                hold.release()
         finally:
-            hold.release()
+            self._claims.release(attempt.operation_id)
+
+    def _run_held(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> None:
+        bound_rounds(session)
+        started = self._start(attempt, session, plan, options, hold)
+        if started.sink.path is not None:
+            self._written[options.checkpoint] = started.sink.path
+        try:
+            self._claims.identify(attempt.operation_id, str(started.query.id()))
+            self._see_through(attempt, started, hold)
+        finally:
+            self._clear(started.sink, options, hold)
+            self._written.pop(options.checkpoint, None)
+
+    def _claim(self, attempt: Attempt, options: StreamOptions) -> None:
+        """Takes what the run goes on from. Raises StatementError when another statement does."""
+        query_id = query_id_in(self._files.read_text(f"{options.checkpoint}/metadata"))
+        if query_id is None and options.restore is not None:
+            query_id = options.restore.query_id
+        statement = f"{attempt.request.namespace}/{attempt.request.name}"
+        self._claims.take(Claim(attempt.operation_id, statement, options.checkpoint, query_id))
 
     def prepared(self, session: Any, plan: Any) -> Any:
         """A parsed statement that Spark can analyse, see `tables`."""
-        return tables.prepared(self._driver.jvm, session, plan)
+        return tables.prepared(self._driver, session, plan)
 
     def _see_through(self, attempt: Attempt, started: _Started, hold: Hold) -> None:
         query = started.query
@@ -93,7 +129,65 @@ class Streams:
                 attempt.stream = read_stream(query)
             self._active.discard(attempt.group)
 
+    def compare(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> StoredResult:
+        """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin with.
+        Both may be in use; nothing is written.
+
+        Raises StatementError for what would be refused at the start, DoesNotFit if that is because of the state.
+        """
+        planned = self._planned(attempt, session, plan, options)
+        options, state = planned.options, self._state_of(planned.options)
+        self._check_sink(planned.sink, options.checkpoint)
+        self._writer(attempt, planned)
+        StateFile(self._files, state).check(self._described(attempt, session, planned))
+        history.check(self._driver.jvm, planned.frame.queryExecution().analyzed(), state, self._files)
+        return FITS
+
+    def _state_of(self, options: StreamOptions) -> str:
+        """Where the state is that the query would go on from."""
+        restore = options.restore
+        if restore is None or self._files.exists(f"{options.checkpoint}/metadata"):
+            return options.checkpoint
+        try:
+            return self._savepoints.checkpoint_in(restore.location)
+        except SavepointError as failed:
+            raise _not_restored(failed) from failed
+
+    def _check_sink(self, sink: Sink, checkpoint: str) -> None:
+        """Looks several times: a query that runs moves on between two looks at its logs."""
+        if sink.path is not None and self._written.get(checkpoint) == sink.path:
+            return
+        for left in reversed(range(_LOOKS)):
+            try:
+                sinks.check(sink, checkpoint, self._files)
+                return
+            except StatementError:
+                if not left:
+                    raise
+
     def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> _Started:
+        planned = self._planned(attempt, session, plan, options)
+        options, sink = planned.options, planned.sink
+        self._begin(attempt, options, hold)
+        if planned.upsert is not None:
+            state = self._match_state(attempt, session, planned)
+            return self._start_upsert(self._writer(attempt, planned), state, _Batches(planned.upsert, hold))
+        sinks.check(sink, options.checkpoint, self._files)
+        writer = self._writer(attempt, planned)
+        if sink.provider:
+            writer = writer.format(sink.provider)
+        if sink.partitions:
+            writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
+        state = self._match_state(attempt, session, planned)
+        sinks.mark(sink, options.checkpoint, self._files)
+        try:
+            return _Started(writer.toTable(planned.parsed.name), state, sink)
+        except Exception:
+            self._clear(sink, options, hold)
+            raise
+
+    def _planned(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> _Planned:
+        """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
         frame = self._driver.of_rows(session, query)
@@ -101,20 +195,24 @@ class Streams:
         real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
-            self._begin(attempt, options, hold)
-            state = self._match_state(attempt, session, frame, options)
-            writer = self._writer(attempt, frame, parsed, options)
-            return self._start_upsert(writer, state, _Batches(upsert, hold))
-        insert = resolve(self._driver, session, parsed, frame)
-        self._begin(attempt, options, hold)
-        sinks.check(insert.sink, options.checkpoint, self._files)
-        writer = self._writer(attempt, insert.frame, parsed, options, insert.sink.options)
-        if insert.sink.provider:
-            writer = writer.format(insert.sink.provider)
-        if insert.sink.partitions:
-            writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(insert.sink.partitions)))
-        state = self._match_state(attempt, session, insert.frame, options)
-        return _Started(writer.toTable(parsed.name), state)
+            planned = _Planned(parsed, options, frame, Sink(), upsert)
+        else:
+            insert = resolve(self._driver, session, parsed, frame)
+            planned = _Planned(parsed, options, insert.frame, insert.sink)
+        self._check_supported(attempt, session, planned)
+        _check_mode(planned.sink, options.output_mode)
+        return planned
+
+    def _check_supported(self, attempt: Attempt, session: Any, planned: _Planned) -> None:
+        """Raises StatementError for a query that Spark cannot run. If its state is another one as well, that is what is told: it
+        names what has changed."""
+        fragment, sql = attempt.classified.statements[-1].fragment, attempt.request.sql
+        try:
+            unsupported.check(self._driver, session, planned.frame, planned.options.output_mode, fragment, sql)
+        except StatementError:
+            description = self._described(attempt, session, planned)
+            StateFile(self._files, self._state_of(planned.options)).check(description)
+            raise
 
     def _begin(self, attempt: Attempt, options: StreamOptions, hold: Hold) -> None:
         """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
@@ -126,27 +224,30 @@ class Streams:
         try:
             self._savepoints.restore(restore.location, checkpoint, restore.query_id)
         except SavepointError as failed:
-            message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
-            raise refusal(ErrorReason.INVALID_SPEC, message) from failed
+            raise _not_restored(failed) from failed
 
-    def _match_state(self, attempt: Attempt, session: Any, frame: Any, options: StreamOptions) -> StateFile:
+    def _match_state(self, attempt: Attempt, session: Any, planned: _Planned) -> StateFile:
         """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last step
         before the start. Raises StatementError when the state is another one or rows would be left out, or Cancelled."""
-        file = StateFile(self._files, options.checkpoint)
-        description = describe(
-            self._driver,
-            session,
-            frame,
-            text=attempt.request.sql,
-            output_mode=options.output_mode,
-            mask=attempt.classified.masker.mask,
-            qualified=self._files.qualified,
-        )
+        frame, checkpoint = planned.frame, planned.options.checkpoint
+        file = StateFile(self._files, checkpoint)
+        description = self._described(attempt, session, planned)
         file.check(description)
-        history.check(self._driver.jvm, frame.queryExecution().analyzed(), options.checkpoint, self._files)
+        history.check(self._driver.jvm, frame.queryExecution().analyzed(), checkpoint, self._files)
         attempt.check()
         file.write(description)
         return file
+
+    def _described(self, attempt: Attempt, session: Any, planned: _Planned) -> Description:
+        return describe(
+            self._driver,
+            session,
+            planned.frame,
+            text=attempt.request.sql,
+            output_mode=planned.options.output_mode,
+            mask=attempt.classified.masker.mask,
+            qualified=self._files.qualified,
+        )
 
     def _limited(self, query: Any, options: StreamOptions) -> Any:
         """The parsed query with the bounds of a batch among the options of its STREAMs."""
@@ -161,17 +262,21 @@ class Streams:
             raise refusal(ErrorReason.INVALID_SPEC, message)
         return sources.with_options(self._driver.jvm, query, limits)
 
-    def _writer(
-        self,
-        attempt: Attempt,
-        frame: Any,
-        parsed: ParsedInsert,
-        options: StreamOptions,
-        of_table: Mapping[str, str] = NO_OPTIONS,
-    ) -> Any:
-        writer = frame.writeStream().outputMode(options.output_mode.lower())
+    def _clear(self, sink: Sink, options: StreamOptions, hold: Hold) -> None:
+        """Once its query has ended: a table that it has written nothing into is free again."""
+        hold.look()
+        if hold.is_lost:
+            return
+        try:
+            sinks.clear(sink, options.checkpoint, self._files)
+        except Exception as failed:  # the next start finds it as its own
+            log.warning("the log of a sink without a batch could not be removed: %s", type(failed).__name__)
+
+    def _writer(self, attempt: Attempt, planned: _Planned) -> Any:
+        parsed, options = planned.parsed, planned.options
+        writer = planned.frame.writeStream().outputMode(options.output_mode.lower())
         # First: what the text gives must not move the checkpoint.
-        for key, value in [*of_table.items(), *parsed.options.items()]:
+        for key, value in [*planned.sink.options.items(), *parsed.options.items()]:
             writer = writer.option(key, value)
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{attempt.request.namespace}/{attempt.request.name}")
@@ -190,7 +295,7 @@ class Streams:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
         sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
-        return _Started(writer.start(), state, batches)
+        return _Started(writer.start(), state, Sink(), batches)
 
 
 class _Batches:
@@ -214,12 +319,36 @@ class _Batches:
 
 
 @dataclass(frozen=True)
+class _Planned:
+    """The query of an INSERT that could start, as far as is known without its checkpoint."""
+
+    parsed: ParsedInsert
+    options: StreamOptions
+    frame: Any
+    sink: Sink
+    upsert: Upsert | None = None
+
+
+@dataclass(frozen=True)
 class _Started:
     """A query that has been started, and what its batches go through if not straight into the table."""
 
     query: Any
     state: StateFile
+    sink: Sink
     batches: _Batches | None = None
+
+
+def _check_mode(sink: Sink, mode: OutputMode) -> None:
+    """Raises StatementError for an output mode that Spark refuses for this target, though only when the query starts."""
+    taken = _MODES_OF_FILES if sink.path is not None else _MODES.get((sink.provider or "").lower())
+    if taken is not None and mode not in taken:
+        names = " and ".join(taken)
+        message = (
+            f"spec.streaming.outputMode: a target like this one takes {names}, not {mode}; "
+            "to write changed rows use spec.streaming.upsert with Iceberg or Delta"
+        )
+        raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
 def read_limits(options: StreamOptions) -> dict[str, str]:
@@ -232,6 +361,11 @@ def read_limits(options: StreamOptions) -> dict[str, str]:
         limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
         limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
     return limits
+
+
+def _not_restored(failed: SavepointError) -> StatementError:
+    message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
+    return refusal(ErrorReason.INVALID_SPEC, message)
 
 
 def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError | None:

@@ -35,9 +35,9 @@ _WATERMARK = "UnresolvedEventTimeWatermark"
 _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with more
 
 
-def prepared(jvm: Any, session: Any, plan: Any) -> Any:
+def prepared(driver: SparkDriver, session: Any, plan: Any) -> Any:
     """A parsed statement that Spark can analyse; parts of it are analysed already."""
-    return _watermarked(jvm, session, _bound(jvm, session, plan))
+    return _watermarked(driver.jvm, session, _bound(driver, session, plan))
 
 
 def _watermarked(jvm: Any, session: Any, plan: Any) -> Any:
@@ -79,13 +79,13 @@ def used(driver: SparkDriver, session: Any, text: str, plan: Any, use: Callable[
     """
     has_options = _RELATION_OPTIONS.search(text) is not None
     if has_options:
-        plan = _with_target(driver, session, _bound(driver.jvm, session, plan))
+        plan = _with_target(driver, session, _bound(driver, session, plan))
     try:
         return plan, use(plan)
     except Exception:
         if has_options or _is_analysable(driver, session, plan):
             raise
-        bound = _with_target(driver, session, _bound(driver.jvm, session, plan))
+        bound = _with_target(driver, session, _bound(driver, session, plan))
         if bound is plan:
             raise
     return bound, use(bound)
@@ -115,9 +115,9 @@ def _with_target(driver: SparkDriver, session: Any, plan: Any) -> Any:
     return plan if topic is None else topic.command(driver.of_rows(session, query))
 
 
-def _bound(jvm: Any, session: Any, plan: Any) -> Any:
+def _bound(driver: SparkDriver, session: Any, plan: Any) -> Any:
     """The plan with the tables that Spark cannot read by name replaced by what their sources give; itself without any."""
-    binder = _Binder(jvm, session)
+    binder = _Binder(driver, session)
     bound = binder.bound(plan, frozenset())
     if not binder.found:
         return plan
@@ -125,15 +125,16 @@ def _bound(jvm: Any, session: Any, plan: Any) -> Any:
         case "CreateView" | "AlterViewAs":
             raise _in_view(binder.found[0])
         case "CreateViewCommand":
-            return _keeping_plan(jvm, bound, binder.found[0])
+            return _keeping_plan(driver.jvm, bound, binder.found[0])
     return bound
 
 
 class _Binder:
     """Binds the relations of one statement. `found` are the tables that it has bound."""
 
-    def __init__(self, jvm: Any, session: Any) -> None:
-        self._jvm = jvm
+    def __init__(self, driver: SparkDriver, session: Any) -> None:
+        self._driver = driver
+        self._jvm = driver.jvm
         self._session = session
         self.found: list[str] = []
 
@@ -154,7 +155,7 @@ class _Binder:
         if provider not in PROVIDERS or not (node.isStreaming() or provider == PROVIDER):
             return None
         self.found.append(str(metadata.identifier().table()))
-        return _named(self._jvm, metadata.identifier(), _read(self._jvm, self._session, metadata, provider, node))
+        return _named(self._jvm, metadata.identifier(), _read(self._driver, self._session, metadata, provider, node))
 
     def _with(self, node: Any, hidden: frozenset[str]) -> Any:
         relations = []
@@ -177,7 +178,7 @@ class _Binder:
             metadata = metadata_of(self._jvm, self._session, inner)
             if metadata is None or provider_of(metadata) != PROVIDER or is_view(metadata):
                 continue
-            table = kafka_table(metadata, {}, streaming=False)
+            table = kafka_table(metadata, {}, self._driver.policy, streaming=False)
             if table.format is not Format.RAW:
                 raise table.invalid(
                     "it cannot be read in a subquery of an expression; put it into a WITH: "
@@ -185,12 +186,12 @@ class _Binder:
                 )
 
 
-def _read(jvm: Any, session: Any, metadata: Any, provider: str, node: Any) -> Any:
+def _read(driver: SparkDriver, session: Any, metadata: Any, provider: str, node: Any) -> Any:
     """A Dataset of a table's rows, by its provider and options, with those that the text gives over them."""
     streaming = bool(node.isStreaming())
     if provider == PROVIDER:
-        table = kafka_table(metadata, given_options(node), streaming=streaming)
-        return read(jvm, session, table, streaming=streaming)
+        table = kafka_table(metadata, given_options(node), driver.policy, streaming=streaming)
+        return read(driver.jvm, session, table, streaming=streaming)
     reader = session.readStream().format(provider)
     options = {str(pair._1()): str(pair._2()) for pair in elements(metadata.storage().properties())}
     for key, value in {**options, **given_options(node)}.items():

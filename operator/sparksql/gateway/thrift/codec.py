@@ -1,8 +1,9 @@
 """Thrift's binary protocol for messages that are declared as dataclasses.
 
-Why not a Thrift library: their decoders believe the sizes that a peer sends, so that a message of a dozen bytes holds the
-thread for seconds or takes gigabytes. Invariants: decoding takes time and memory in proportion to the message, whatever its
-bytes say; any bytes give a message or a ProtocolError; fields that a declaration does not know are skipped.
+Why not a Thrift library: thriftpy2, which has a server for asyncio, believes the sizes that a peer sends, so that a message of a
+dozen bytes holds the thread for seconds or takes gigabytes; Apache's has limits for them, and no such server. Invariants:
+decoding takes time and memory in proportion to the message, whatever its bytes say; any bytes give a message or a ProtocolError;
+fields that a declaration does not know are skipped.
 """
 
 from __future__ import annotations

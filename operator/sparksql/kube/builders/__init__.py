@@ -6,13 +6,14 @@ from sparksql.kube.builders.conf import spark_conf
 from sparksql.kube.builders.driver import driver_pod
 from sparksql.kube.builders.executor import executor_template
 from sparksql.kube.builders.network import network_policy, operator_peer
-from sparksql.kube.builders.session import secret, service
+from sparksql.kube.builders.session import executor_secret, secret, service
 
 __all__ = [
     "Cleaning",
     "cleaner_job",
     "cleaner_secret",
     "driver_pod",
+    "executor_secret",
     "executor_template",
     "network_policy",
     "operator_peer",

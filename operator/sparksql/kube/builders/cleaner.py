@@ -129,7 +129,9 @@ def _pod(cleaning: Cleaning) -> dict[str, Any]:
     _fill_container(container, cleaning)
     claim = VolumeClaim(storage.volume_claim.name, storage.volume_claim.mount_path) if storage.volume_claim else None
     pods.add_volumes(spec, container, claim, ("/tmp",))  # noqa: S108 - the pod's own
-    pods.add_config(spec, container, cleaning.name)
+    # A mounted Secret will do here: the program deletes one folder, and nothing that it reads is shown to anybody.
+    pods.add_secret(spec, container, cleaning.name)
+    container["env"] = pods.put(container.get("env"), [pods.file_roots(spec, container)], "name")
     pods.restrict(spec)
     return pod
 

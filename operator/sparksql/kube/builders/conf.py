@@ -1,6 +1,6 @@
 """The Spark configuration of a driver, as far as it is known before its pod runs.
 
-Layers, later wins: the session's merged `conf`; what follows from its sizes and storage; the class's `enforced_conf`;
+Layers, later wins: defaults for dynamic allocation; the session's merged `conf`; what follows from its sizes and storage; the class's `enforced_conf`;
 what makes the driver this session's driver on this cluster. So nobody, not even the class, can point a driver
 elsewhere, take authentication off it or have its executors run as someone else. What only the pod knows (host and bind
 address) is added by the gateway, and so is what the gateway's own way of running statements needs.
@@ -13,13 +13,21 @@ from sparksql.domain.session.effective import EffectiveSession, ExecutorSize
 from sparksql.kube.builders import pods
 from sparksql.wire import driver as wire
 
+# Below what class and session say. Spark keeps an executor that holds shuffle files until the driver's garbage collector has found
+# them unused, which it need not do for half an hour (spark.cleaner.periodicGC.interval). Files of a job that runs are kept whatever
+# this says; those of an ended one are read again only where a plan is used again, and are then computed once more. Two minutes are
+# longer than the pause between two stages of one query, of which each is a job of its own.
+_DYNAMIC_DEFAULTS = {"spark.dynamicAllocation.shuffleTracking.timeout": "120s"}
+
 API_SERVER = "k8s://https://kubernetes.default.svc"
 
 
 def spark_conf(session: EffectiveSession, incarnation: int) -> dict[str, str]:
     """Spark properties for the `config.json` of the driver's `incarnation`."""
     warehouse = {"spark.sql.warehouse.dir": session.warehouse} if session.warehouse else {}
+    below = _DYNAMIC_DEFAULTS if session.executors.dynamic is not None else {}
     return {
+        **below,
         **session.conf,
         **warehouse,
         **_sizes(session),
@@ -59,6 +67,9 @@ def _identity(session: EffectiveSession, incarnation: int) -> dict[str, str]:
         "spark.master": API_SERVER,
         "spark.app.name": f"{session.namespace}/{session.name}",
         "spark.authenticate": "true",
+        # Files, so that Spark writes no secret into the specs of pods. Executors read theirs in the image's entrypoint.
+        "spark.authenticate.secret.driver.file": f"{wire.DEFAULT_CONFIG_DIR}/{wire.EXECUTOR_SECRET_FILE}",
+        "spark.authenticate.secret.executor.file": f"{wire.EXECUTOR_SECRET_DIR}/{wire.EXECUTOR_SECRET_FILE}",
         "spark.ui.killEnabled": "false",
         "spark.driver.port": str(wire.DRIVER_RPC_PORT),
         "spark.blockManager.port": str(wire.BLOCK_MANAGER_PORT),  # of executors as well: the network policy's one port

@@ -19,7 +19,10 @@ _READINESS = {"periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 3}
 
 
 def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) -> dict[str, Any]:
-    """The Pod of the driver's `incarnation`, which starts once the mounted config has `config_hash`."""
+    """The Pod of the driver's `incarnation`, which starts once the mounted config has `config_hash`.
+
+    Its Secrets are the session's and the one that it shares with its executors.
+    """
     own_labels = labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT)
     own_labels[names.LABEL_INCARNATION] = str(incarnation)
     pod = pods.from_template(session.driver_template, own_labels, {names.ANNOTATION_CONFIG_HASH: config_hash})
@@ -37,7 +40,10 @@ def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) ->
     container = pods.take_container(spec)
     _fill_container(container, session, config_hash)
     pods.add_volumes(spec, container, session.volume_claim, ("/tmp", pods.LOCAL_DIR, pods.WORK_DIR))  # noqa: S108 - the pod's own
-    pods.add_config(spec, container, base_name(session))
+    secrets = (base_name(session), names.executor_secret_name(name))
+    pods.add_config_copy(spec, container, secrets, session.image, session.image_pull_policy, config_hash)
+    roots = pods.file_roots(spec, container, session.jar_prefixes)
+    container["env"] = pods.put(container["env"], [roots], "name")
     pods.restrict(spec)
     return pod
 

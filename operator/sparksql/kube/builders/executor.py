@@ -12,10 +12,14 @@ from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession
 from sparksql.kube.builders import pods
 from sparksql.kube.builders.metadata import labels
+from sparksql.wire import driver as wire
 
 
-def executor_template(session: EffectiveSession) -> dict[str, Any]:
-    """A Pod, for `spark.kubernetes.executor.podTemplateFile`. Executors get no token of the API server."""
+def executor_template(session: EffectiveSession, incarnation: int) -> dict[str, Any]:
+    """A Pod, for `spark.kubernetes.executor.podTemplateFile`. Executors get no token of the API server, and one Secret.
+
+    It stands in no variable of the pod: who may see pods would see it.
+    """
     own_labels = labels(session, names.EXECUTOR_APP_NAME, names.EXECUTOR_COMPONENT)
     pod = pods.from_template(session.executor_template, own_labels, {})
     pods.schedule(pod, session.scheduling)
@@ -29,5 +33,8 @@ def executor_template(session: EffectiveSession) -> dict[str, Any]:
     container = pods.take_container(spec)
     container.pop("command", None)
     pods.add_volumes(spec, container, session.volume_claim, ("/tmp", pods.WORK_DIR))  # noqa: S108 - the pod's own
+    driver = names.driver_pod_name(session.name, session.uid, incarnation)
+    pods.add_secret(spec, container, names.executor_secret_name(driver), wire.EXECUTOR_SECRET_DIR)
+    container["env"] = pods.put(container.get("env"), [pods.file_roots(spec, container, session.jar_prefixes)], "name")
     pods.restrict(spec)
     return pod

@@ -5,7 +5,6 @@ The kubelet's probes come from the node itself, which network policies do not ap
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sparksql.api import names
@@ -17,21 +16,25 @@ OPERATOR_COMPONENT = "operator"
 
 
 def operator_peer(namespace: str) -> dict[str, Any]:
-    """The operator's pods: those in `namespace`, or in any namespace when it is empty (its own is not known)."""
-    where = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
+    """The operator's pods, in its own `namespace`: anybody may give a pod the operator's labels elsewhere."""
+    if not namespace:
+        raise ValueError("the operator's namespace is empty: such a peer would be pods of every namespace")
     labels = {names.LABEL_NAME: names.MANAGED_BY, names.LABEL_COMPONENT: OPERATOR_COMPONENT}
-    return {"namespaceSelector": where, "podSelector": {"matchLabels": labels}}
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": labels},
+    }
 
 
-def network_policy(session: EffectiveSession, operator: Mapping[str, Any]) -> dict[str, Any]:
-    """One policy for driver and executors: the gateway for `operator`, the endpoints that are on for the class's clients,
+def network_policy(session: EffectiveSession, operator_namespace: str | None) -> dict[str, Any]:
+    """One policy for driver and executors: the gateway for the operator, the endpoints that are on for the class's clients,
     Spark's own ports for pods of the same session only. Executors' block managers listen on the port that the driver's
-    does, see `conf`."""
+    does, see `conf`. An operator that runs in no pod has no namespace, and no pod is let in as if it were the operator."""
     own_pods = {"podSelector": {"matchLabels": pod_selector(session)}}
-    ingress = [
-        {"from": [dict(operator)], "ports": _ports(GATEWAY_PORT)},
-        {"from": [own_pods], "ports": _ports(DRIVER_RPC_PORT, BLOCK_MANAGER_PORT)},
-    ]
+    ingress: list[dict[str, Any]] = []
+    if operator_namespace is not None:
+        ingress.append({"from": [operator_peer(operator_namespace)], "ports": _ports(GATEWAY_PORT)})
+    ingress.append({"from": [own_pods], "ports": _ports(DRIVER_RPC_PORT, BLOCK_MANAGER_PORT)})
     endpoints = client_ports(session)
     if endpoints and session.network_clients:  # a rule without peers would let everybody in
         ingress.append({"from": [*map(dict, session.network_clients)], "ports": _ports(*endpoints.values())})

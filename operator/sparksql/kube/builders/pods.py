@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from sparksql.domain.session.effective import Scheduling, VolumeClaim
 from sparksql.wire import driver as wire
@@ -18,7 +19,15 @@ CONTAINER = "spark"
 SPARK_USER = 185  # user and group of Spark's own images, and of ours
 LOCAL_DIR = "/var/spark/local"
 WORK_DIR = "/opt/spark/work-dir"
+CONFIGURE = "sparksql-configure"
 _CONFIG_VOLUME = "sparksql-config"
+_SECRET_VOLUME = "sparksql-secrets"  # noqa: S105 - names
+_SECRET_DIR = "/etc/sparksql-secrets"  # noqa: S105
+_CONFIG_SIZE = "4Mi"  # a Secret has 1 MiB at most
+# A shell that copies some files; less than what some container runtimes need for themselves is refused by them.
+_CONFIGURE_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}}
+# Kinds of volumes that hold data. Others hold what is the pod's own: keys, tokens, settings.
+_DATA_VOLUMES = frozenset({"emptyDir", "ephemeral", "nfs", "persistentVolumeClaim"})
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 
 Json = dict[str, Any]
@@ -69,12 +78,55 @@ def add_volumes(spec: Json, container: Json, claim: VolumeClaim | None, writable
     container["volumeMounts"] = put(container.get("volumeMounts"), mounts, "mountPath")
 
 
-def add_config(spec: Json, container: Json, secret: str) -> None:
-    """Mounts a Secret at `/etc/sparksql`. Readable to the container's group only, which fsGroup makes the files'."""
+def add_secret(spec: Json, container: Json, secret: str, path: str = wire.DEFAULT_CONFIG_DIR) -> None:
+    """Mounts a Secret. Readable to the container's group only, which fsGroup makes the files'."""
     volume = {"name": _CONFIG_VOLUME, "secret": {"secretName": secret, "defaultMode": 0o440}}
-    mount = {"name": _CONFIG_VOLUME, "mountPath": wire.DEFAULT_CONFIG_DIR, "readOnly": True}
+    mount = {"name": _CONFIG_VOLUME, "mountPath": path, "readOnly": True}
     spec["volumes"] = put(spec.get("volumes"), [volume], "name")
     container["volumeMounts"] = put(container.get("volumeMounts"), [mount], "mountPath")
+
+
+def add_config_copy(
+    spec: Json, container: Json, secrets: Sequence[str], image: str, pull_policy: str, config_hash: str
+) -> None:
+    """The files of Secrets at `/etc/sparksql` in memory, whence the container's program can remove them.
+
+    The init container that copies them alone mounts the Secrets, the first one's `config.json` as of `config_hash`.
+    """
+    sources = [{"secret": {"name": secret}} for secret in secrets]
+    volumes = [
+        {"name": _CONFIG_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": _CONFIG_SIZE}},
+        {"name": _SECRET_VOLUME, "projected": {"sources": sources, "defaultMode": 0o440}},
+    ]
+    copy_mount = {"name": _CONFIG_VOLUME, "mountPath": wire.DEFAULT_CONFIG_DIR}
+    configure = {
+        "name": CONFIGURE,
+        "image": image,
+        "imagePullPolicy": pull_policy,
+        "args": ["configure", _SECRET_DIR, wire.DEFAULT_CONFIG_DIR],
+        "env": [{"name": wire.CONFIG_HASH_ENV, "value": config_hash}],
+        "resources": copy.deepcopy(_CONFIGURE_RESOURCES),
+        "volumeMounts": [{"name": _SECRET_VOLUME, "mountPath": _SECRET_DIR, "readOnly": True}, copy_mount],
+    }
+    spec["initContainers"] = put(spec.get("initContainers"), [configure], "name")
+    spec["volumes"] = put(spec.get("volumes"), volumes, "name")
+    container["volumeMounts"] = put(container.get("volumeMounts"), [copy_mount], "mountPath")
+
+
+def file_roots(spec: Json, container: Json, jar_prefixes: Sequence[str] = ()) -> Json:
+    """The variable with the local folders that SQL may use: where volumes for data are mounted, and `file:` jar prefixes.
+
+    Everything else stays out of sight: the rest of the image, /proc, and what a pod or its template mounts for itself.
+    """
+    kinds = {volume["name"]: volume.keys() for volume in spec.get("volumes") or ()}
+    mounted = [
+        mount["mountPath"]
+        for mount in container.get("volumeMounts") or ()
+        if kinds.get(mount["name"], set()) & _DATA_VOLUMES and mount["name"] != _CONFIG_VOLUME
+    ]
+    folders = [urlsplit(prefix).path.rpartition("/")[0] for prefix in jar_prefixes if prefix.startswith("file:/")]
+    roots = sorted({*mounted, *(folder for folder in folders if folder)})
+    return {"name": wire.FILE_ROOTS_ENV, "value": ":".join(roots)}
 
 
 def schedule(pod: Json, scheduling: Scheduling) -> None:
@@ -103,7 +155,8 @@ def restrict(spec: Json) -> None:
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        own = {"readOnlyRootFilesystem": True, "runAsUser": SPARK_USER} if container.get("name") == CONTAINER else {}
+        is_ours = container.get("name") in (CONTAINER, CONFIGURE)
+        own = {"readOnlyRootFilesystem": True, "runAsUser": SPARK_USER} if is_ours else {}
         container["securityContext"] = {
             **(container.get("securityContext") or {}),
             "allowPrivilegeEscalation": False,

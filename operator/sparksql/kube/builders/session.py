@@ -7,7 +7,7 @@ from typing import Any
 
 from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession
-from sparksql.kube.builders.metadata import child, pod_selector
+from sparksql.kube.builders.metadata import child, labels, owned, pod_selector
 from sparksql.kube.builders.network import driver_ports
 from sparksql.wire import driver as wire
 
@@ -21,7 +21,7 @@ def secret(
     config_json: str,
     executor_template_json: str,
 ) -> dict[str, Any]:
-    """The Secret mounted at `/etc/sparksql`, see `sparksql.wire.driver`: all a driver is given at its start."""
+    """The Secret whose files a driver finds at `/etc/sparksql`, see `sparksql.wire.driver`: all that it is given at its start."""
     files = {
         wire.TOKEN_FILE: token,
         wire.TLS_CERT_FILE: cert_pem,
@@ -33,12 +33,29 @@ def secret(
     return child(session, "v1", "Secret", type="Opaque", data=data)
 
 
-def service(session: EffectiveSession) -> dict[str, Any]:
-    """The headless Service of the driver. Addresses are published before readiness: executors come before it."""
+def executor_secret(session: EffectiveSession, incarnation: int, secret: bytes) -> dict[str, Any]:
+    """What driver and executors of one incarnation know and nobody else. The session owns it until the driver's pod is there."""
+    name = names.executor_secret_name(names.driver_pod_name(session.name, session.uid, incarnation))
+    own_labels = labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": owned(session, name, {**own_labels, names.LABEL_INCARNATION: str(incarnation)}),
+        "type": "Opaque",
+        "immutable": True,
+        "data": {wire.EXECUTOR_SECRET_FILE: base64.b64encode(secret).decode()},
+    }
+
+
+def service(session: EffectiveSession, incarnation: int) -> dict[str, Any]:
+    """The headless Service of the driver's `incarnation`: one before it may still be there, on a node that does not answer.
+
+    Addresses are published before readiness: executors come before it.
+    """
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": pod_selector(session, names.DRIVER_COMPONENT),
+        "selector": {**pod_selector(session, names.DRIVER_COMPONENT), names.LABEL_INCARNATION: str(incarnation)},
         "ports": [
             {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
             for name, port in driver_ports(session).items()

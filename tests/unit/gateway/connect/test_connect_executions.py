@@ -32,7 +32,7 @@ class ScriptedService:
         self.problem: Problem | None = None
         self._numbers = itertools.count()
 
-    def admit(self, handle: str, statement_type: str, work: Execution) -> str:
+    def admit(self, handle: str, statement_type: str, work: Execution, *, local: bool) -> str:
         if self.problem is not None:
             raise ClientError(self.problem, "full")
         operation = f"o{next(self._numbers)}"
@@ -88,12 +88,18 @@ class Stage:
 
     def forwarded(self, name: str = "a", **options: Any) -> Execution:
         """One that has a stream and that Spark runs."""
+        execution = self.handed_over(name, **options)
+        execution.begun.set()
+        self.spark.known[execution.asked.key] = ExecutionState.RUNNING
+        return execution
+
+    def handed_over(self, name: str = "a", **options: Any) -> Execution:
+        """One that has a stream and that Spark has not begun yet."""
         execution = self.admit(name, **options)
         execution.attach()
         execution.start()
         assert execution.turn.is_set()
         execution.take_request()
-        self.spark.known[execution.asked.key] = ExecutionState.RUNNING
         return execution
 
     async def ended(self, operation: str = "o0") -> OperationError | None:
@@ -174,6 +180,34 @@ async def test_what_spark_has_ended_unseen_is_told_after_a_while(stage: Stage, s
     error = await stage.ended()
     assert error is not None and "did not ask" in error.message
     assert execution.missing == MISSING_POLLS
+
+
+async def test_spark_may_take_its_time_to_begin(stage: Stage) -> None:
+    execution = stage.handed_over()
+    await asyncio.sleep(0.1)
+    assert not stage.service.ended
+    assert execution.missing == 0
+    execution.detach()  # nobody is told any more what becomes of it
+    error = await stage.ended()
+    assert error is not None and "did not ask" in error.message
+
+
+async def test_a_stop_waits_for_what_spark_has_not_begun(stage: Stage) -> None:
+    execution = stage.handed_over()
+    execution.stop("it took too long")
+    await asyncio.sleep(0.1)
+    assert not stage.service.ended
+    stage.spark.running = 2
+    execution.begun.set()
+    assert await stage.ended() is not None
+    assert stage.spark.running < 0
+
+
+async def test_a_stop_gives_up_what_spark_never_begins(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "START_SECONDS", 0.05)
+    execution = stage.handed_over()
+    execution.stop("it took too long")
+    assert await stage.ended() is not None
 
 
 async def test_no_answer_of_spark_s_is_no_end(stage: Stage) -> None:

@@ -252,6 +252,26 @@ def test_texts_are_found_in_arguments_filters_and_analyses() -> None:
         assert sorted(findings.expressions) == ["map(1, 2)", "x > 1 AND exists(SELECT Transform(a) USING 'cat')"]
 
 
+def test_the_options_of_readers_writers_and_tables_are_found() -> None:
+    bad = {"fs.file.impl": "a.B"}
+    source = Relation(read=relations.Read(data_source=relations.Read.DataSource(format="parquet", options=bad)))
+    named = Relation(read=relations.Read(named_table=relations.Read.NamedTable(unparsed_identifier="t", options=bad)))
+    first = Command(write_operation=commands.WriteOperation(input=numbers(), options=bad))
+    second = Command(
+        write_operation_v2=commands.WriteOperationV2(
+            input=numbers(), options={"path": "x"}, table_properties={"option.fs.file.impl": "a.B"}
+        )
+    )
+    for data in (
+        execute(project(source)),
+        execute(project(named)),
+        execute(command=first),
+        execute(command=second),
+    ):
+        assert bad in read_execute(data)[1].options
+    assert read_execute(execute(numbers()))[1].options == []
+
+
 def test_a_command_refers_to_named_relations_only() -> None:
     both = relations.WithRelations(root=sql("SELECT 1"), references=[numbers()])
     command = commands.SqlCommand(input=Relation(with_relations=both))

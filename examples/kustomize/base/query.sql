@@ -1,0 +1,1 @@
+SELECT day, sum(amount) AS revenue FROM orders GROUP BY day ORDER BY day

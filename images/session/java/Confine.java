@@ -1,0 +1,230 @@
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiFunction;
+import java.util.jar.JarEntry;
+import java.util.jar.JarFile;
+import java.util.jar.JarOutputStream;
+import java.util.stream.Stream;
+import org.apache.xbean.asm9.ClassReader;
+import org.apache.xbean.asm9.ClassVisitor;
+import org.apache.xbean.asm9.ClassWriter;
+import org.apache.xbean.asm9.MethodVisitor;
+import org.apache.xbean.asm9.Opcodes;
+import org.apache.xbean.asm9.Type;
+
+/**
+ * Makes the jar that confines Hadoop's local file system. Usage: Confine SPARK_JARS CLASSES JAR
+ *
+ * <p>The jar has the classes below CLASSES and Hadoop's own RawLocalFileSystem, in which every way from a path to a file passes through
+ * Confinement. It must come first on the class path. Why the class and not a setting: `fs.file.impl` and its neighbours can be set by an
+ * option of any table, and some parts of Hadoop and Hive make a local file system without asking any setting. Hadoop turns paths into
+ * files in pathToFile; the methods that do not are sent there first. Hive's Avro reader asks Java for what Hadoop has no file system for
+ * (`avro.schema.url`); it gets what is on the network. Spark's jdbc source opens no database that is embedded in Spark. Options and
+ * properties of tables, which Spark and Hive put into Hadoop's settings, set nothing of its file systems: some read files that a setting
+ * names, and send them. The build fails if one of these is no longer what it was.
+ */
+public final class Confine {
+    private static final String RAW_LOCAL = "org/apache/hadoop/fs/RawLocalFileSystem";
+    private static final String PATH = "Lorg/apache/hadoop/fs/Path;";
+    private static final String TO_FILE = "pathToFile";
+    private static final String TO_FILE_TYPE = "(" + PATH + ")Ljava/io/File;";
+    private static final String AVRO = "org/apache/hadoop/hive/serde2/avro/AvroSerdeUtils";
+    private static final String DRIVERS = "org/apache/spark/sql/execution/datasources/jdbc/DriverRegistry$";
+    private static final String OPTIONS = "org/apache/spark/sql/internal/SessionState";
+    private static final String PROPERTIES = "org/apache/hadoop/hive/ql/exec/Utilities";
+    private static final String CONFINEMENT = "dev/sparksql/files/Confinement";
+    private static final List<String> BESIDE_IT = List.of("createSymlink", "getFileLinkStatusInternal");
+    private static final List<String> DOORS = List.of("createSymlink", "getFileLinkStatusInternal", TO_FILE);
+
+    public static void main(String[] arguments) throws IOException {
+        Path classes = Path.of(arguments[1]);
+        try (JarOutputStream jar = new JarOutputStream(Files.newOutputStream(Path.of(arguments[2])));
+                Stream<Path> own = Files.walk(classes)) {
+            for (Path file : (Iterable<Path>) own.filter(Files::isRegularFile).sorted()::iterator) {
+                write(jar, classes.relativize(file).toString(), Files.readAllBytes(file));
+            }
+            Path spark = Path.of(arguments[0]);
+            write(jar, RAW_LOCAL + ".class", changed(spark, "hadoop-client-api-*.jar", RAW_LOCAL, Doors::new, DOORS));
+            write(jar, DRIVERS + ".class", changed(spark, "spark-sql_*.jar", DRIVERS, Drivers::new, List.of("register")));
+            write(jar, AVRO + ".class", changed(spark, "hive-serde-*.jar", AVRO, Confine::urls, List.of("openStream")));
+            write(jar, OPTIONS + ".class", changed(spark, "spark-sql_*.jar", OPTIONS, Confine::options, List.of("set")));
+            write(jar, PROPERTIES + ".class", changed(spark, "hive-exec-*.jar", PROPERTIES, Confine::properties, List.of("set", "set")));
+        }
+    }
+
+    private static ClassVisitor urls(ClassVisitor next, List<String> changed) {
+        String type = "(Ljava/net/URL;)Ljava/io/InputStream;";
+        return new Calls(next, changed, "", "java/net/URL.openStream()Ljava/io/InputStream;", "open", type);
+    }
+
+    private static ClassVisitor options(ClassVisitor next, List<String> changed) {
+        return settings(next, changed, "newHadoopConfWithOptions");
+    }
+
+    private static ClassVisitor properties(ClassVisitor next, List<String> changed) {
+        return settings(next, changed, "copyTableJobPropertiesToConf");
+    }
+
+    private static ClassVisitor settings(ClassVisitor next, List<String> changed, String inside) {
+        String type = "(Lorg/apache/hadoop/conf/Configuration;Ljava/lang/String;Ljava/lang/String;)V";
+        String set = "org/apache/hadoop/conf/Configuration.set(Ljava/lang/String;Ljava/lang/String;)V";
+        return new Calls(next, changed, inside, set, "setOption", type);
+    }
+
+    private static void write(JarOutputStream jar, String name, byte[] content) throws IOException {
+        JarEntry entry = new JarEntry(name);
+        entry.setTime(0); // the same jar from the same sources
+        jar.putNextEntry(entry);
+        jar.write(content);
+        jar.closeEntry();
+    }
+
+    private static byte[] changed(
+            Path folder, String jars, String name, BiFunction<ClassVisitor, List<String>, ClassVisitor> visitor, List<String> expected)
+            throws IOException {
+        List<String> changed = new ArrayList<>();
+        ClassWriter writer = new ClassWriter(ClassWriter.COMPUTE_MAXS);
+        try (DirectoryStream<Path> found = Files.newDirectoryStream(folder, jars);
+                JarFile jar = new JarFile(found.iterator().next().toFile());
+                InputStream original = jar.getInputStream(jar.getJarEntry(name + ".class"))) {
+            new ClassReader(original).accept(visitor.apply(writer, changed), 0);
+        }
+        if (!changed.stream().sorted().toList().equals(expected)) {
+            throw new IllegalStateException(name + " is not what it was: found " + changed + ", expected " + expected);
+        }
+        return writer.toByteArray();
+    }
+
+    private static final class Doors extends ClassVisitor {
+        private final List<String> changed;
+
+        Doors(ClassVisitor next, List<String> changed) {
+            super(Opcodes.ASM9, next);
+            this.changed = changed;
+        }
+
+        @Override
+        public MethodVisitor visitMethod(int access, String name, String type, String signature, String[] exceptions) {
+            MethodVisitor next = super.visitMethod(access, name, type, signature, exceptions);
+            if (name.equals(TO_FILE) && type.equals(TO_FILE_TYPE)) {
+                changed.add(name);
+                return new CheckedResult(next);
+            }
+            if (BESIDE_IT.contains(name)) {
+                changed.add(name);
+                return new CheckedPaths(next, Type.getArgumentTypes(type));
+            }
+            return next;
+        }
+    }
+
+    private static final class CheckedResult extends MethodVisitor {
+        CheckedResult(MethodVisitor next) {
+            super(Opcodes.ASM9, next);
+        }
+
+        @Override
+        public void visitInsn(int opcode) {
+            if (opcode == Opcodes.ARETURN) {
+                super.visitMethodInsn(
+                        Opcodes.INVOKESTATIC, CONFINEMENT, "checked", "(Ljava/io/File;)Ljava/io/File;", false);
+            }
+            super.visitInsn(opcode);
+        }
+    }
+
+    private static final class CheckedPaths extends MethodVisitor {
+        private final Type[] parameters;
+
+        CheckedPaths(MethodVisitor next, Type[] parameters) {
+            super(Opcodes.ASM9, next);
+            this.parameters = parameters;
+        }
+
+        @Override
+        public void visitCode() {
+            super.visitCode();
+            int slot = 1;
+            for (Type parameter : parameters) {
+                if (parameter.getDescriptor().equals(PATH)) {
+                    super.visitVarInsn(Opcodes.ALOAD, 0);
+                    super.visitVarInsn(Opcodes.ALOAD, slot);
+                    super.visitMethodInsn(Opcodes.INVOKEVIRTUAL, RAW_LOCAL, TO_FILE, TO_FILE_TYPE, false);
+                    super.visitInsn(Opcodes.POP);
+                }
+                slot += parameter.getSize();
+            }
+        }
+    }
+
+    private static final class Drivers extends ClassVisitor {
+        private final List<String> changed;
+
+        Drivers(ClassVisitor next, List<String> changed) {
+            super(Opcodes.ASM9, next);
+            this.changed = changed;
+        }
+
+        @Override
+        public MethodVisitor visitMethod(int access, String name, String type, String signature, String[] exceptions) {
+            MethodVisitor next = super.visitMethod(access, name, type, signature, exceptions);
+            if (!name.equals("register") || !type.equals("(Ljava/lang/String;)V")) {
+                return next;
+            }
+            changed.add(name);
+            return new MethodVisitor(Opcodes.ASM9, next) {
+                @Override
+                public void visitCode() {
+                    super.visitCode();
+                    super.visitVarInsn(Opcodes.ALOAD, 1);
+                    super.visitMethodInsn(Opcodes.INVOKESTATIC, CONFINEMENT, "checkDriver", "(Ljava/lang/String;)V", false);
+                }
+            };
+        }
+    }
+
+    /** Calls of one method of another class, inside of methods with a certain name, become calls of Confinement's. */
+    private static final class Calls extends ClassVisitor {
+        private final List<String> changed;
+        private final String inside;
+        private final String call;
+        private final String instead;
+        private final String type;
+
+        Calls(ClassVisitor next, List<String> changed, String inside, String call, String instead, String type) {
+            super(Opcodes.ASM9, next);
+            this.changed = changed;
+            this.inside = inside;
+            this.call = call;
+            this.instead = instead;
+            this.type = type;
+        }
+
+        @Override
+        public MethodVisitor visitMethod(int access, String name, String type, String signature, String[] exceptions) {
+            MethodVisitor next = super.visitMethod(access, name, type, signature, exceptions);
+            return name.contains(inside) ? new Redirected(next) : next;
+        }
+
+        private final class Redirected extends MethodVisitor {
+            Redirected(MethodVisitor next) {
+                super(Opcodes.ASM9, next);
+            }
+
+            @Override
+            public void visitMethodInsn(int opcode, String owner, String method, String methodType, boolean isInterface) {
+                if ((owner + "." + method + methodType).equals(call)) {
+                    changed.add(method);
+                    super.visitMethodInsn(Opcodes.INVOKESTATIC, CONFINEMENT, instead, type, false);
+                } else {
+                    super.visitMethodInsn(opcode, owner, method, methodType, isInterface);
+                }
+            }
+        }
+    }
+}

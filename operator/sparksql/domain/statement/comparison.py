@@ -1,0 +1,47 @@
+"""`mode: Validate` with `validateAgainst`: the state that a text is compared with. Pure.
+
+Where it lies is read from the other statement's status, which the operator writes, never from the spec.
+"""
+
+from __future__ import annotations
+
+from sparksql.api.reasons import Reason
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.snapshot import MissingReference, Snapshot
+from sparksql.domain.statement.streaming import options
+from sparksql.wire.control import StreamOptions
+
+FIELD = "spec.validateAgainst.statementRef.name"
+
+
+def state_of(s: Snapshot) -> StreamOptions | MissingReference | Refusal | None:
+    """How a query with the text would run, and on which state; None without `validateAgainst`."""
+    against, found = s.statement.spec.validate_against, s.state
+    if against is None:
+        return None
+    name = against.statement_ref.name
+    if found is None:
+        namespace = s.statement.metadata.namespace
+        return MissingReference(
+            f"{FIELD}: there is no SqlStatement {name} in namespace {namespace}; create it, or name another one"
+        )
+    if found.streaming is None:
+        return Refusal(Reason.INVALID_SPEC, f"{FIELD}: SqlStatement {name} has no spec.streaming; name a streaming one")
+    if found.checkpoint is None:
+        return MissingReference(
+            f"{FIELD}: SqlStatement {name} has no checkpoint yet; it has one once it was handed to a driver"
+        )
+    driver = s.session.driver if s.session is not None else None
+    if driver is not None and not driver.compares_states:
+        message = (
+            "spec.validateAgainst: the session's driver is of an earlier version, which does not know it; "
+            "restart the session (spec.restartNonce)"
+        )
+        return Refusal(Reason.NOT_IMPLEMENTED, message)
+    return options(s.statement.spec.streaming or found.streaming, found.checkpoint)
+
+
+def fitting(s: Snapshot) -> str:
+    """What is told of a validation that has finished."""
+    against = s.statement.spec.validate_against
+    return f"the text fits the state of SqlStatement {against.statement_ref.name}" if against is not None else ""

@@ -1,0 +1,63 @@
+"""The form of `PlanText`: how its nodes are found and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+DEDUPLICATIONS = frozenset({"Deduplicate", "DeduplicateWithinWatermark"})
+_CATALYST = "org.apache.spark.sql.catalyst."
+
+
+def has_group_filter(plan: Any) -> bool:
+    """Whether a plan has a filter or a join above an aggregation of streams."""
+    found, grouped = _has_group_filter(plan)
+    return found and grouped
+
+
+def _has_group_filter(plan: Any) -> tuple[bool, bool]:
+    below = [_has_group_filter(child) for child in children(plan)]
+    grouped = any(each[1] for each in below)
+    kind = simple(plan["plan"])
+    found = any(each[0] for each in below) or (grouped and kind in ("Filter", "Join"))
+    return found, grouped or (kind in ("Aggregate", "Distinct", *DEDUPLICATIONS) and plan["streams"])
+
+
+def children(plan: Any) -> Iterator[Any]:
+    for value in plan.get("fields", {}).values():
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, dict) and "plan" in each:
+                yield each
+
+
+def leaves(plan: Any) -> Iterator[Any]:
+    if "leaf" in plan:
+        yield plan
+    for child in children(plan):
+        yield from leaves(child)
+
+
+def class_name(name: str) -> str:
+    """A class's name; without its package for Spark's own expressions and plans, whose names are unique."""
+    return simple(name) if name.startswith(_CATALYST) else name
+
+
+def simple(name: str) -> str:
+    return name.rpartition(".")[2].removesuffix("$")
+
+
+def marks(key: Any) -> list[str]:
+    """What Spark notes at a column of a window, a session, an event time."""
+    return sorted(each for each in key.get("marks", ()) if each.startswith("spark."))
+
+
+def aggregate_functions(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for each in value:
+            yield from aggregate_functions(each)
+    elif isinstance(value, dict) and "plan" not in value:
+        if simple(value.get("expression", "")) == "AggregateExpression":
+            yield value
+        else:
+            for each in (value.get("child"), *value.get("fields", {}).values()):
+                yield from aggregate_functions(each)

@@ -1,0 +1,37 @@
+"""What a gateway answers about clients of its driver: their sessions, and their statements that have not ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from sparksql.wire.control import AnyDoor, OperationState, WireModel
+from sparksql.wire.versions import or_else
+
+
+class ClientSessionView(WireModel):
+    """A client's session inside this driver. `name` is what the client calls itself."""
+
+    handle: str
+    door: AnyDoor
+    name: str = ""
+    open_time: datetime
+    last_used_time: datetime
+    operations: int = 0
+
+
+class ClientOperationView(WireModel):
+    """A client's statement that has not ended; its text is not shown."""
+
+    operation_id: str
+    session: str
+    door: AnyDoor
+    state: Annotated[OperationState, or_else(OperationState.RUNNING)]
+    statement_type: str | None = None
+    submitted_time: datetime | None = None
+    start_time: datetime | None = None
+
+
+class ClientsView(WireModel):
+    sessions: tuple[ClientSessionView, ...] = ()
+    operations: tuple[ClientOperationView, ...] = ()

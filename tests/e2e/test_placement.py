@@ -1,0 +1,71 @@
+"""Where pods wait and when they go: queues that hold drivers back, executors that are given back, names that are taken."""
+
+from __future__ import annotations
+
+from harness import Classes, Object, Space, condition, phase, reason
+
+from sparksql.api.names import driver_pod_name
+
+GATE = "kueue.x-k8s.io/admission"
+EXECUTORS = "spark-role=executor"
+SHUFFLE = "SELECT count(*) FROM (SELECT id % 7 AS k, count(*) AS n FROM range(0, 1000, 1, 4) GROUP BY 1)"
+
+
+def executors(space: Space, session: str) -> list[Object]:
+    return space.cluster.list("Pod", space.name, f"{EXECUTORS},sparksql.dev/session={session}")
+
+
+def test_a_driver_in_a_queue_waits_beyond_all_deadlines_and_starts_when_it_is_let_go(
+    space: Space, classes: Classes
+) -> None:
+    """Scheduling deadlines of this installation are 20 s."""
+    name = classes.make(podTemplate={"driver": {"spec": {"schedulingGates": [{"name": GATE}]}}})
+    space.session("queued", wait=False, className=name)
+    held = space.wait_reason("SqlSession", "queued", "WaitingInQueue")
+    assert GATE in (condition(held, "Ready", "message") or "")
+    statement = space.statement("SELECT 1", session="queued")
+    space.wait_reason("SqlStatement", statement, "WaitingInQueue")
+    # Another session's place is known to be lost after the deadline: then it is over for this one, too.
+    nowhere = classes.make(podTemplate={"driver": {"spec": {"nodeSelector": {"e2e.sparksql.dev/no-such-node": "x"}}}})
+    space.session("homeless", wait=False, className=nowhere)
+    assert reason(space.wait_session("homeless", "Failed")) == "Unschedulable"
+    still = space.get_session("queued")
+    assert (phase(still), reason(still)) == ("Starting", "WaitingInQueue"), still["status"]
+    driver = still["status"]["driver"]
+    assert (driver["incarnation"], still["status"].get("restarts", 0)) == (1, 0)
+    space.cluster.patch("Pod", space.name, driver["podName"], {"spec": {"schedulingGates": None}})
+    ready = space.wait_session("queued", "Ready")
+    assert ready["status"]["driver"]["podUID"] == driver["podUID"]
+    assert phase(space.cluster.wait_finished(space.name, statement)) == "Finished"
+
+
+def test_an_idle_executor_is_given_back_after_a_shuffle(space: Space, classes: Classes) -> None:
+    """Without a timeout Spark keeps whoever has written shuffle files."""
+    short = {
+        "spark.dynamicAllocation.executorIdleTimeout": "5s",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "10s",
+    }
+    name = classes.make(defaults={"conf": short})
+    size = {"min": 0, "max": 1, "cpu": "100m", "memory": "512Mi"}
+    space.session("elastic", className=name, executors=size)
+    assert space.rows(SHUFFLE, session="elastic") == [["7"]]
+    space.cluster.wait_until(lambda: not executors(space, "elastic"), "without executors", 120)
+    assert space.rows(SHUFFLE, session="elastic") == [["7"]]  # and they come again
+
+
+def test_an_idle_executor_is_given_back_by_default(space: Space) -> None:
+    size = {"min": 0, "max": 1, "cpu": "100m", "memory": "512Mi"}
+    space.session("default-elastic", executors=size)
+    assert space.rows(SHUFFLE, session="default-elastic") == [["7"]]
+    space.cluster.wait_until(lambda: not executors(space, "default-elastic"), "without executors", 240)
+
+
+def test_a_pod_that_has_the_drivers_name_is_a_conflict(space: Space, classes: Classes) -> None:
+    made = space.session("taken", wait=False, className=f"later-{space.name}"[:50])
+    name = driver_pod_name("taken", made["metadata"]["uid"], 1)
+    space.cluster.idle_pod(space.name, name)
+    classes.make(f"later-{space.name}"[:50])
+    stalled = space.wait_reason("SqlSession", "taken", "ChildConflict")
+    assert f"Pod {name} exists and is not this session's" in (condition(stalled, "Ready", "message") or "")
+    space.cluster.delete("Pod", space.name, name, grace_seconds=0)
+    space.wait_session("taken", "Ready")

@@ -1,0 +1,150 @@
+"""Every field of a spec does something, and the table says where; what does nothing yet says so in its description.
+
+A new field fails here until somebody has looked for the place that reads it, and a place that does not read it any more as well.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sparksql
+from sparksql.api.base import ApiModel
+from sparksql.api.savepoint import SqlSavepointSpec
+from sparksql.api.session import SqlSessionSpec
+from sparksql.api.session_class import SqlSessionClassSpec
+from sparksql.api.statement import SqlStatementSpec
+
+OPERATOR = Path(sparksql.__file__).parent
+ROOTS = (SqlSessionClassSpec, SqlSessionSpec, SqlStatementSpec, SqlSavepointSpec)
+NOWHERE = {
+    "SqlSessionClassSpec.description",  # for people
+    "Retry.on_unquoted",  # what YAML makes of an unquoted `on`: read as that
+    "WarmPool.max_age_seconds",
+}
+WITHOUT_EFFECT = {"WarmPool.size", "WarmPool.max_age_seconds"}
+READ: dict[str, str] = {
+    "controllers": (
+        "Allow.jar_prefixes ConfigMapKeySelector.key ConfigMapKeySelector.name InitStatement.sql "
+        "InitStatement.sql_from Limits.sessions Limits.sessions_per_namespace ParameterSource.config_map_key_ref "
+        "ParameterSource.secret_key_ref Savepoints.retention SecretKeySelector.key SecretKeySelector.name "
+        "ServiceAccount.create SessionSettings.max_concurrent_statements SessionSettings.max_queued_statements "
+        "SessionTemplate.class_name SessionTemplate.init SqlSource.config_map_key_ref SqlStatementSpec.depends_on "
+        "SqlStatementSpec.parameters SqlStatementSpec.priority SqlStatementSpec.session SqlStatementSpec.session_ref "
+        "SqlStatementSpec.sql_from StartFrom.savepoint_ref StatementParameter.name StatementParameter.type "
+        "StatementParameter.value StatementParameter.value_from"
+    ),
+    "domain/savepoint": (
+        "LocalReference.name Retention.keep_daily Retention.keep_hourly Retention.keep_last Retention.keep_weekly "
+        "Retention.keep_within_seconds SavepointSchedule.catch_up SavepointSchedule.cron "
+        "SavepointSchedule.interval_seconds SavepointSchedule.jitter_seconds SavepointSchedule.paused "
+        "SavepointSchedule.timezone SqlSavepointSpec.backoff_limit SqlSavepointSpec.location SqlSavepointSpec.pinned "
+        "SqlSavepointSpec.reclaim_policy SqlSavepointSpec.source SqlSavepointSpec.statement_ref "
+        "SqlSavepointSpec.timeout_seconds Storage.savepoint_root"
+    ),
+    "domain/session": (
+        "Allow.conf Allow.images Allow.namespaces Allow.service_accounts DriverLimits.cpu DriverLimits.memory "
+        "DriverResources.cpu DriverResources.memory Endpoints.connect Endpoints.rest Endpoints.thrift "
+        "ExecutorLimits.cpu ExecutorLimits.instances ExecutorLimits.memory ExecutorResources.cpu "
+        "ExecutorResources.instances ExecutorResources.max ExecutorResources.memory ExecutorResources.min Idle.action "
+        "Idle.timeout_seconds LabelRequirement.key LabelRequirement.operator LabelRequirement.values "
+        "LabelSelector.match_expressions LabelSelector.match_labels Limits.driver Limits.execution_seconds "
+        "Limits.executors Limits.queued_statements_per_session NetworkPolicy.clients NetworkPolicy.enabled "
+        "PodTemplates.driver PodTemplates.executor Scheduling.priority_class_name Scheduling.queue_label "
+        "Scheduling.scheduler_name ServiceAccount.name SessionSettings.conf SessionSettings.database "
+        "SessionSettings.driver SessionSettings.endpoints SessionSettings.executors SessionSettings.idle "
+        "SessionSettings.max_lifetime_seconds SessionSettings.statement_timeouts SessionTemplate.image "
+        "SessionTemplate.service_account_name SqlSessionClassSpec.allow SqlSessionClassSpec.defaults "
+        "SqlSessionClassSpec.enforced_conf SqlSessionClassSpec.image SqlSessionClassSpec.image_pull_policy "
+        "SqlSessionClassSpec.limits SqlSessionClassSpec.network_policy SqlSessionClassSpec.pod_template "
+        "SqlSessionClassSpec.scheduling SqlSessionClassSpec.service_account SqlSessionClassSpec.storage "
+        "SqlSessionSpec.desired_state SqlSessionSpec.restart_nonce Storage.result_root Storage.volume_claim "
+        "Storage.warehouse VolumeClaim.mount_path VolumeClaim.name"
+    ),
+    "domain/session_class.py": "SqlSessionClassSpec.warm_pool WarmPool.size",
+    "domain/statement": (
+        "Limits.preview_rows ResultSpec.max_rows ResultSpec.preview_rows ResultSpec.retention_seconds "
+        "Retry.backoff_seconds Retry.limit Retry.on Savepoints.on_delete Savepoints.schedule SqlStatementSpec.conf "
+        "SqlStatementSpec.desired_state SqlStatementSpec.mode SqlStatementSpec.result SqlStatementSpec.retry "
+        "SqlStatementSpec.run_nonce SqlStatementSpec.sql SqlStatementSpec.streaming SqlStatementSpec.timeouts "
+        "SqlStatementSpec.ttl_seconds_after_finished SqlStatementSpec.validate_against "
+        "StatementTimeouts.execution_seconds StatementTimeouts.queue_seconds Storage.checkpoint_root "
+        "StreamRestart.backoff_seconds StreamRestart.limit StreamRestart.reset_after_seconds "
+        "Streaming.on_incompatible Streaming.output_mode Streaming.restart Streaming.restore_nonce "
+        "Streaming.savepoints Streaming.start_from Streaming.trigger Streaming.upgrade_mode Streaming.upsert "
+        "Trigger.interval_millis Trigger.max_files_per_trigger Trigger.max_rows_per_trigger Trigger.mode "
+        "Upsert.delete_when Upsert.keys Upsert.order_by ValidateAgainst.statement_ref"
+    ),
+}
+
+
+def models(kind: object) -> Iterator[type[ApiModel]]:
+    """The models in an annotation."""
+    if isinstance(kind, type) and issubclass(kind, ApiModel):
+        yield kind
+    for argument in typing.get_args(kind):
+        yield from models(argument)
+
+
+def reachable() -> list[type[ApiModel]]:
+    found: list[type[ApiModel]] = []
+    pending: list[type[ApiModel]] = [*ROOTS]
+    while pending:
+        model = pending.pop()
+        if model not in found:
+            found.append(model)
+            pending.extend(m for field in model.model_fields.values() for m in models(field.annotation))
+    return found
+
+
+def fields() -> set[str]:
+    """Each field by the model that defines it."""
+    return {
+        f"{kind.__name__}.{name}"
+        for model in reachable()
+        for kind in model.__mro__
+        for name in vars(kind).get("__annotations__", {})
+        if name in model.model_fields
+    }
+
+
+def camel(name: str) -> str:
+    head, *tail = name.split("_")
+    return head + "".join(word.title() for word in tail)
+
+
+def test_the_table_has_every_field_once() -> None:
+    named = [field for listed in READ.values() for field in listed.split()]
+    assert len(named) == len(set(named))
+    assert set(named) | NOWHERE == fields(), "look for the place that reads a new field, then name it here"
+
+
+def texts(area: str) -> str:
+    """All code of a package, or of one module."""
+    path = OPERATOR / area
+    return "\n".join(file.read_text() for file in (sorted(path.glob("*.py")) if path.is_dir() else [path]))
+
+
+@pytest.mark.parametrize(
+    ("area", "field"), [(area, field) for area, listed in READ.items() for field in listed.split()]
+)
+def test_every_field_is_read_where_the_table_says(area: str, field: str) -> None:
+    name = field.split(".")[1]
+    # An attribute that is read, one that is taken out of a dump, or the field of a raw object.
+    used = re.compile(rf"\.{name}\b|[\"']{name}[\"']|[\"']{camel(name)}[\"']")
+    assert used.search(texts(area)), f"{area} does not read {field}"
+
+
+@pytest.mark.parametrize("field", sorted(WITHOUT_EFFECT))
+def test_what_does_nothing_says_so(field: str) -> None:
+    model = next(m for m in reachable() if m.__name__ == field.split(".")[0])
+    description = model.model_fields[field.split(".")[1]].description or ""
+    assert "Not implemented yet" in description
+
+
+def test_annotations_are_followed() -> None:
+    assert {"Idle", "WarmPool", "Trigger", "Retention", "SqlSource"} <= {m.__name__ for m in reachable()}

@@ -1,0 +1,149 @@
+"""The contract's table of conditions, row by row: every phase of every kind, and each cause that makes a difference."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from domain_samples import NOW, conditions_of, session, session_class, statement
+
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase
+from sparksql.api.session import SessionPhase
+from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
+from sparksql.domain import session_class as classes
+from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
+from sparksql.domain.session import status as sessions
+from sparksql.domain.statement import status as statements
+
+TYPES = ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
+T, F, U = "True", "False", "Unknown"
+UNDER_WAY, STOPPED, PARKED = (F, T, F, U, F), (T, F, F, U, F), (F, F, T, U, F)
+CANCELED, FAILED = (T, F, F, F, T), (F, F, T, F, T)
+STREAM = {"sql": "INSERT INTO t SELECT * FROM STREAM s", "streaming": {}}
+
+
+def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[str, ...]:
+    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), parked=parked)
+    return tuple(str(c.status) for c in stated(standing, "R", work=work))
+
+
+@pytest.mark.parametrize("desired", ["Running", "Stopped", "Canceled"])
+@pytest.mark.parametrize(
+    ("phase", "row"),
+    [
+        *((phase, UNDER_WAY) for phase in ("Initialized", "Pending", "Running")),
+        ("Finished", (T, F, F, T, T)),
+        *((phase, FAILED) for phase in ("Closed", "Error", "TimedOut")),
+    ],
+)
+def test_phases_of_a_statement_whatever_is_wished(phase: str, row: tuple[str, ...], desired: str) -> None:
+    assert of(phase, desired) == row
+
+
+@pytest.mark.parametrize(
+    ("phase", "desired", "parked", "row"),
+    [
+        ("Canceled", "Canceled", False, CANCELED),
+        ("Canceled", "Stopped", False, CANCELED),  # of a batch statement that is a wish to cancel as well
+        ("Canceled", "Running", False, FAILED),
+        ("Stopped", "Stopped", False, STOPPED),
+        ("Stopped", "Running", False, UNDER_WAY),  # it goes on at once
+        ("Stopped", "Canceled", False, UNDER_WAY),  # it ends at once
+        ("Running", "Running", True, PARKED),  # it runs as before a change that is refused
+        *(("Stopped", desired, True, PARKED) for desired in ("Running", "Stopped", "Canceled")),
+    ],
+)
+def test_rest_and_cancellation_are_what_was_asked_for_only_by_wish(
+    phase: str, desired: str, parked: bool, row: tuple[str, ...]
+) -> None:
+    assert of(phase, desired, parked=parked) == row
+
+
+def test_every_phase_of_a_statement_has_a_row() -> None:
+    for phase in StatementPhase:
+        assert of(phase) in {UNDER_WAY, (T, F, F, T, T), FAILED}
+
+
+@pytest.mark.parametrize(("age", "row"), [(1, (T, F, F, U, F)), (100_000, UNDER_WAY)])
+def test_a_stream_is_as_asked_only_while_it_runs_well(age: float, row: tuple[str, ...]) -> None:
+    obj = statement({"phase": "Running", "run": 1, "attempt": 1}, **STREAM)
+    began = NOW - timedelta(seconds=age)
+    made = statements.advance(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
+    assert tuple(str(c.status) for c in made.conditions[:5]) == row
+    assert made.conditions[0].reason == ("Running" if row[0] == T else "NoProgress")
+
+
+@pytest.mark.parametrize(
+    ("phase", "row"),
+    [
+        *((phase, (F, T, F)) for phase in ("Pending", "Starting", "Draining")),
+        *((phase, (T, F, F)) for phase in ("Ready", "Hibernated", "Stopped", "Closed")),
+        ("Failed", (F, F, T)),
+    ],
+)
+def test_phases_of_a_session(phase: str, row: tuple[str, ...]) -> None:
+    made = sessions.advance(session(), NOW, SessionPhase(phase), Reason.READY)
+    assert tuple(str(c.status) for c in made.conditions) == row
+    assert tuple(c.type for c in made.conditions) == TYPES[:3]
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Starting", "Draining"])
+def test_a_session_that_waits_for_a_person_is_stalled_and_still_under_way(phase: str) -> None:
+    standing = session_standing(SessionPhase(phase), stalled=True)
+    assert tuple(str(c.status) for c in stated(standing, "ClassNotFound")) == (F, T, T)
+
+
+@pytest.mark.parametrize(
+    ("phase", "row"),
+    [
+        *((phase, UNDER_WAY) for phase in ("Pending", "InProgress")),
+        ("Completed", (T, F, F, T, T)),
+        *((phase, FAILED) for phase in ("Failed", "Abandoned")),
+    ],
+)
+def test_phases_of_a_savepoint(phase: str, row: tuple[str, ...]) -> None:
+    standing, work = savepoint_standing(SavepointPhase(phase))
+    assert tuple(str(c.status) for c in stated(standing, "R", work=work)) == row
+
+
+def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
+    plain = session_class()
+    before = classes.status_of(plain, NOW)
+    assert conditions_of(before) == {"Ready": (T, "Ready"), "Reconciling": (F, "Ready"), "Stalled": (F, "Ready")}
+    assert classes.news(plain, before) == ()
+    pooled = session_class(warmPool={"size": 2})
+    after = classes.status_of(pooled, NOW)
+    assert conditions_of(after)["WarmPool"] == (F, "NotImplemented")
+    assert conditions_of(after)["Ready"][0] == T
+    (note,) = classes.news(pooled, after)
+    assert (note.type, note.reason) == ("Warning", "NotImplemented")
+    assert "spec.warmPool.size is 2" in note.message
+    seen = pooled.replace(status=after)
+    assert classes.news(seen, classes.status_of(seen, NOW)) == ()  # said once
+    assert "WarmPool" not in conditions_of(classes.status_of(plain.replace(status=after), NOW))
+
+
+def canceled(desired: str) -> SqlStatement:
+    obj = statement({"phase": "Running", "run": 1, "attempt": 1}, desiredState=desired)
+    return obj.replace(
+        status=statements.advance(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+    )
+
+
+def test_a_wish_to_cancel_that_is_taken_back_is_not_fulfilled() -> None:
+    obj = canceled("Canceled")
+    back = obj.replace(spec=obj.spec.replace(desired_state=StatementDesiredState.RUNNING))
+    again = statements.restated(back, NOW)
+    assert tuple(str(c.status) for c in again.conditions) == FAILED
+    assert (again.phase, again.completion_time) == (StatementPhase.CANCELED, obj.status.completion_time)
+    assert tuple(str(c.status) for c in statements.restated(obj, NOW).conditions) == CANCELED
+
+
+def test_conditions_of_what_rests_follow_the_generation() -> None:
+    obj = canceled("Canceled")
+    later = obj.replace(metadata=obj.metadata.replace(generation=9))
+    assert {c.observed_generation for c in statements.restated(later, NOW).conditions} == {9}
+    closed = session(sessions.advance(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
+    moved = closed.replace(metadata=closed.metadata.replace(generation=9))
+    assert {c.observed_generation for c in sessions.restated(moved, NOW).conditions} == {9}

@@ -1,0 +1,97 @@
+"""`mode: Validate` with `validateAgainst`: the state comes from the other statement's status, and what it lacks is waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from statement_samples import DRIVER, READY, ago, handed_over, initialized, message, snapshot, statement, told, view
+
+from sparksql.api.streaming import Streaming
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import Cancel, Silence, Snapshot, StateFacts, Submit
+from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OutputMode
+
+PLACE = "s3a://bucket/checkpoints/team-a/other/1"
+STATE = StateFacts("other", Streaming.parse({"outputMode": "Complete", "upsert": {"keys": ["k"]}}), PLACE)
+SERVES = replace(READY, driver=replace(DRIVER, compares_states=True))
+AGAINST: dict[str, Any] = {"mode": "Validate", "validateAgainst": {"statementRef": {"name": "other"}}}
+
+
+def validation(status: dict[str, Any] | None = None, *, facts: dict[str, Any] | None = None, **spec: Any) -> Snapshot:
+    of = statement(status or initialized(), **{**AGAINST, **spec})
+    return snapshot(of, **{"session": SERVES, "state": STATE, **(facts or {})})
+
+
+@pytest.mark.parametrize(
+    ("own", "mode"), [({}, OutputMode.COMPLETE), ({"streaming": {"outputMode": "Update"}}, OutputMode.UPDATE)]
+)
+def test_the_other_ones_state_and_settings_are_taken_unless_it_has_its_own(
+    own: dict[str, Any], mode: OutputMode
+) -> None:
+    decision = decide(validation(**own))
+    assert told(decision) == ("Pending", "Submitted")
+    (command,) = decision.commands
+    assert isinstance(command, Submit)
+    request = command.request
+    assert (request.mode, request.streaming) == (Mode.VALIDATE, None)
+    assert request.validate_against is not None
+    assert (request.validate_against.checkpoint, request.validate_against.output_mode) == (PLACE, mode)
+    assert (request.validate_against.upsert is None) is bool(own)
+    assert decision.status.streaming is None
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (None, "there is no SqlStatement other in namespace team-a"),
+        (replace(STATE, checkpoint=None), "no checkpoint yet"),
+    ],
+)
+def test_what_is_not_there_is_waited_for_a_minute(state: StateFacts | None, words: str) -> None:
+    waits = decide(validation(facts={"state": state}))
+    assert told(waits) == ("Initialized", "WaitingForSource")
+    assert words in message(waits)
+    late = decide(validation(initialized(submittedTime=ago(61)), facts={"state": state}))
+    assert told(late) == ("Error", "InvalidSpec")
+    assert message(late).startswith("spec.validateAgainst.statementRef.name: ")
+
+
+def test_a_batch_statement_has_no_state() -> None:
+    decision = decide(validation(facts={"state": replace(STATE, streaming=None)}))
+    assert (told(decision), decision.commands) == (("Error", "InvalidSpec"), ())
+
+
+def test_a_driver_of_an_earlier_version_is_not_asked() -> None:
+    """It would only parse the text, and call that a fit."""
+    decision = decide(validation(facts={"session": READY}))
+    assert (told(decision), decision.commands) == (("Error", "NotImplemented"), ())
+    assert "spec.restartNonce" in message(decision)
+
+
+def test_its_end_says_what_the_driver_found() -> None:
+    fits = decide(validation(handed_over("Running"), facts={"operation": view(OperationState.FINISHED)}))
+    assert (told(fits), message(fits)) == (("Finished", "Finished"), "the text fits the state of SqlStatement other")
+    error = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="key k was int, is string")
+    unfit = decide(validation(handed_over("Running"), facts={"operation": view(OperationState.ERROR, error=error)}))
+    assert (told(unfit), message(unfit)) == (("Error", "StateIncompatible"), error.message)
+
+
+def test_a_request_that_did_not_arrive_is_not_sent_without_its_state() -> None:
+    gone = {"operation": Silence.UNKNOWN, "state": None}
+    decision = decide(validation(handed_over(), facts=gone))
+    assert [type(each) for each in decision.commands] == [Cancel]
+    again = decide(validation(handed_over(), facts={"operation": Silence.UNKNOWN}))
+    (command,) = again.commands
+    assert isinstance(command, Submit) and command.request.validate_against is not None
+
+
+def test_a_validation_of_a_text_alone_is_as_it_was() -> None:
+    of = statement(initialized(), mode="Validate")
+    decision = decide(snapshot(of))
+    (command,) = decision.commands
+    assert isinstance(command, Submit)
+    assert (command.request.mode, command.request.validate_against) == (Mode.VALIDATE, None)
+    done = decide(snapshot(statement(handed_over("Running"), mode="Validate"), operation=view(OperationState.FINISHED)))
+    assert (told(done), message(done)) == (("Finished", "Finished"), "")

@@ -1,0 +1,72 @@
+"""A stream at rest and its session: what it gives back, needs again, and loses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from statement_samples import READY, told
+from stream_samples import LOCATION, asked, fact, parked, resting, stream
+
+from sparksql.api.session import SessionPhase
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import CreateSession, DeleteSession, SavepointFacts, SessionFacts
+
+OWN = {"session": {"className": "standard"}}
+CLOSED = SessionFacts("s", SessionPhase.CLOSED)
+
+
+@pytest.mark.parametrize("status", [resting(), parked()])
+def test_its_own_session_is_given_back(status: dict[str, Any]) -> None:
+    spec = {"desiredState": "Stopped"} if "error" not in status else {}
+    decision = decide(asked(stream(status, **OWN, **spec)))
+    assert decision.status.phase == "Stopped"
+    assert decision.commands == (DeleteSession(),)
+
+
+def test_a_session_of_others_is_left_alone() -> None:
+    assert decide(asked(stream(resting(), desiredState="Stopped"))).commands == ()
+
+
+@pytest.mark.parametrize(
+    ("savepoint", "session", "commands"),
+    [
+        (fact(phase="Pending"), READY, ()),
+        (fact(phase="InProgress"), READY, ()),
+        (fact(phase="Pending"), None, (CreateSession(),)),
+        (fact(phase=None), None, (CreateSession(),)),
+        (fact(phase="Pending", deleting=True), READY, (DeleteSession(),)),
+        (fact(phase="Completed"), READY, (DeleteSession(),)),
+        (fact(phase="Failed"), READY, (DeleteSession(),)),
+    ],
+)
+def test_a_savepoint_that_is_to_be_made_needs_the_session(
+    savepoint: SavepointFacts, session: SessionFacts | None, commands: tuple[Any, ...]
+) -> None:
+    status = resting(streaming={"committedBatchId": 2})
+    obj = stream(status, desiredState="Stopped", **OWN)
+    assert decide(asked(obj, savepoints=(savepoint,), session=session)).commands == commands
+
+
+def test_one_without_a_state_has_nothing_to_save() -> None:
+    obj = stream(resting(), desiredState="Stopped", **OWN)
+    assert decide(asked(obj, savepoints=(fact(phase="Pending"),))).commands == (DeleteSession(),)
+
+
+@pytest.mark.parametrize("session", [replace(READY, deleting=True, driver=None), CLOSED, None])
+def test_the_end_of_its_own_session_is_not_its_end(session: SessionFacts | None) -> None:
+    rests = decide(asked(stream(resting(), desiredState="Stopped", **OWN), session=session))
+    assert told(rests) == ("Stopped", "StoppedByUser")
+    goes_on = decide(asked(stream(resting(), **OWN), session=session))
+    assert goes_on.status.phase == "Initialized"
+
+
+def test_one_that_is_parked_outlives_a_session_that_closed() -> None:
+    assert decide(asked(stream(parked()), session=CLOSED)).status.phase == "Stopped"
+
+
+def test_one_that_is_to_go_on_in_a_closed_session_says_where_its_state_is() -> None:
+    decision = decide(asked(stream(resting()), session=CLOSED))
+    assert told(decision) == ("Closed", "SessionClosed")
+    assert LOCATION in decision.status.conditions[0].message

@@ -1,0 +1,128 @@
+"""Settings and options that may say what a query means, and those that are known not to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparksql.gateway.names import JvmNames
+from sparksql.gateway.streaming import plan_structure, settings
+from sparksql.gateway.streaming.compatibility import Change, differences, message
+from sparksql.gateway.streaming.description import Column, Description, Operator, Setting, Source
+from sparksql.gateway.streaming.read_options import read_by_stream, read_by_table
+from sparksql.gateway.streaming.state_description import undescribed
+
+SOURCE = Source("orders", "parquet /orders")
+OLD = Description("4.1.4", "a", "append", (SOURCE,), operators=(Operator("aggregate"),), settings=())
+POLICY = "spark.sql.legacy.timeParserPolicy"
+
+
+def test_a_setting_that_nobody_knows_to_be_harmless_is_a_difference() -> None:
+    new = replace(OLD, settings=(Setting(POLICY, "LEGACY", "CORRECTED"),))
+    for old, other, words in ((OLD, new, "CORRECTED, is LEGACY"), (new, OLD, "LEGACY, is CORRECTED")):
+        [found] = differences(old, other)
+        assert found.change is Change.SETTING_CHANGED
+        assert f"the setting {POLICY} was {words}" in message((found,), old, other)
+    assert Description.from_json(new.to_json()) == new
+
+
+def test_a_setting_at_its_default_is_no_difference() -> None:
+    new = replace(OLD, settings=(Setting(POLICY, "corrected", "CORRECTED"),))
+    assert not differences(OLD, new) and not differences(new, OLD)
+
+
+def test_settings_say_nothing_of_a_query_without_state_or_where_nobody_has_looked() -> None:
+    new = replace(OLD, settings=(Setting(POLICY, "LEGACY", "CORRECTED"),))
+    assert not differences(replace(OLD, settings=None), new)
+    assert not differences(*(replace(each, operators=()) for each in (OLD, new)))
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        (POLICY, True),
+        ("spark.sql.ansi.enabled", True),
+        ("spark.sql.caseSensitive", True),
+        ("spark.sql.of.a.later.version", True),
+        ("spark.sql.execution.pandas.convertToArrowArraySafely", True),
+        ("spark.sql.adaptive.enabled", False),
+        ("spark.sql.shuffle.partitions", False),
+        ("spark.sql.catalog.lake.uri", False),
+        ("spark.sql.session.timeZone", False),  # told where it counts
+        ("spark.executor.memory", False),
+        ("spark.sql.variable.substitute", False),  # the driver's own, as are the next ones
+        ("spark.sql.filesourceTableRelationCacheSize", False),
+        ("spark.sql.session.localRelationSizeLimit", False),
+        ("spark.sql.artifact.isolation.enabled", False),
+    ],
+)
+def test_which_settings_count(name: str, counts: bool) -> None:
+    assert settings.counts(name) is counts
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("path", "maxFilesPerTrigger", "startingOffsets", "latestFirst", "user", "password", "token"),
+        *("kafka.bootstrap.servers", "kafka.sasl.jaas.config", "kafka.max.poll.records", "fs.s3a.access.key"),
+        *("spark.hadoop.fs.s3a.bucket.a-b.secret.key", "fs.azure.account.key.one.dfs.core.windows.net"),
+    ],
+)
+def test_options_that_say_where_how_fast_or_who(name: str) -> None:
+    assert read_by_stream({name: "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "nullValue",
+            "readChangeFeed",
+            "kafka.isolation.level",
+            "kafka.of.a.later.version",
+            "userColumns",
+            "tokenizer",
+        ),
+        *(
+            "maxColumns",
+            "maxCharsPerColumn",
+            "fs.s3a.endpoint",
+            "fs.s3a.input.something",
+            "spark.hadoop.parquet.read.x",
+        ),
+        *("passwordHeader", "startingLine", "accesskeyless"),
+    ],
+)
+def test_any_other_option_counts(name: str) -> None:
+    assert read_by_stream({name: "x"}) != read_by_stream({name: "y"}) != ""
+
+
+def test_where_a_stream_begins_is_known_by_its_checkpoint_and_where_a_table_begins_is_not() -> None:
+    assert read_by_stream({"startingOffsets": "earliest"}) == ""
+    assert read_by_table({"startingOffsets": "earliest"}) != ""
+
+
+def test_columns_of_another_type_are_told_where_no_plan_can_be_described() -> None:
+    old, new = (
+        undescribed("4.1.4", "one", "append", (SOURCE,), (Column("amount", kind, "amount"),))
+        for kind in ("int", "bigint")
+    )
+    assert not differences(old, old)
+    found = differences(old, new)
+    assert [each.change for each in found] == [Change.COLUMN_CHANGED]
+    assert "column amount was amount int, is bigint" in message(found, old, new)
+    unread = undescribed("4.1.4", "one", "append")
+    assert not differences(unread, new) and not differences(new, unread)
+
+
+@pytest.mark.parametrize("missing", ["CurrentTime", "HeldTable", "PlanText"])
+def test_an_earlier_jar_of_the_session_is_told(missing: str) -> None:
+    names: dict[str, Any] = dict.fromkeys(("CurrentTime", "HeldTable", "PlanText"), object())
+    jvm = SimpleNamespace(dev=SimpleNamespace(sparksql=SimpleNamespace(plans=SimpleNamespace(**names))))
+    plan_structure._own(jvm)
+    setattr(jvm.dev.sparksql.plans, missing, JvmNames(None))
+    with pytest.raises(plan_structure.UnknownPlanError, match="earlier version"):
+        plan_structure.prepared(jvm, None)
