@@ -1,12 +1,13 @@
 """Java options of the tests' drivers, with an archive of Spark's classes that is made once in the user's cache folder.
 
-A driver's start and its first three statements take 24 s of CPU without the archive and 13 s with it.
+A driver's start and its first three statements take 24 s of CPU without the archive, 13 s with it.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,14 +18,14 @@ from pathlib import Path
 from sparksql.gateway.jvm import MODULE_OPTIONS
 from sparksql.wire.driver import FILE_ROOTS_ENV
 
-from .maven import CACHE, made
+from .maven import CACHE, REPOSITORY, made
 
 PROGRAM = Path(__file__).with_name("train_classes.py")
 ARCHIVE = "spark.jsa"
 TIMEOUT_SECONDS = 600
-# The collector is the image's. Both compilers: with the first alone a start takes half, but tests that compute for long ran past their
-# deadlines.
-OPTIONS = (*MODULE_OPTIONS, "-XX:+UseSerialGC", "-XX:-UsePerfData")
+# When the image's drivers compile what; the reasons are there.
+COMPILER = re.findall(r'"(-XX:Tier4\w+=\d+)"', (REPOSITORY / "images/session/train/main.py").read_text())
+OPTIONS = (*MODULE_OPTIONS, "-XX:+UseSerialGC", "-XX:-UsePerfData", *COMPILER)
 
 
 @functools.cache

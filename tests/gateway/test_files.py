@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -94,15 +95,37 @@ def test_no_method_of_a_local_file_system_goes_outside(tmp_path: Path, private: 
     assert state_of(private) == before
 
 
+def test_files_are_made_and_moved_without_starting_a_program(tmp_path: Path) -> None:
+    """Hadoop starts one for each where its native library is missing; none is on the path here."""
+    folder, empty = tmp_path / "files", tmp_path / "empty"
+    folder.mkdir()
+    empty.mkdir()
+    (folder / "aim").write_text("x")
+    (folder / "link").symlink_to(folder / "aim")
+    told = java("FileModes", str(folder), roots=tmp_path, PATH=str(empty))
+    assert told == "renamed" + os.linesep
+    assert names_in(folder) == [".new.crc", "aim", "made", "moved", "new"]
+    modes = {name: oct((folder / name).stat().st_mode & 0o7777) for name in ("new", "made", "moved")}
+    assert modes == {"new": "0o640", "made": "0o1777", "moved": "0o644"}
+
+
+def java(program: str, *arguments: str, roots: Path, **environment: str) -> str:
+    """What one of the programs beside the tests prints, confined to a folder."""
+    source = Path(__file__).parent / "java" / f"{program}.java"
+    found = shutil.which("java")
+    assert found is not None
+    done = subprocess.run(
+        [found, "-cp", class_path(), str(source), *arguments],
+        capture_output=True, text=True, check=False, env={**os.environ, FILE_ROOTS_ENV: str(roots), **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
 def outcomes_of(other: Path, private: Path) -> dict[str, str]:
     """What came of each call, by class, method and which of its parameters was the private path."""
-    program = Path(__file__).parent / "java" / "EveryMethod.java"
-    environment = {**os.environ, FILE_ROOTS_ENV: str(other.parent)}
-    command = ["java", "-cp", class_path(), str(program), str(other), str(private)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
     outcomes: dict[str, str] = {}
-    for line in done.stdout.splitlines():
+    for line in java("EveryMethod", str(other), str(private), roots=other.parent).splitlines():
         call, _, outcome = line.partition("\t")
         outcomes[call] = outcomes.get(call, "") + outcome
     return outcomes

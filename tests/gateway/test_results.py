@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 import pyarrow as pa
@@ -137,10 +138,16 @@ async def test_an_expired_result_is_gone_with_its_files(client: GatewayClient, g
         while (status := (await client.page_raw(view.operation_id))[0]) != 410:
             assert status == 200
             await asyncio.sleep(0.1)
-        while list((gateway.folder / "results").rglob(f"{view.operation_id}*")):
+        while files_of(gateway, view.operation_id):
             await asyncio.sleep(0.1)
         while (await client.get(view.operation_id)).result.preview:  # type: ignore[union-attr]
             await asyncio.sleep(0.1)
+
+
+def files_of(gateway: GatewayProcess, operation_id: str) -> list[str]:
+    """Below the results, where other operations' files come and go meanwhile."""
+    names = (name for _, folders, files in os.walk(gateway.folder / "results") for name in (*folders, *files))
+    return [name for name in names if name.startswith(operation_id)]
 
 
 async def test_a_preview_is_bounded_and_can_be_turned_off(client: GatewayClient) -> None:

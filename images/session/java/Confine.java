@@ -27,6 +27,9 @@ import org.apache.xbean.asm9.Type;
  * (`avro.schema.url`); it gets what is on the network. Spark's jdbc source opens no database that is embedded in Spark. Options and
  * properties of tables, which Spark and Hive put into Hadoop's settings, set nothing of its file systems: some read files that a setting
  * names, and send them. The build fails if one of these is no longer what it was.
+ *
+ * <p>Where Hadoop's native library is not there, as in Spark's own distribution, RawLocalFileSystem starts a program (`chmod`, `readlink`)
+ * for each file that it makes or moves: a small query of a stream started some 120. Java does both itself.
  */
 public final class Confine {
     private static final String RAW_LOCAL = "org/apache/hadoop/fs/RawLocalFileSystem";
@@ -38,8 +41,11 @@ public final class Confine {
     private static final String OPTIONS = "org/apache/spark/sql/internal/SessionState";
     private static final String PROPERTIES = "org/apache/hadoop/hive/ql/exec/Utilities";
     private static final String CONFINEMENT = "dev/sparksql/files/Confinement";
+    private static final String PERMISSION = "org/apache/hadoop/fs/permission/FsPermission";
+    private static final String SET_PERMISSION = "setPermission";
+    private static final String SET_PERMISSION_TYPE = "(" + PATH + "L" + PERMISSION + ";)V";
     private static final List<String> BESIDE_IT = List.of("createSymlink", "getFileLinkStatusInternal");
-    private static final List<String> DOORS = List.of("createSymlink", "getFileLinkStatusInternal", TO_FILE);
+    private static final List<String> DOORS = List.of("createSymlink", "getFileLinkStatusInternal", TO_FILE, "readLink", SET_PERMISSION);
 
     public static void main(String[] arguments) throws IOException {
         Path classes = Path.of(arguments[1]);
@@ -49,12 +55,18 @@ public final class Confine {
                 write(jar, classes.relativize(file).toString(), Files.readAllBytes(file));
             }
             Path spark = Path.of(arguments[0]);
-            write(jar, RAW_LOCAL + ".class", changed(spark, "hadoop-client-api-*.jar", RAW_LOCAL, Doors::new, DOORS));
+            write(jar, RAW_LOCAL + ".class", changed(spark, "hadoop-client-api-*.jar", RAW_LOCAL, Confine::local, DOORS));
             write(jar, DRIVERS + ".class", changed(spark, "spark-sql_*.jar", DRIVERS, Drivers::new, List.of("register")));
             write(jar, AVRO + ".class", changed(spark, "hive-serde-*.jar", AVRO, Confine::urls, List.of("openStream")));
             write(jar, OPTIONS + ".class", changed(spark, "spark-sql_*.jar", OPTIONS, Confine::options, List.of("set")));
             write(jar, PROPERTIES + ".class", changed(spark, "hive-exec-*.jar", PROPERTIES, Confine::properties, List.of("set", "set")));
         }
+    }
+
+    private static ClassVisitor local(ClassVisitor next, List<String> changed) {
+        String type = "(Ljava/io/File;)Ljava/lang/String;";
+        ClassVisitor links = new Calls(next, changed, "LinkStatus", "org/apache/hadoop/fs/FileUtil.readLink" + type, "readLink", type);
+        return new Doors(links, changed);
     }
 
     private static ClassVisitor urls(ClassVisitor next, List<String> changed) {
@@ -111,6 +123,11 @@ public final class Confine {
         @Override
         public MethodVisitor visitMethod(int access, String name, String type, String signature, String[] exceptions) {
             MethodVisitor next = super.visitMethod(access, name, type, signature, exceptions);
+            if (name.equals(SET_PERMISSION) && type.equals(SET_PERMISSION_TYPE)) {
+                changed.add(name);
+                writeSetPermission(next);
+                return null; // Hadoop's own way
+            }
             if (name.equals(TO_FILE) && type.equals(TO_FILE_TYPE)) {
                 changed.add(name);
                 return new CheckedResult(next);
@@ -121,6 +138,20 @@ public final class Confine {
             }
             return next;
         }
+    }
+
+    /** Confinement.setPermission(pathToFile(path), permission.toShort()) */
+    private static void writeSetPermission(MethodVisitor method) {
+        method.visitCode();
+        method.visitVarInsn(Opcodes.ALOAD, 0);
+        method.visitVarInsn(Opcodes.ALOAD, 1);
+        method.visitMethodInsn(Opcodes.INVOKEVIRTUAL, RAW_LOCAL, TO_FILE, TO_FILE_TYPE, false);
+        method.visitVarInsn(Opcodes.ALOAD, 2);
+        method.visitMethodInsn(Opcodes.INVOKEVIRTUAL, PERMISSION, "toShort", "()S", false);
+        method.visitMethodInsn(Opcodes.INVOKESTATIC, CONFINEMENT, SET_PERMISSION, "(Ljava/io/File;S)V", false);
+        method.visitInsn(Opcodes.RETURN);
+        method.visitMaxs(0, 0); // computed
+        method.visitEnd();
     }
 
     private static final class CheckedResult extends MethodVisitor {

@@ -15,6 +15,7 @@ from typing import Any
 from sparksql.gateway.catalog import Catalog
 from sparksql.gateway.catalog_sources import read_json
 from sparksql.gateway.cursor import Place, Table, Wish, read_cursor
+from sparksql.gateway.errors import name_of
 from sparksql.gateway.spark import SparkDriver
 
 MAX_CANDIDATES = 500
@@ -105,5 +106,5 @@ def _found(look: Callable[[], Iterable[str]]) -> list[str]:
     try:
         return list(look())
     except Exception as exception:
-        log.debug("a look for candidates failed: %s", type(exception).__name__)
+        log.info("a look for candidates failed: %s", name_of(exception))
         return []

@@ -118,6 +118,14 @@ def condition_of(exception: BaseException) -> str | None:
     return None if condition is None else str(condition)
 
 
+def name_of(exception: BaseException) -> str:
+    """What a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
+    throwable = _java_throwable(exception)
+    if throwable is None:
+        return type(exception).__name__
+    return condition_of(exception) or str(throwable.getClass().getName())
+
+
 def masked(error: OperationError, masker: Masker) -> OperationError:
     """The error without secret values. To be cut only then: of a part of a value less can be found."""
     return error.model_copy(

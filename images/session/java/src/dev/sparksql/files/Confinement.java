@@ -54,6 +54,17 @@ public final class Confinement {
         throw refusal(file);
     }
 
+    /** Gives a file the mode that Hadoop asks for, sticky bit included; IOException if the file is not there. */
+    public static void setPermission(File file, short mode) throws IOException {
+        Files.setAttribute(file.toPath(), "unix:mode", (int) mode);
+    }
+
+    /** Where a link leads; "" for what is none, as Hadoop has it. */
+    public static String readLink(File file) throws IOException {
+        Path path = file.toPath();
+        return Files.isSymbolicLink(path) ? Files.readSymbolicLink(path).toString() : "";
+    }
+
     /** The content behind a URL of the network; AccessControlException for any other: a file's would be read without Hadoop. */
     public static InputStream open(URL url) throws IOException {
         if (!NETWORK.contains(url.getProtocol())) {
