@@ -103,6 +103,36 @@ async def test_tasks_are_shared_by_priority(own_gateway: Callable[..., GatewayPr
     assert light > 0, "it is starved"
 
 
+async def test_statements_take_turns_where_one_task_runs_at_a_time(own_gateway: Callable[..., GatewayProcess]) -> None:
+    """Spark's own order would be that of their names, and these are drawn."""
+    gateway = own_gateway(spark_conf={"spark.master": "local[1]"}, max_concurrent_statements=8)
+    async with connect(gateway) as client:
+        await client.until_started()
+        async with under_way(client, 0, 0, 0, sql=TASKS.format(rows=4 * 10**10, tasks=4000)) as views:
+            for _ in range(6):
+                async with asyncio.timeout(60):
+                    await client.ok("SELECT sum(id) FROM range(0, 10, 1, 1)")
+            done = [tasks_done(await client.get(view.operation_id)) for view in views]
+    assert min(done) > 0.5 * max(done), done
+
+
+async def test_priority_counts_where_one_task_runs_at_a_time(own_gateway: Callable[..., GatewayProcess]) -> None:
+    gateway = own_gateway(spark_conf={"spark.master": "local[1]"})
+    async with connect(gateway) as client:
+        await client.until_started()
+        async with under_way(client, 0, 2, sql=TASKS.format(rows=4 * 10**10, tasks=4000)) as views:
+            begin = [tasks_done(await client.get(view.operation_id)) for view in views]
+
+            async def shares() -> list[int] | None:
+                done = [tasks_done(await client.get(view.operation_id)) for view in views]
+                gained = [now - before for now, before in zip(done, begin, strict=True)]
+                return gained if sum(gained) >= 100 else None
+
+            light, heavy = await until("100 tasks", shares)
+    assert 2 * light <= heavy, (light, heavy)  # 20 and 80 of them
+    assert light > 0, "it is starved"
+
+
 async def test_no_pool_is_left_when_statements_have_ended(client: GatewayClient) -> None:
     await client.ok("SELECT sum(id) FROM range(10)")
     failed = await client.run("SELECT assert_true(id < 0) FROM range(10)")

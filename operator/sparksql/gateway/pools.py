@@ -3,7 +3,8 @@
 With `spark.scheduler.mode: FAIR` the pools share the executors by weight. Inside the one pool that Spark has by itself jobs go
 first in, first out: a short query would wait behind all tasks of a long one. A statement's pool is made before its first job,
 since Spark gives a pool that it makes itself the weight 1, and is gone after the statement's end, since each offer of an
-executor sorts all of them.
+executor sorts all of them. Which of them a free place is offered to first is said by `Turns`, in images/session/java: Spark's own
+order lets one wait for another's end where one task runs at a time.
 
 The classes are Spark's internal ones, those of 4.1. All calls block.
 """
@@ -33,11 +34,12 @@ class Pools:
     """See the module. Safe to use from several threads."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        self._jvm = driver.jvm
+        self._scheduling = driver.jvm.dev.sparksql.scheduling
         self._context = driver.context
         self._root = driver.context._jsc.sc().taskScheduler().rootPool()
         self._modes = scala_object(driver.jvm.org.apache.spark.scheduler, "SchedulingMode")
         self._shares = str(self._root.schedulingMode().toString()) == "FAIR"
+        self._turns = self._scheduling.Turns.of(self._root) if self._shares else None
         self._lock = threading.Lock()
         self._open: set[str] = set()
 
@@ -75,7 +77,7 @@ class Pools:
     def _make(self, name: str, weight: int, mode: Any) -> None:
         with self._lock:
             self._open.add(name)
-            self._root.addSchedulable(self._jvm.org.apache.spark.scheduler.Pool(name, mode, 0, weight))
+            self._root.addSchedulable(self._scheduling.StatementPool(name, mode, weight, self._turns))
 
     def _remove_late(self) -> None:
         for pool in list(self._root.schedulableQueue().toArray()):
