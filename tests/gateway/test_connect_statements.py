@@ -107,8 +107,12 @@ async def all_fail(tasks: list[asyncio.Task[Stream]]) -> set[str | None]:
 async def test_a_statement_waits_for_a_slot_and_is_shown(session: ConnectSession, control: GatewayClient) -> None:
     running = await fill(session, control)
     waiting = asyncio.create_task(session.execute(root=sql_relation("SELECT count(*) AS n FROM range(3)")))
-    operations = await until("one waits", lambda: live(control, "Pending"))
-    assert [(o["door"], o["statementType"]) for o in operations] == [("connect", "SELECT")]
+    await until("one waits", lambda: live(control, "Pending"))
+
+    async def is_read() -> bool:
+        return [(o["door"], o.get("statementType")) for o in await live(control, "Pending")] == [("connect", "SELECT")]
+
+    await until("it is shown with its type", is_read)
     assert await session.schema(sql_relation("SELECT 1 AS a")), "analysing takes no slot"
     assert (await session.sql("SELECT 2")).relation, "a query alone executes nothing"
     assert not waiting.done()

@@ -120,6 +120,41 @@ def test_a_copy_taken_from_a_running_query_goes_on_as_the_whole(
     assert counting.counted(f"second_{kind}") == counting.expected
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_batches_committed_while_files_are_listed_do_not_tear_the_copy(
+    driver: SparkDriver,
+    savepoints: Savepoints,
+    tmp_path: Path,
+    kind: str,
+    reverse: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One before each folder is looked into, in whatever order a file system gives them."""
+    counting = Counting(driver, f"torn_{kind}_{reverse}", SETTINGS[kind])
+    counting.add()
+    query = counting.start(tmp_path / "c", f"torn_first_{kind}_{reverse}")
+    query.processAllAvailable()
+    listed = savepoints._children
+
+    def children(folder: str) -> list[Any]:
+        if folder.rpartition("/")[2] in ("c", "commits", "state"):
+            counting.add()
+            query.processAllAvailable()
+        return sorted(listed(folder), key=lambda status: str(status.getPath().getName()), reverse=reverse)
+
+    monkeypatch.setattr(savepoints, "_children", children)
+    target = (tmp_path / "s").as_uri()
+    savepoints.take((tmp_path / "c").as_uri(), target, OWNER)
+    query.stop()
+    monkeypatch.undo()
+    savepoints.restore(target, (tmp_path / "r").as_uri(), FORK)
+    again = counting.start(tmp_path / "r", f"torn_second_{kind}_{reverse}")
+    again.processAllAvailable()
+    again.stop()
+    assert counting.counted(f"torn_second_{kind}_{reverse}") == counting.expected
+
+
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_a_copy_has_one_state_of_each_store_and_not_its_history(
     driver: SparkDriver, savepoints: Savepoints, tmp_path: Path, kind: str

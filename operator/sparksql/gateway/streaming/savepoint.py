@@ -159,11 +159,15 @@ class Savepoints:
         return location if self.look(location).owner is None else f"{location}/{CHECKPOINT}"
 
     def _checkpoint(self, folder: str) -> Manifest:
-        """What a copy of a checkpoint, pinned to its last committed batch, consists of."""
-        files = list(self._files(folder))
-        batch = last_committed(file.path for file in files)
+        """What a copy of a checkpoint, pinned to its last committed batch, consists of.
+
+        The batch is told first: a running query commits more while its files are listed, and the state of a batch whose commit
+        is there was written before that.
+        """
+        batch = last_committed(f"commits/{file.path}" for file in self._files(f"{folder}/commits"))
         if batch is None:
             raise SavepointError(f"the checkpoint {folder} has no committed batch yet")
+        files = list(self._files(folder))
         query_id = str(json.loads(self._text(f"{folder}/metadata"))["id"])
         chosen = files_of(files, batch, lambda paths: self._contents([f"{folder}/{path}" for path in paths]))
         return Manifest(None, query_id, batch, None, chosen)
