@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LEVELS: dict[str, tuple[str, ...]] = {
     "unit": ("tests/unit", "tests/chart"),
     "integration": ("tests/integration",),
-    "gateway": ("tests/gateway",),
+    # Without reorder: how many tests a file has says nothing of its time there.
+    "gateway": ("tests/gateway", "--no-loadscope-reorder"),
     "images": ("tests/images",),
-    # How many tests a file has says nothing of its time here.
     "e2e": ("tests/e2e", "-m", "not alone", "--no-loadscope-reorder"),
     "faults": ("tests/e2e", "-m", "alone"),
     "conformance": ("tests/conformance",),

@@ -90,7 +90,7 @@ COMPLETIONS = [
 ]
 
 
-async def test_completion_knows_what_the_session_knows(session: RestSession) -> None:
+async def test_completion_knows_what_the_session_knows(session: RestSession, gateway: GatewayProcess) -> None:
     await session.run("CREATE TABLE rest_completion (alpha INT, `beta gamma` INT) USING parquet")
     await session.run("CREATE TEMPORARY VIEW rest_own_view AS SELECT 1 AS one")
     try:
@@ -101,7 +101,7 @@ async def test_completion_knows_what_the_session_knows(session: RestSession) -> 
                 answer = await session.client.call(method, f"{session.path}/complete-statement", body)
                 assert answer.status == 200 and list(answer.body) == ["candidates"], answer
                 found = set(answer.body["candidates"])
-                assert expected <= found and bool(expected) == bool(found), f"{text}: {found}"
+                assert expected <= found and bool(expected) == bool(found), f"{text}: {found}\n{gateway.log_tail()}"
     finally:
         await session.run("DROP TABLE rest_completion")
 
