@@ -1,67 +1,23 @@
 """Settings of a session that may say what a query means.
 
 Spark's plans have most of what a setting means, but not all: how a text is read as a time, how a struct becomes text, how files are
-read, is asked of the session while the query runs. So every setting of Spark's SQL counts that is given, but those that are known
-to say how a query runs, how rows lie, where tables are, or how results are shown and written.
+read, is asked of the session while the query runs, and Hadoop's file formats ask settings of their own. So every setting counts that
+is given, but those of harmless_settings.py, and Spark's own that are not of SQL: they say what drivers and executors are.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparksql.gateway.streaming.description import Setting
+from sparksql.gateway.streaming.harmless_settings import HARMLESS, OPEN
 
 ZONE = "spark.sql.session.timeZone"
-_OF_SQL = "spark.sql."
-# What begins so. `streaming`: Spark keeps those of them that say what is in the state in the checkpoint, and goes on with these.
-_FAMILIES = tuple(
-    f"{_OF_SQL}{name}."
-    for name in (
-        *("adaptive", "artifact", "bucketing", "cache", "catalog", "cbo", "classic", "cli", "codegen", "connect", "debug"),
-        *("event", "exchange", "execution.arrow.maxRecordsPerBatch", "extensions", "hive.metastore", "iceberg.snapshot-property"),
-        *("inMemoryColumnarStorage", "join", "maven", "objectHashAggregate", "optimizer", "pipelines", "redaction", "repl"),
-        *("requireAllClusterKeys", "runtimeFilter", "shuffle", "shuffleDependency", "sort", "sortMergeJoinExec"),
-        *("sources.bucketing", "sources.parallelPartitionDiscovery", "sources.v2.bucketing", "statistics", "streaming"),
-        *("thriftServer", "thriftserver", "ui", "warehouse", "window", "windowExec"),
-    )
-)  # fmt: skip
-_HARMLESS = frozenset(
-    f"{_OF_SQL}{name}"
-    for name in (
-        # how a query is planned and run
-        *("autoBroadcastJoinThreshold", "broadcastTimeout", "broadcastExchange.maxThreadThreshold", "defaultCacheStorageLevel"),
-        *("execution.arrow.maxRecordsPerBatch", "execution.broadcastHashJoin.outputPartitioningExpandLimit"),
-        *("execution.rangeExchange.sampleSizePerPartition", "execution.removeRedundantProjects", "execution.replaceHashWithSortAgg"),
-        *("execution.removeRedundantSorts", "execution.reuseSubquery", "execution.sortBeforeRepartition", "execution.usePartitionEvaluator"),
-        *("execution.topKSortFallbackThreshold", "execution.topKSortMaxRowsPerPartition", "execution.fastFailOnFileFormatOutput"),
-        *("execution.pyspark.udf.simplifiedTraceback.enabled", "execution.pyspark.udf.faulthandler.enabled"),
-        *("execution.interruptOnCancel", "filesourceTableRelationCacheSize", "metadataCacheTTLSeconds", "leafNodeDefaultParallelism"),
-        *("limit.initialNumPartitions", "limit.scaleUpFactor", "maxBroadcastTableSize", "maxConcurrentOutputFileWriters"),
-        *("maxSinglePartitionBytes", "shuffledHashJoinFactor", "planner.pythonExecution.memory", "files.maxPartitionBytes"),
-        *("files.maxPartitionNum", "files.minPartitionNum", "files.openCostInBytes", "session.localRelationCacheThreshold"),
-        *("session.localRelationChunkSizeBytes", "session.localRelationChunkSizeRows", "session.localRelationSizeLimit"),
-        # how files are read, not what of them
-        *("parquet.filterPushdown", "parquet.enableVectorizedReader", "parquet.enableNestedColumnVectorizedReader"),
-        *("parquet.columnarReaderBatchSize", "orc.filterPushdown", "orc.enableVectorizedReader", "orc.columnarReaderBatchSize"),
-        *("orc.enableNestedColumnVectorizedReader", "csv.filterPushdown.enabled", "json.filterPushdown.enabled"),
-        *("avro.filterPushdown.enabled",),
-        # how the target is written: what is in it already stays
-        *("avro.compression.codec", "avro.deflate.level", "avro.zstandard.level", "avro.xz.level", "files.maxRecordsPerFile"),
-        *("orc.columnarWriterBatchSize", "orc.compression.codec", "parquet.compression.codec", "parquet.outputTimestampType"),
-        *("parquet.output.committer.class", "parquet.writeLegacyFormat", "parquet.fieldId.write.enabled"),
-        *("sources.commitProtocolClass", "sources.outputCommitterClass", "sources.partitionOverwriteMode"),
-        *("storeAssignmentPolicy",),
-        # what names and texts stand for: the plan has it, whole
-        *("defaultCatalog", "extensions", "scripting.enabled", "variable.substitute", "groupByAliases", "groupByOrdinal"),
-        *("orderByOrdinal", "allowNamedFunctionArguments", "operatorPipeSyntaxEnabled", "pivotMaxValues", "transposeMaxValues"),
-        *("ansi.doubleQuotedIdentifiers", "ansi.enforceReservedKeywords", "ansi.relationPrecedence", "timestampType"),
-        # what people see
-        *("error.messageFormat", "extendedExplainProviders", "maxMetadataStringLength", "maxPlanStringLength"),
-        *("queryExecutionListeners", "stackTracesInDataFrameContext", "sqlcontext.queryExecutionListeners"),
-    )
-)  # fmt: skip
+_COUNTED = ("spark.sql.", "spark.databricks.")  # the latter are Delta's
+_HADOOP = re.compile(r"spark\.hadoop\.(?=.)|spark\.(?=hive\.)")  # so Spark hands settings to Hadoop
 _BETWEEN = "\u0001"
 
 
@@ -77,8 +33,11 @@ def of_session(jvm: Any, session: Any, *, zone_counts: bool) -> tuple[Setting, .
 
 
 def counts(name: str) -> bool:
-    """Whether a setting may say what a query means."""
-    return name.startswith(_OF_SQL) and name != ZONE and name not in _HARMLESS and not name.startswith(_FAMILIES)
+    """Whether a setting may say what a query means. Of the time zone see `of_session`."""
+    plain = _HADOOP.sub("", name, count=1)
+    if plain == ZONE or plain in HARMLESS or plain.startswith(OPEN):
+        return False
+    return plain.startswith(_COUNTED) or not plain.startswith("spark.")
 
 
 def changed(old: Mapping[str, Setting], new: Mapping[str, Setting]) -> Iterator[tuple[str, str, str]]:
