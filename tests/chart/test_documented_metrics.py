@@ -12,9 +12,11 @@ from prometheus_client.metrics import MetricWrapperBase
 from sources import attributes_of
 
 from sparksql.controllers.metrics import Metrics
+from sparksql.gateway.clients.service import ClientService
 from sparksql.gateway.config import PodIdentity, Settings
-from sparksql.gateway.gateway import Gateway
+from sparksql.gateway.lifecycle import Lifecycle
 from sparksql.gateway.metrics import registry_for
+from sparksql.gateway.service import ControlService
 from sparksql.wire.driver import DriverConfig
 
 SERIES = re.compile(r"`(sparksql_[a-z_]+)(?:\{([a-z_,]*)\})?`")
@@ -65,5 +67,6 @@ def test_the_drivers_metrics_are_documented() -> None:
         names = {name for name, _ in SERIES.findall(first)}
         documented |= names | {name + rest for name in names for rest in BESIDE.findall(row)}
     config = DriverConfig(namespace="n", session="s", session_uid="u", incarnation=1)
-    gateway = Gateway(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: datetime.now(UTC))
-    assert documented == registered(registry_for(gateway))
+    lifecycle = Lifecycle(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: datetime.now(UTC))
+    service = ControlService(lifecycle, ClientService(lifecycle))
+    assert documented == registered(registry_for(service))

@@ -18,8 +18,8 @@ from pyspark.sql.connect.proto import base_pb2 as wire
 
 from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway import limits
-from sparksql.gateway.connect.limits import MAX_MESSAGE_BYTES
 from sparksql.gateway.connect.server import MAX_CONNECTIONS, MAX_RPCS, MAX_STREAMS
+from sparksql.gateway.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.gateway.thrift import messages as m
 from sparksql.gateway.thrift.server import Limits
 from sparksql.wire.driver import TLS_CERT_FILE

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sparksql.gateway.classify import Classified, Statement
+from sparksql.gateway.errors import StatementError
 from sparksql.gateway.results import StoredResult
 from sparksql.wire.control import (
     ErrorReason,
@@ -26,6 +27,14 @@ from sparksql.wire.control import (
 
 class Cancelled(Exception):
     """The attempt was cancelled between two steps."""
+
+
+class ExplainedError(StatementError):
+    """An end in an error that rows tell more of, for whom asked for them."""
+
+    def __init__(self, error: OperationError, result: StoredResult) -> None:
+        super().__init__(error)
+        self.result = result
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparksql.gateway.gateway import Gateway
+    from sparksql.gateway.clients.service import ClientService
+    from sparksql.gateway.config import Settings
     from sparksql.gateway.spark import SparkDriver
 
 log = logging.getLogger(__name__)
@@ -21,18 +22,17 @@ class Doors:
     def __init__(self) -> None:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
-    async def open(self, gateway: Gateway, driver: SparkDriver) -> None:
+    async def open(self, clients: ClientService, settings: Settings, driver: SparkDriver) -> None:
         """Raises OSError when a port is taken."""
-        settings = gateway.settings
         if settings.config.endpoints.thrift:
             from sparksql.gateway.thrift.server import serve_thrift
 
-            thrift = await serve_thrift(gateway.clients, settings)
+            thrift = await serve_thrift(clients, settings)
             self._closers.append(thrift.close)
         if settings.config.endpoints.connect:
             from sparksql.gateway.connect.server import connect_settings, serve_connect
 
-            connect = await serve_connect(gateway.clients, driver, connect_settings(settings))
+            connect = await serve_connect(clients, driver, connect_settings(settings))
             self._closers.append(lambda: connect.stop(GRACE_SECONDS))
 
     async def close(self) -> None:

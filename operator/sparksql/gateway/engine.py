@@ -20,19 +20,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sparksql.gateway.attempt import Attempt, Cancelled, Ending, Outcome, Runner
+from sparksql.gateway.attempt import Attempt, Cancelled, Ending, ExplainedError, Outcome, Runner
 from sparksql.gateway.classify import Classified
 from sparksql.gateway.errors import StatementError, masked
 from sparksql.gateway.masking import LogMask
-from sparksql.gateway.modes import PREVIEW_SECONDS
 from sparksql.gateway.operations import OperationRegister
 from sparksql.gateway.parameters import secrets_of
-from sparksql.gateway.progress import POLL_SECONDS
 from sparksql.gateway.readers import Readers, Unwanted
 from sparksql.gateway.results import ResultReader, ResultStore, StoredResult
 from sparksql.gateway.scheduler import MANIFESTS, Scheduler, Step
 from sparksql.gateway.stopping import Stopper
-from sparksql.gateway.streaming.comparison import DoesNotFit
 from sparksql.gateway.workers import Workers
 from sparksql.wire.control import (
     Door,
@@ -49,6 +46,8 @@ from sparksql.wire.control import (
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 5.0  # the operator gives a request twice as long
+POLL_SECONDS = 0.5  # between two looks at what runs
+PREVIEW_SECONDS = 60  # time limit of a preview that names none
 CLOSE_SECONDS = 15.0  # after the drain deadline, for statements that are being stopped
 
 T = TypeVar("T")
@@ -296,9 +295,9 @@ class Engine:
             return Outcome(result=attempt.runner.run(attempt))
         except Cancelled:
             return Outcome()
-        except DoesNotFit as unfit:
+        except ExplainedError as explained:
             asked = attempt.request.validate_against is not None
-            return Outcome(unfit.result if asked else None, unfit.error)
+            return Outcome(explained.result if asked else None, explained.error)
         except StatementError as failed:
             return Outcome(error=failed.error)
         except Exception as exception:

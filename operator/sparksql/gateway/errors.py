@@ -14,12 +14,12 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from sparksql.gateway.masking import Masker
+from sparksql.gateway.names import REFLECTION_FUNCTIONS
 from sparksql.gateway.script import Fragment, locate, offset_of
 from sparksql.wire.control import ErrorReason, OperationError
 
 MAX_MESSAGE_CHARS = 4000
 MAX_FRAGMENT_CHARS = 200
-REFLECTION_FUNCTIONS = frozenset({"reflect", "java_method", "try_reflect"})
 _MAX_CAUSES = 32
 _TOO_DEEP = (
     "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "

@@ -19,11 +19,12 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import ValidationError
 
 from sparksql.gateway.events import stream
-from sparksql.gateway.gateway import Gateway, Refused, Spark
+from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.limits import mark_busy, read_body
 from sparksql.gateway.metrics import exposition, registry_for
 from sparksql.gateway.rest.routes import add_routes, rest_errors
 from sparksql.gateway.results import MAX_PAGE_ROWS, ExpiredResult, StoredResult, UnknownResult
+from sparksql.gateway.service import ControlService, Refused
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
 from sparksql.wire.savepoints import SavepointRequest
 
@@ -37,11 +38,11 @@ _OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
-def build_app(gateway: Gateway) -> web.Application:
-    """The HTTP application of a gateway."""
-    middlewares = [mark_busy, _errors, rest_errors, _authentication(gateway), read_body]
+def build_app(service: ControlService) -> web.Application:
+    """The HTTP application of a driver."""
+    middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body]
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
-    routes = _Routes(gateway)
+    routes = _Routes(service)
     statement = f"{_PREFIX}/statements/{{operation_id}}"
     app.router.add_get("/healthz", routes.healthz)
     app.router.add_get("/readyz", routes.readyz)
@@ -58,66 +59,66 @@ def build_app(gateway: Gateway) -> web.Application:
     app.router.add_put(savepoint, routes.save)
     app.router.add_get(savepoint, routes.savepoint)
     app.router.add_delete(savepoint, routes.cancel_savepoint)
-    if gateway.settings.config.endpoints.rest:
-        add_routes(app, gateway.clients)
+    if service.lifecycle.settings.config.endpoints.rest:
+        add_routes(app, service.clients)
     return app
 
 
 class _Routes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._registry = registry_for(gateway)
+    def __init__(self, service: ControlService) -> None:
+        self._service = service
+        self._registry = registry_for(service)
 
     async def healthz(self, request: web.Request) -> web.Response:
         return web.Response()
 
     async def readyz(self, request: web.Request) -> web.Response:
-        return web.Response(status=200 if self._gateway.state is GatewayState.READY else 503)
+        return web.Response(status=200 if self._service.lifecycle.state is GatewayState.READY else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=exposition(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def info(self, request: web.Request) -> web.Response:
-        return _json(self._gateway.info())
+        return _json(self._service.info())
 
     async def drain(self, request: web.Request) -> web.Response:
-        self._gateway.drain()
-        return _json(self._gateway.info())
+        self._service.lifecycle.drain()
+        return _json(self._service.info())
 
     async def clients(self, request: web.Request) -> web.Response:
-        return _json(self._gateway.clients.overview())
+        return _json(self._service.clients.overview())
 
     async def submit(self, request: web.Request) -> web.Response:
         body = SubmitRequest.model_validate_json(await request.read())
-        return _json(await self._gateway.submit(request.match_info["operation_id"], body))
+        return _json(await self._service.submit(request.match_info["operation_id"], body))
 
     async def view(self, request: web.Request) -> web.Response:
-        view = self._gateway.register.get(request.match_info["operation_id"])
+        view = self._service.lifecycle.register.get(request.match_info["operation_id"])
         if view is None:
             raise Refused(404, "UnknownOperation", "no operation has this id")
         return _json(view)
 
     async def cancel(self, request: web.Request) -> web.Response:
         body = CancelRequest.model_validate_json(await request.read())
-        return _json(self._gateway.cancel(request.match_info["operation_id"], body))
+        return _json(self._service.cancel(request.match_info["operation_id"], body))
 
     async def save(self, request: web.Request) -> web.Response:
         body = SavepointRequest.model_validate_json(await request.read())
-        return _json(self._gateway.save(request.match_info["attempt_id"], body))
+        return _json(self._service.save(request.match_info["attempt_id"], body))
 
     async def savepoint(self, request: web.Request) -> web.Response:
-        spark = self._gateway.spark
+        spark = self._service.lifecycle.spark
         view = None if spark is None else spark.savepoints.get(request.match_info["attempt_id"])
         if view is None:
             raise Refused(404, "UnknownSavepoint", "no attempt of a savepoint has this id")
         return _json(view)
 
     async def cancel_savepoint(self, request: web.Request) -> web.Response:
-        return _json(self._gateway.cancel_save(request.match_info["attempt_id"]))
+        return _json(self._service.cancel_save(request.match_info["attempt_id"]))
 
     async def results(self, request: web.Request) -> web.Response:
         operation_id = request.match_info["operation_id"]
-        spark, view = self._gateway.spark, self._gateway.register.get(operation_id)
+        spark, view = self._service.lifecycle.spark, self._service.lifecycle.register.get(operation_id)
         if spark is None or view is None:
             raise Refused(404, "UnknownOperation", "no operation has this id")
         if not view.state.is_terminal:
@@ -140,13 +141,13 @@ class _Routes:
             raise Refused(410, "Expired", str(expired)) from expired
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        gateway = self._gateway
+        service, lifecycle = self._service, self._service.lifecycle
         after = _number(request, "after", 0)
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
         await response.prepare(request)
         # The reader's going away is how a stream ends.
         with contextlib.suppress(ConnectionResetError):
-            async for event in stream(gateway.register, gateway.changes, gateway.info, gateway.boot_id, after):
+            async for event in stream(lifecycle.register, lifecycle.changes, service.info, lifecycle.boot_id, after):
                 await response.write(event.to_json().encode() + b"\n")
         return response
 
@@ -174,8 +175,8 @@ def _number(request: web.Request, name: str, default: int) -> int:
     return int(value)
 
 
-def _authentication(gateway: Gateway) -> Middleware:
-    expected = f"Bearer {gateway.settings.token}".encode()
+def _authentication(service: ControlService) -> Middleware:
+    expected = f"Bearer {service.lifecycle.settings.token}".encode()
 
     @web.middleware
     async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -26,7 +26,7 @@ from sparksql.gateway.masking import LogMask
 
 if TYPE_CHECKING:
     from sparksql.gateway.doors import Doors
-    from sparksql.gateway.gateway import Gateway
+    from sparksql.gateway.service import ControlService
     from sparksql.gateway.spark import SparkDriver
 
 log = logging.getLogger("sparksql.gateway")
@@ -91,19 +91,22 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
     connecting = loop.run_in_executor(None, lambda: SparkDriver.connect(jvm.connect(), settings))
 
+    from sparksql.gateway.clients.service import ClientService
     from sparksql.gateway.doors import Doors
-    from sparksql.gateway.gateway import Gateway
     from sparksql.gateway.http import build_app
+    from sparksql.gateway.lifecycle import Lifecycle
     from sparksql.gateway.limits import BoundedSite, make_runner
+    from sparksql.gateway.service import ControlService
 
-    gateway = Gateway(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
-    runner = make_runner(build_app(gateway))
+    lifecycle = Lifecycle(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
+    service = ControlService(lifecycle, ClientService(lifecycle))
+    runner = make_runner(build_app(service))
     await runner.setup()
     most = settings.gateway.rest_max_connections
     await BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, most).start()
     log.info("listening on port %d", settings.config.port)
     doors = Doors()
-    start = asyncio.create_task(_start_spark(gateway, doors, connecting, log_mask))
+    start = asyncio.create_task(_start_spark(service, doors, connecting, log_mask))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
     code = 0
@@ -112,10 +115,10 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
         code = 1
     else:
         await stopped
-        gateway.drain()
+        lifecycle.drain()
         log.info("draining")
-        if gateway.spark is not None:
-            await gateway.spark.engine.close(settings.config.drain_seconds)
+        if lifecycle.spark is not None:
+            await lifecycle.spark.engine.close(settings.config.drain_seconds)
     await doors.close()
     await runner.cleanup()
     start.cancel()
@@ -124,21 +127,22 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
 
 async def _start_spark(
-    gateway: Gateway, doors: Doors, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
+    service: ControlService, doors: Doors, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
 ) -> None:
     from sparksql.gateway.start import start_spark
 
     began = time.monotonic()
-    started = await asyncio.to_thread(start_spark, await connecting, gateway.settings, gateway.clock)
+    lifecycle = service.lifecycle
+    started = await asyncio.to_thread(start_spark, await connecting, lifecycle.settings, lifecycle.clock)
     if started.init_failure is not None:
         log.error("init statement %d failed", started.init_failure.position)
-        gateway.init_failed(started.init_failure)
+        lifecycle.init_failed(started.init_failure)
         return
-    spark = started.assemble(gateway.register, log_mask)
-    await doors.open(gateway, started.driver)
-    gateway.ready(spark)
-    log.info("ready after %.1f s, boot id %s", time.monotonic() - began, gateway.boot_id)
-    await asyncio.gather(spark.engine.watch(), gateway.clients.watch())
+    spark = started.assemble(lifecycle.register, log_mask)
+    await doors.open(service.clients, lifecycle.settings, started.driver)
+    lifecycle.ready(spark)
+    log.info("ready after %.1f s, boot id %s", time.monotonic() - began, lifecycle.boot_id)
+    await asyncio.gather(spark.engine.watch(), service.clients.watch())
 
 
 def _bound_heap() -> None:

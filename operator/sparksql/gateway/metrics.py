@@ -9,16 +9,16 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sparksql.gateway.gateway import Gateway
+from sparksql.gateway.service import ControlService
 from sparksql.wire.control import Door, GatewayState
 
 
 class _GatewayCollector(Collector):
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, service: ControlService) -> None:
+        self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        info = self._gateway.info()
+        info = self._service.info()
         state = GaugeMetricFamily("sparksql_gateway_state", "1 for the state that the gateway is in.", labels=["state"])
         for value in GatewayState:
             state.add_metric([str(value)], float(info.state is value))
@@ -32,14 +32,14 @@ class _GatewayCollector(Collector):
             "Statements that have ended; door is empty for those of manifests.",
             labels=["state", "statement_type", "door"],
         )
-        for (ended, statement_type, door), count in sorted(self._gateway.register.ended.items()):
+        for (ended, statement_type, door), count in sorted(self._service.lifecycle.register.ended.items()):
             total.add_metric([str(ended), statement_type, door], count)
         yield total
         yield from self._clients()
 
     def _clients(self) -> Iterator[Metric]:
         """Sessions of clients, the pool that runs statements, and what is kept of results."""
-        clients, spark = self._gateway.clients, self._gateway.spark
+        clients, spark = self._service.clients, self._service.lifecycle.spark
         doors = Counter(session.door for session in clients.sessions)
         sessions = GaugeMetricFamily("sparksql_gateway_client_sessions", "Open sessions of clients.", labels=["door"])
         opened = CounterMetricFamily(
@@ -67,9 +67,9 @@ class _GatewayCollector(Collector):
             yield GaugeMetricFamily(f"sparksql_gateway_{name}", help_, value=number)
 
 
-def registry_for(gateway: Gateway) -> CollectorRegistry:
+def registry_for(service: ControlService) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_GatewayCollector(gateway))
+    registry.register(_GatewayCollector(service))
     return registry
 
 

@@ -18,7 +18,6 @@ from sparksql.gateway.scala import simple_name
 from sparksql.gateway.spark import SparkDriver
 from sparksql.wire.control import Column, ErrorReason
 
-PREVIEW_SECONDS = 60  # time limit of a preview that names none
 _PLAN_COLUMN = Column(name="plan", type="string")
 
 

@@ -6,6 +6,10 @@ from typing import Any
 
 from py4j.java_gateway import JavaPackage
 
+REFLECTION_FUNCTIONS = frozenset(
+    {"reflect", "java_method", "try_reflect"}
+)  # which call any static method; dropped from each session
+
 
 class JvmNames:
     """A package, or the root of all, each of whose members is asked for once.

@@ -6,8 +6,6 @@ from pyspark import SparkContext
 
 from sparksql.wire.control import Progress
 
-POLL_SECONDS = 0.5
-
 
 def read_progress(context: SparkContext, group: str) -> Progress:
     """Tasks and stages of all jobs that the group has started so far."""

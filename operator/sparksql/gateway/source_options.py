@@ -13,10 +13,10 @@ from typing import Any
 
 from sparksql.api.conf_policy import NAMESPACES, is_allowed, is_denied, normalise
 from sparksql.gateway.errors import refusal
+from sparksql.gateway.plans import nodes
 from sparksql.gateway.scala import elements, option, simple_name
 from sparksql.gateway.streaming import kafka_options
 from sparksql.gateway.streaming.relations import given_options
-from sparksql.gateway.streaming.sources import nodes
 from sparksql.wire.control import ErrorReason
 from sparksql.wire.driver import SqlPolicy
 

@@ -19,9 +19,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from sparksql.gateway.config import Settings
-from sparksql.gateway.errors import REFLECTION_FUNCTIONS
+from sparksql.gateway.connect_conf import connect_conf
 from sparksql.gateway.jvm import JvmConnection
-from sparksql.gateway.names import JvmNames
+from sparksql.gateway.names import REFLECTION_FUNCTIONS, JvmNames
 from sparksql.gateway.scala import elements, scala_object
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT, SqlPolicy
 
@@ -65,8 +65,6 @@ def build_conf(settings: Settings) -> dict[str, str]:
     conf.update(config.policy.enforced_conf)
     conf.update(_address_conf(settings))
     if config.endpoints.connect:
-        from sparksql.gateway.connect.backend import connect_conf  # here, for it needs this module
-
         conf.update(connect_conf())
         conf.setdefault("spark.driver.maxResultSize", f"{_unread_mib(settings)}m")
     if conf["spark.master"].startswith("k8s"):

@@ -14,8 +14,8 @@ from sparksql.gateway.config import Settings
 from sparksql.gateway.engine import Engine
 from sparksql.gateway.execution import SparkRunner
 from sparksql.gateway.files import HadoopFiles
-from sparksql.gateway.gateway import Spark
 from sparksql.gateway.initialise import enter_database, run_init
+from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.masking import LogMask
 from sparksql.gateway.metastore import await_metastore
 from sparksql.gateway.operations import OperationRegister

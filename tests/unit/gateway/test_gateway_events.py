@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from sparksql.gateway.clients.service import ClientService
 from sparksql.gateway.config import PodIdentity, Settings
 from sparksql.gateway.events import Changes, stream
-from sparksql.gateway.gateway import Gateway
+from sparksql.gateway.lifecycle import Lifecycle
 from sparksql.gateway.operations import OperationRegister
+from sparksql.gateway.service import ControlService
 from sparksql.wire.control import Event, GatewayInfo, GatewayState
 from sparksql.wire.driver import DriverConfig
 
@@ -96,8 +98,9 @@ async def test_how_the_gateway_is_is_told_at_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_gateway_says_which_version_it_has_and_which_it_works_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparksql.gateway.gateway.PROTOCOL_VERSION", 7)
-    monkeypatch.setattr("sparksql.gateway.gateway.OLDEST_OPERATOR", 3)
+    monkeypatch.setattr("sparksql.gateway.service.PROTOCOL_VERSION", 7)
+    monkeypatch.setattr("sparksql.gateway.service.OLDEST_OPERATOR", 3)
     config = DriverConfig(namespace="n", session="s", session_uid="u", incarnation=1)
-    info = Gateway(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: NOW).info()
+    lifecycle = Lifecycle(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: NOW)
+    info = ControlService(lifecycle, ClientService(lifecycle)).info()
     assert (info.protocol_version, info.oldest_operator_version) == (7, 3)

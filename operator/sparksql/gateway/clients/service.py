@@ -14,7 +14,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from sparksql.gateway.clients.runner import ClientRunner, ClientSpark
 from sparksql.gateway.clients.session import Operation, Session, status_of
 from sparksql.gateway.clients.sessions import Sessions, Usage, monotonic
 from sparksql.gateway.engine import ClientOrigin
+from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.results import ExpiredResult, UnknownResult
 from sparksql.gateway.spark import SparkDriver
 from sparksql.wire import control as wire
@@ -40,9 +41,6 @@ from sparksql.wire.control import (
     SubmitRequest,
 )
 
-if TYPE_CHECKING:
-    from sparksql.gateway.gateway import Gateway, Spark
-
 log = logging.getLogger(__name__)
 
 _KEPT = ResultOptions(max_rows=MAX_RESULT_ROWS, preview_rows=0, retention_seconds=10 * 365 * 86_400)
@@ -54,11 +52,11 @@ T = TypeVar("T")
 class ClientService:
     """See the module."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self.settings: GatewaySettings = gateway.settings.gateway
-        self._gateway = gateway
-        self._limits = gateway.settings.config.clients
-        self._sessions = Sessions(gateway, self._retire)
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self.settings: GatewaySettings = lifecycle.settings.gateway
+        self._lifecycle = lifecycle
+        self._limits = lifecycle.settings.config.clients
+        self._sessions = Sessions(lifecycle, self._retire)
         self._quota = Quota(self.settings.session_result_max_size, self.settings.result_max_size)
         self._outside: dict[str, OutsideRunner] = {}
 
@@ -88,7 +86,7 @@ class ClientService:
             )
             for session in self._sessions
             for operation in session.live
-            if (view := self._gateway.register.get(operation.operation_id)) is not None
+            if (view := self._lifecycle.register.get(operation.operation_id)) is not None
         )
         return ClientsView(sessions=self.sessions, operations=operations)
 
@@ -125,7 +123,7 @@ class ClientService:
         operation_id = str(uuid.uuid4())
         client = ClientSpark(
             driver=spark.runner.driver,
-            policy=self._gateway.settings.config.policy,
+            policy=self._lifecycle.settings.config.policy,
             store=spark.store,
             spark=spark.runner,
             quota=self._quota,
@@ -231,7 +229,7 @@ class ClientService:
 
     def _view(self, session: Session, operation: Operation) -> OperationView:
         engine = self._sessions.spark().engine
-        view = self._gateway.register.view(operation.operation_id)
+        view = self._lifecycle.register.view(operation.operation_id)
         result = view.result
         return OperationView(
             handle=operation.operation_id,
@@ -249,12 +247,12 @@ class ClientService:
         )
 
     def _request(self, session: Session, sql: str, conf: dict[str, str], execution_seconds: float) -> SubmitRequest:
-        limits, config = self._limits, self._gateway.settings.config
+        limits, config = self._limits, self._lifecycle.settings.config
         seconds = execution_seconds if execution_seconds > 0 else limits.execution_seconds
         if limits.max_execution_seconds > 0:
             seconds = min(seconds, limits.max_execution_seconds) if seconds > 0 else limits.max_execution_seconds
         return SubmitRequest(
-            boot_id=self._gateway.boot_id,
+            boot_id=self._lifecycle.boot_id,
             namespace=config.namespace,
             name=f"{config.session} ({session.door})",
             sql=sql,
@@ -266,7 +264,7 @@ class ClientService:
     def _begin(
         self, spark: Spark, session: Session, request: SubmitRequest, runner: Runner, operation_id: str
     ) -> Operation:
-        register, most = self._gateway.register, self.settings.operation_max_num
+        register, most = self._lifecycle.register, self.settings.operation_max_num
         if 0 < most <= len(session.operations):
             raise ClientError(Problem.TOO_MANY_OPERATIONS, f"the session has {most} operations; close some of them")
         if 0 < self._limits.max_queued <= register.count(OperationState.PENDING):

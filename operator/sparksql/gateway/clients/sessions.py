@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparksql.api.gateway_settings import SHARE_VIEWS
 from sparksql.gateway import audit
@@ -20,11 +20,9 @@ from sparksql.gateway.clients.model import ClientError, Problem
 from sparksql.gateway.clients.runner import open_session
 from sparksql.gateway.clients.session import Operation, Session
 from sparksql.gateway.errors import StatementError
+from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.pools import pool_of_session
 from sparksql.wire.control import Door, GatewayState
-
-if TYPE_CHECKING:
-    from sparksql.gateway.gateway import Gateway, Spark
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +41,9 @@ class Usage:
 class Sessions:
     """See the module. `retire` closes one operation of a session."""
 
-    def __init__(self, gateway: Gateway, retire: Callable[[Session, Operation], None]) -> None:
-        self._gateway = gateway
-        self._settings = gateway.settings.gateway
+    def __init__(self, lifecycle: Lifecycle, retire: Callable[[Session, Operation], None]) -> None:
+        self._lifecycle = lifecycle
+        self._settings = lifecycle.settings.gateway
         self._retire = retire
         self._sessions: dict[str, Session] = {}
         self._opening = 0
@@ -67,14 +65,14 @@ class Sessions:
 
     def spark(self, *, taking: bool = False) -> Spark:
         """Spark, once it is there. `taking` for what begins something new. Raises ClientError NOT_READY."""
-        spark = self._gateway.spark
-        if spark is None or (taking and self._gateway.state is not GatewayState.READY):
-            raise ClientError(Problem.NOT_READY, f"the session's driver is {self._gateway.state}; try again later")
+        spark = self._lifecycle.spark
+        if spark is None or (taking and self._lifecycle.state is not GatewayState.READY):
+            raise ClientError(Problem.NOT_READY, f"the session's driver is {self._lifecycle.state}; try again later")
         return spark
 
     async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> Session:
         """Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
-        spark, policy = self.spark(taking=True), self._gateway.settings.config.policy
+        spark, policy = self.spark(taking=True), self._lifecycle.settings.config.policy
         most = self._settings.session_max_num
         if 0 < most <= len(self._sessions) + self._opening:
             self._refused += 1
@@ -99,7 +97,7 @@ class Sessions:
             raise ClientError(Problem.INVALID, f"Spark refuses a property of the session: {failed}") from None
         finally:
             self._opening -= 1
-        now = self._gateway.clock()
+        now = self._lifecycle.clock()
         session = Session(
             handle=handle,
             door=door,
@@ -113,7 +111,7 @@ class Sessions:
         self._sessions[session.handle] = session
         self._opened[door] += 1
         spark.engine.touch()
-        self._gateway.changes.notify()
+        self._lifecycle.changes.notify()
         audit.session("opened", session.handle, door, session.name)
         return session
 
@@ -123,7 +121,7 @@ class Sessions:
         session = self._sessions.get(handle)
         if session is None:
             raise ClientError(Problem.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
-        session.used, session.last_used = monotonic(), self._gateway.clock()
+        session.used, session.last_used = monotonic(), self._lifecycle.clock()
         spark.engine.touch()
         return session
 
@@ -136,7 +134,7 @@ class Sessions:
             yield session
         finally:
             session.uses -= 1
-            session.used, session.last_used = monotonic(), self._gateway.clock()
+            session.used, session.last_used = monotonic(), self._lifecycle.clock()
 
     def on_close(self, session: Session, told: Callable[[str], None]) -> None:
         """Calls `told` with the handle once the session is closed or has expired."""
@@ -152,7 +150,7 @@ class Sessions:
         task = asyncio.create_task(self._free(session, live))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._gateway.changes.notify()
+        self._lifecycle.changes.notify()
         told = self._on_close.pop(session.handle, None)
         if told is not None:
             told(session.handle)

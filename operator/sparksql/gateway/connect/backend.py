@@ -13,28 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from sparksql.gateway.connect.limits import MAX_DEPTH, MAX_MESSAGE_BYTES
 from sparksql.gateway.scala import elements, option, scala_object
 from sparksql.gateway.spark import SparkDriver
 
-LOOPBACK = "127.0.0.1"
 _LOGGERS = "org.apache.spark.sql.connect"
 _TOKEN_KEY = "spark.connect.authenticate.token"  # noqa: S105  a key's name
-
-
-def connect_conf() -> dict[str, str]:
-    """What a driver's configuration needs for Connect. Spark's own keys; tenants may set none of them."""
-    return {
-        "spark.connect.grpc.binding.address": LOOPBACK,
-        "spark.connect.grpc.binding.port": "0",
-        "spark.connect.grpc.maxInboundMessageSize": str(MAX_MESSAGE_BYTES),
-        "spark.connect.grpc.marshallerRecursionLimit": str(MAX_DEPTH),
-        # What a client that reattaches may miss: several network buffers of the way through the gateway, and Spark's 10 MiB are
-        # not always enough for that.
-        "spark.connect.execute.reattachable.observerRetryBufferSize": "32m",
-        # The gateway closes idle sessions; Connect on its own never does.
-        "spark.connect.session.manager.defaultSessionTimeout": "-1",
-    }
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.gateway.connect.allowed import ALLOWED, PACKAGE, REASONS, STREAMING_READ
 from sparksql.gateway.connect.errors import malformed, not_permitted
-from sparksql.gateway.connect.limits import MAX_DEPTH, MAX_MESSAGE_BYTES
-from sparksql.gateway.errors import REFLECTION_FUNCTIONS
+from sparksql.gateway.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
+from sparksql.gateway.names import REFLECTION_FUNCTIONS
 
 # protobuf's own limit of 100 levels would refuse chains of fifty DataFrame operations.
 _message.SetAllowOversizeProtos(True)

@@ -21,9 +21,9 @@ from sparksql.gateway.connect.backend import Backend
 from sparksql.gateway.connect.decoding import Decoder
 from sparksql.gateway.connect.door import Door, answering
 from sparksql.gateway.connect.executions import Executions
-from sparksql.gateway.connect.limits import MAX_MESSAGE_BYTES
 from sparksql.gateway.connect.sessions import ConnectSessions
 from sparksql.gateway.connect.upstream import SERVICE, Upstream
+from sparksql.gateway.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.gateway.spark import SparkDriver
 from sparksql.wire.driver import SqlPolicy
 

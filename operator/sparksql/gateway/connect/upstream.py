@@ -7,8 +7,9 @@ from typing import Any
 
 import grpc
 
-from sparksql.gateway.connect.backend import LOOPBACK, Backend
+from sparksql.gateway.connect.backend import Backend
 from sparksql.gateway.connect.errors import Metadata, Refused, Told, told_by
+from sparksql.gateway.connect_conf import LOOPBACK
 
 SERVICE = "spark.connect.SparkConnectService"
 _OPTIONS = (

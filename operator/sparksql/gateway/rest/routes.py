@@ -15,7 +15,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler as WebHandler
 
 from sparksql.gateway.clients.model import ClientError
-from sparksql.gateway.gateway import Refused
 from sparksql.gateway.rest.errors import (
     RETRY_SECONDS,
     RestError,
@@ -31,6 +30,7 @@ from sparksql.gateway.rest.openapi import document
 from sparksql.gateway.rest.paging import Bookmarks
 from sparksql.gateway.rest.results import Results
 from sparksql.gateway.rest.routing import ROUTES, Match, resolve
+from sparksql.gateway.service import Refused
 
 if TYPE_CHECKING:
     from sparksql.gateway.clients.service import ClientService

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparksql.gateway.attempt import ExplainedError
 from sparksql.gateway.classify import Statement
-from sparksql.gateway.errors import StatementError, refusal
+from sparksql.gateway.errors import refusal
 from sparksql.gateway.results import StoredResult
 from sparksql.gateway.scala import elements, simple_name
 from sparksql.gateway.streaming.compatibility import REMEDY, Difference, message, named
@@ -25,12 +26,12 @@ _COLUMNS = tuple(Column(name=name, type="string") for name in COMPARISON)
 FITS = StoredResult(columns=_COLUMNS, row_count=0, truncated=False, bytes=0)
 
 
-class DoesNotFit(StatementError):
-    """The text does not fit the state; `result` tells each difference."""
+class DoesNotFit(ExplainedError):
+    """The text does not fit the state; the rows tell each difference."""
 
     def __init__(self, found: Sequence[Difference], old: Description, new: Description) -> None:
-        super().__init__(OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=message(found, old, new)))
-        self.result = _rows(found, old, new)
+        error = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=message(found, old, new))
+        super().__init__(error, _rows(found, old, new))
 
 
 def is_run(session: Any, statement: Statement, plan: Any) -> bool:

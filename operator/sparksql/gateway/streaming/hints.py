@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from sparksql.gateway.errors import refusal
+from sparksql.gateway.plans import nodes
 from sparksql.gateway.scala import elements, simple_name
 from sparksql.gateway.streaming.insert import ParsedInsert
-from sparksql.gateway.streaming.sources import nodes, rewritten
+from sparksql.gateway.streaming.sources import rewritten
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, millis
 from sparksql.wire.control import ErrorReason, StreamOptions, TriggerMode
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from sparksql.gateway.errors import refusal
 from sparksql.gateway.files import HadoopFiles
+from sparksql.gateway.plans import nodes
 from sparksql.gateway.scala import simple_name
-from sparksql.gateway.streaming.sources import nodes
 from sparksql.wire.control import ErrorReason
 
 _FROM = "stream-from-timestamp"  # where the text says to begin

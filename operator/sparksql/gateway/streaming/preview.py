@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.attempt import Attempt
+from sparksql.gateway.engine import PREVIEW_SECONDS
 from sparksql.gateway.errors import StatementError
 from sparksql.gateway.files import HadoopFiles
-from sparksql.gateway.modes import PREVIEW_SECONDS
+from sparksql.gateway.plans import nodes
 from sparksql.gateway.scala import simple_name
 from sparksql.gateway.script import Fragment
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.streaming import unsupported
-from sparksql.gateway.streaming.sources import nodes
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 
 _POLL_MILLIS = 200

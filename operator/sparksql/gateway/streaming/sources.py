@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sparksql.gateway.errors import StatementError, refusal
+from sparksql.gateway.plans import nodes
 from sparksql.gateway.scala import elements, simple_name
 from sparksql.wire.control import ErrorReason
 
 _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})
-
-
-def nodes(plan: Any) -> Iterator[Any]:
-    """All nodes of a plan, those of its WITH and of its subqueries included."""
-    pending = [plan]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(elements(node.children()))
-        pending.extend(elements(node.subqueries()))
-        pending.extend(_with_queries(node))
-
-
-def _with_queries(node: Any) -> list[Any]:
-    match simple_name(node):
-        case "UnresolvedWith":
-            return [relation._2() for relation in elements(node.cteRelations())]
-        case "WithCTE":
-            return elements(node.cteDefs())
-        case _:
-            return []
 
 
 def is_stream(node: Any) -> bool:

@@ -16,13 +16,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sparksql.gateway.errors import StatementError, refusal
+from sparksql.gateway.plans import nodes
 from sparksql.gateway.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark import SparkDriver
 from sparksql.gateway.streaming.kafka import PROVIDER, Format, kafka_table
 from sparksql.gateway.streaming.kafka_values import read
 from sparksql.gateway.streaming.kafka_writes import topic_of
 from sparksql.gateway.streaming.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
-from sparksql.gateway.streaming.sources import nodes, rewritten
+from sparksql.gateway.streaming.sources import rewritten
 from sparksql.wire.control import ErrorReason
 
 PROVIDERS = frozenset({PROVIDER, "rate", "rate-micro-batch"})

@@ -17,8 +17,8 @@ from pyspark.sql.connect.proto import relations_pb2 as relations
 from sparksql.gateway.connect.allowed import ALLOWED, PACKAGE
 from sparksql.gateway.connect.decoding import Decoder
 from sparksql.gateway.connect.errors import Refused
-from sparksql.gateway.connect.limits import MAX_DEPTH, MAX_MESSAGE_BYTES
 from sparksql.gateway.connect.plans import read_analyze, read_execute
+from sparksql.gateway.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 Relation, Expression, Command = relations.Relation, expressions.Expression, commands.Command
 

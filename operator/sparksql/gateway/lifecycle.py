@@ -1,0 +1,67 @@
+"""The life of a driver's process: Starting, Ready or InitFailed, Draining; what is there before Spark is, and Spark once it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sparksql.gateway import audit
+from sparksql.gateway.config import Settings
+from sparksql.gateway.engine import Engine
+from sparksql.gateway.events import Changes
+from sparksql.gateway.execution import SparkRunner
+from sparksql.gateway.operations import OperationRegister
+from sparksql.gateway.results import ResultReader, ResultStore
+from sparksql.gateway.streaming.attempts import SavepointAttempts
+from sparksql.wire.control import GatewayState, InitFailure
+
+
+@dataclass(frozen=True)
+class Spark:
+    """What exists once Spark has started."""
+
+    runner: SparkRunner
+    engine: Engine
+    store: ResultStore
+    reader: ResultReader
+    savepoints: SavepointAttempts
+    version: str
+    application_id: str
+
+
+class Lifecycle:
+    """State of the process, and what lives as long as it does. Belongs to the event loop."""
+
+    def __init__(self, settings: Settings, boot_id: str, clock: Callable[[], datetime]) -> None:
+        self.settings = settings
+        self.boot_id = boot_id
+        self.clock = clock
+        self.started = clock()
+        self.changes = Changes()
+        self.register = OperationRegister(boot_id, clock, self.changes.notify, audit.statement)
+        self.spark: Spark | None = None
+        self.init_failure: InitFailure | None = None
+        self.is_draining = False
+        self._state = GatewayState.STARTING
+
+    @property
+    def state(self) -> GatewayState:
+        return GatewayState.DRAINING if self.is_draining else self._state
+
+    def ready(self, spark: Spark) -> None:
+        """Spark has started and every init statement has run."""
+        self.spark = spark
+        self._state = GatewayState.READY
+        self.changes.notify()
+
+    def init_failed(self, failure: InitFailure) -> None:
+        """An init statement failed: the process stays, so that the reason can be read, and takes no statement."""
+        self.init_failure = failure
+        self._state = GatewayState.INIT_FAILED
+        self.changes.notify()
+
+    def drain(self) -> None:
+        """From now on no new statement is taken."""
+        self.is_draining = True
+        self.changes.notify()
