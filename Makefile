@@ -36,13 +36,13 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports
 	@$(PYTHON) -m sparksql.api.crd --check
-	@$(PYTHON) -m sparksql.gateway.rest.openapi --check
+	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
 	@$(PYTHON) -m tests.gateway.upgrades_page --check
 	@$(PYTHON) charts/sync_crds.py --check
 
 generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md from the tests
 	@$(PYTHON) -m sparksql.api.crd
-	@$(PYTHON) -m sparksql.gateway.rest.openapi
+	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi
 	@$(PYTHON) -m tests.gateway.upgrades_page
 	@$(PYTHON) charts/sync_crds.py
 

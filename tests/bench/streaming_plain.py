@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession, functions
 
-from sparksql.gateway.streaming.savepoint import Owner, Savepoints
+from sparksql.gateway.streaming.checkpoints.savepoint import Owner, Savepoints
 
 POLL_SECONDS = 0.02
 STATE_FILE_MIB = 4

@@ -12,11 +12,11 @@ from prometheus_client.metrics import MetricWrapperBase
 from sources import attributes_of
 
 from sparksql.controllers.metrics import Metrics
-from sparksql.gateway.clients.service import ClientService
-from sparksql.gateway.config import PodIdentity, Settings
+from sparksql.gateway.frontends.control.metrics import registry_for
+from sparksql.gateway.frontends.control.service import ControlService
 from sparksql.gateway.lifecycle import Lifecycle
-from sparksql.gateway.metrics import registry_for
-from sparksql.gateway.service import ControlService
+from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.wire.driver import DriverConfig
 
 SERIES = re.compile(r"`(sparksql_[a-z_]+)(?:\{([a-z_,]*)\})?`")

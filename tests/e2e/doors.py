@@ -16,8 +16,8 @@ import grpc
 
 from gateway.connect_client import ConnectSession, Failed, sql_relation
 from gateway.thrift_client import Fields, ThriftClient, rows_of
-from sparksql.gateway.thrift import messages
-from sparksql.gateway.thrift.messages import OperationState
+from sparksql.gateway.frontends.thrift import messages
+from sparksql.gateway.frontends.thrift.messages import OperationState
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT
 
 DOORS = {"rest": GATEWAY_PORT, "connect": CONNECT_PORT, "thrift": THRIFT_PORT}

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparksql.gateway.jvm import MODULE_OPTIONS
+from sparksql.gateway.spark.jvm import MODULE_OPTIONS
 from sparksql.wire.driver import FILE_ROOTS_ENV
 
 from .maven import CACHE, REPOSITORY, made

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from sparksql.domain.session.resolve import database_name
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV
+from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV
 from sparksql.wire.driver import FILE_ROOTS_ENV
 
 from . import java_classes

@@ -18,11 +18,11 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.compatibility import differences, message
-from sparksql.gateway.streaming.description import Description
-from sparksql.gateway.streaming.state_description import describe
-from sparksql.gateway.streaming.state_file import CONDITIONS
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.streaming.state.compatibility import differences, message
+from sparksql.gateway.streaming.state.describe import describe
+from sparksql.gateway.streaming.state.description import Description
+from sparksql.gateway.streaming.state.description_file import CONDITIONS
 
 from .changes import Kind, Pair
 from .grammar import CLOSED, FIRST_CLOSED, Query, view_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparksql.gateway.jvm import spark_home
+from sparksql.gateway.spark.jvm import spark_home
 
 from .maven import session_jar
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from sparksql.gateway.config import PodIdentity, Settings
-from sparksql.gateway.jvm import DriverJvm
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.settings import PodIdentity, Settings
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.jvm import DriverJvm
 
 from .process import driver_config, image_environment
 

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, OPTIONS_FILE_ENV
+from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV, OPTIONS_FILE_ENV
 from sparksql.wire.driver import (
     CONFIG_DIR_ENV,
     CONFIG_FILE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming import tables
-from sparksql.gateway.streaming.description import Description
-from sparksql.gateway.streaming.state_description import describe
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.streaming import analysis
+from sparksql.gateway.streaming.state.describe import describe
+from sparksql.gateway.streaming.state.description import Description
 
 from .local_spark import run
 
@@ -258,7 +258,9 @@ def described(driver: SparkDriver, sql: str, text: str, conf: dict[str, str] | N
     for key, value in (conf or {}).items():
         session.conf().set(key, value)
     driver.activate(session)
-    frame = driver.of_rows(session, tables.prepared(driver, session, session.sessionState().sqlParser().parsePlan(sql)))
+    frame = driver.of_rows(
+        session, analysis.prepared(driver, session, session.sessionState().sqlParser().parsePlan(sql))
+    )
     found = describe(
         driver, session, frame, text=text, output_mode="append", mask=lambda told: told, qualified=lambda path: path
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.thrift import messages as m
+from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
 
 from .client import GatewayClient

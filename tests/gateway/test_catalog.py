@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway import catalog as catalog_module
-from sparksql.gateway.catalog import Catalog, ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
-from sparksql.gateway.clients.model import ClientError, Problem
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.catalog import catalog as catalog_module
+from sparksql.gateway.catalog.catalog import Catalog, ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.sessions.model import ClientError, Problem
+from sparksql.gateway.spark.driver import SparkDriver
 
 from .connectors import iceberg_catalog
 from .default_class import image_connectors

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.clean import FAILED, GONE, REFUSED
+from sparksql.gateway.streaming.checkpoints.delete_main import FAILED, GONE, REFUSED
 
 from .process import image_environment
 
@@ -31,7 +31,15 @@ def target(tmp_path: Path) -> Path:
 
 
 def run(target: str, root: Path, *more: str, uid: str = UID) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sparksql.gateway.clean", "--target", target, "--root", root.as_uri()]
+    command = [
+        sys.executable,
+        "-m",
+        "sparksql.gateway.streaming.checkpoints.delete_main",
+        "--target",
+        target,
+        "--root",
+        root.as_uri(),
+    ]
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("POD_", "PYSPARK_", "SPARK_"))
     } | image_environment(root.parent)

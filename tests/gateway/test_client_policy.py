@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.thrift import messages as m
+from sparksql.gateway.frontends.thrift import messages as m
 
 from .client import connect
 from .connect_client import ConnectSession, Failed, connect_channel, until

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.completion import MAX_CANDIDATES, complete
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.catalog.completion import MAX_CANDIDATES, complete
+from sparksql.gateway.spark.driver import SparkDriver
 
 from .connectors import iceberg_catalog
 from .default_class import image_connectors

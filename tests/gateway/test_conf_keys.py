@@ -11,9 +11,9 @@ import pytest
 
 from sparksql.api.conf_policy import KEYS_FILE, NAMESPACES, REVIEWED, is_allowed, is_denied, is_reviewed, normalise
 from sparksql.domain.session import memory
-from sparksql.gateway.scala import elements, scala_object
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.kafka_options import ALLOWED
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements, scala_object
+from sparksql.gateway.sql.kafka_options import ALLOWED
 
 from .local_spark import local_spark
 from .maven import jars

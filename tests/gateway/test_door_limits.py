@@ -17,11 +17,11 @@ import pytest
 from pyspark.sql.connect.proto import base_pb2 as wire
 
 from sparksql.api.gateway_settings import PREFIX
-from sparksql.gateway import limits
-from sparksql.gateway.connect.server import MAX_CONNECTIONS, MAX_RPCS, MAX_STREAMS
-from sparksql.gateway.connect_conf import MAX_MESSAGE_BYTES
-from sparksql.gateway.thrift import messages as m
-from sparksql.gateway.thrift.server import Limits
+from sparksql.gateway.frontends import http_limits
+from sparksql.gateway.frontends.connect.server import MAX_CONNECTIONS, MAX_RPCS, MAX_STREAMS
+from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.gateway.frontends.thrift.server import Limits
+from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.wire.driver import TLS_CERT_FILE
 
 from .client import GatewayClient, connect
@@ -239,10 +239,10 @@ async def test_slow_clients_keep_nobody_waiting_and_hold_no_thread(crowd: Crowd,
 
 
 DEADLINES = {
-    "rest, silent": limits.HEAD_SECONDS,
-    "rest, half a head": limits.HEAD_SECONDS,
-    "rest, half a body": limits.BODY_SECONDS + limits.LINGER_SECONDS,
-    "rest, unread": limits.WRITE_SECONDS,
+    "rest, silent": http_limits.HEAD_SECONDS,
+    "rest, half a head": http_limits.HEAD_SECONDS,
+    "rest, half a body": http_limits.BODY_SECONDS + http_limits.LINGER_SECONDS,
+    "rest, unread": http_limits.WRITE_SECONDS,
     "thrift, silent": Limits().negotiation_seconds,
     "thrift, half a negotiation": Limits().negotiation_seconds,
     "connect, silent": HANDSHAKE_SECONDS,

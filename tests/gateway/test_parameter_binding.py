@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.parameters import ParameterBinder
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.wire.control import Parameter
 
 from .connectors import conf

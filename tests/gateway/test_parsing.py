@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparksql.gateway.classify import Classifier
-from sparksql.gateway.initialise import run_init
-from sparksql.gateway.lexer import Lexed
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.statements import KINDS, UNKNOWN
+from sparksql.gateway.execution.init_statements import run_init
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.sql.classifier import Classifier
+from sparksql.gateway.sql.kinds import KINDS, UNKNOWN
+from sparksql.gateway.sql.lexer import Lexed
 from sparksql.wire.control import ErrorReason, Mode
 from sparksql.wire.driver import InitStatement, SqlPolicy
 

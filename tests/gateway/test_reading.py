@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.text_bounds import MAX_MARKERS, MAX_NESTING, MAX_PARAMETERS
+from sparksql.gateway.sql.text_bounds import MAX_MARKERS, MAX_NESTING, MAX_PARAMETERS
 from sparksql.wire.control import ErrorReason, Mode, OperationState, Parameter
 
 from .client import GatewayClient, connect

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparksql.gateway.http import MAX_BODY_BYTES
-from sparksql.gateway.rest.routing import ROUTES
+from sparksql.gateway.frontends.control.routes import MAX_BODY_BYTES
+from sparksql.gateway.frontends.rest.routing import ROUTES
 
 from .client import GatewayClient
 from .process import TOKEN, GatewayProcess

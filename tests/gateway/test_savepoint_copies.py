@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.savepoint import (
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.streaming.checkpoints.savepoint import (
     MANIFEST,
     LocationInvalid,
     Manifest,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
-from sparksql.gateway.jvm import DriverJvm
+from sparksql.gateway.spark.jvm import DriverJvm
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
 

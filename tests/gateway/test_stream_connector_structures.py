@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.compatibility import Change, differences, message
-from sparksql.gateway.streaming.description import Description
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.streaming.state.compatibility import Change, differences, message
+from sparksql.gateway.streaming.state.description import Description
 
 from .connectors import conf
 from .default_class import image_connectors

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.scala import elements
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements
 
 from .changes import Kind, Pair, pairs
 from .differential import Outcome, Tally, Trial

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.streaming.fence import SUFFIX, TAKEN_OVER, WAIT_SECONDS, Mark
+from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, WAIT_SECONDS, Mark
 from sparksql.wire.control import OperationState, OperationView
 
 from .client import connect

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.compatibility import differences, message
-from sparksql.gateway.streaming.state_description import describe
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.streaming.state.compatibility import differences, message
+from sparksql.gateway.streaming.state.describe import describe
 
 from .listed import PARKED, listed
 from .local_spark import local_spark, run

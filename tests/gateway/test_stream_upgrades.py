@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from sparksql.gateway.streaming.sinks import SINK_LOG
-from sparksql.gateway.streaming.state_file import NAME
+from sparksql.gateway.streaming.state.description_file import NAME
 from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, Parameter
 
 from .client import connect

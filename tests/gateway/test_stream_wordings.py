@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.scala import elements
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.compatibility import differences, message
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements
+from sparksql.gateway.streaming.state.compatibility import differences, message
 
 from .local_spark import local_spark, run
 from .structures import OTHER, RECOMPUTED, SAME, SRC, described, make_tables

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.spark import SparkDriver
-from sparksql.gateway.streaming.hints import hinted
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.streaming.insert import parsed_insert
+from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.sources import nodes
 from sparksql.gateway.streaming.trigger import window_millis
 from sparksql.wire.control import ErrorReason, OperationState, StreamOptions, TriggerMode

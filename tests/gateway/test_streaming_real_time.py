@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV
+from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV
 from sparksql.wire.control import ErrorReason, OperationState, OperationView, OutputMode, TriggerMode, UpsertOptions
 
 from .java_classes import class_path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.streaming.fence import SUFFIX, TAKEN_OVER, Mark
+from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, Mark
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.wire.control import OperationView, OutputMode, UpsertOptions
 

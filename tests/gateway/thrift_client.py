@@ -11,7 +11,7 @@ import struct
 from types import TracebackType
 from typing import Any, Self
 
-from sparksql.gateway.thrift.codec import Struct, encode
+from sparksql.gateway.frontends.thrift.codec import Struct, encode
 
 from .process import TOKEN
 

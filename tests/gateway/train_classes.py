@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from sparksql.gateway.jvm import spark_home
+from sparksql.gateway.spark.jvm import spark_home
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "images/session/train"))

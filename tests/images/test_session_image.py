@@ -53,7 +53,7 @@ def test_what_is_left_of_a_jar_is_whole(session: Container) -> None:
     """Kryo loads what it finds of MLlib by name, and Connect needs a class of it."""
     code = """
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from sparksql.gateway.jvm import DriverJvm
+from sparksql.gateway.spark.jvm import DriverJvm
 process = DriverJvm.start(300, lambda line: None)
 there = process.connect()
 gateway = JavaGateway(gateway_parameters=GatewayParameters(port=there.port, auth_token=there.secret))
@@ -71,7 +71,7 @@ def test_local_files_are_confined(session: Container) -> None:
     code = """
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
-from sparksql.gateway.jvm import DriverJvm
+from sparksql.gateway.spark.jvm import DriverJvm
 import os
 for roots in ("", "/tmp"):
     process = DriverJvm.start(300, lambda line: None, {**os.environ, "SPARKSQL_FILE_ROOTS": roots})

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparksql.gateway import audit
-from sparksql.gateway.config import Settings
-from sparksql.gateway.engine import Engine
-from sparksql.gateway.events import Changes
-from sparksql.gateway.execution import SparkRunner
-from sparksql.gateway.operations import OperationRegister
-from sparksql.gateway.results import ResultReader, ResultStore
-from sparksql.gateway.streaming.attempts import SavepointAttempts
+from sparksql.gateway.execution.executor import SparkRunner
+from sparksql.gateway.operations import audit
+from sparksql.gateway.operations.events import Changes
+from sparksql.gateway.operations.manager import Engine
+from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.results.store import ResultReader, ResultStore
+from sparksql.gateway.settings import Settings
+from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
 from sparksql.wire.control import GatewayState, InitFailure
 
 

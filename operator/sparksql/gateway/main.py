@@ -19,15 +19,15 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sparksql.gateway.audit import FIELDS
-from sparksql.gateway.config import ConfigError, Settings, read_settings
-from sparksql.gateway.jvm import DriverJvm, JvmError
-from sparksql.gateway.masking import LogMask
+from sparksql.gateway.operations.audit import FIELDS
+from sparksql.gateway.settings import ConfigError, Settings, read_settings
+from sparksql.gateway.spark.jvm import DriverJvm, JvmError
+from sparksql.gateway.sql.masking import LogMask
 
 if TYPE_CHECKING:
-    from sparksql.gateway.doors import Doors
-    from sparksql.gateway.service import ControlService
-    from sparksql.gateway.spark import SparkDriver
+    from sparksql.gateway.frontends.control.service import ControlService
+    from sparksql.gateway.frontends.doors import Doors
+    from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger("sparksql.gateway")
 
@@ -87,16 +87,16 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
         loop.add_signal_handler(signal_number, stop.set)
 
     # Imports take about as long as the JVM does: first what Spark needs, then, while it works, what HTTP needs.
-    from sparksql.gateway.spark import SparkDriver
+    from sparksql.gateway.spark.driver import SparkDriver
 
     connecting = loop.run_in_executor(None, lambda: SparkDriver.connect(jvm.connect(), settings))
 
-    from sparksql.gateway.clients.service import ClientService
-    from sparksql.gateway.doors import Doors
-    from sparksql.gateway.http import build_app
+    from sparksql.gateway.frontends.control.routes import build_app
+    from sparksql.gateway.frontends.control.service import ControlService
+    from sparksql.gateway.frontends.doors import Doors
+    from sparksql.gateway.frontends.http_limits import BoundedSite, make_runner
     from sparksql.gateway.lifecycle import Lifecycle
-    from sparksql.gateway.limits import BoundedSite, make_runner
-    from sparksql.gateway.service import ControlService
+    from sparksql.gateway.sessions.service import ClientService
 
     lifecycle = Lifecycle(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
     service = ControlService(lifecycle, ClientService(lifecycle))
@@ -129,7 +129,7 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 async def _start_spark(
     service: ControlService, doors: Doors, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
 ) -> None:
-    from sparksql.gateway.start import start_spark
+    from sparksql.gateway.bootstrap import start_spark
 
     began = time.monotonic()
     lifecycle = service.lifecycle

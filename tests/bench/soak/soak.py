@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from gateway.client_session import TERMINAL, RestSession, open_rest
 from gateway.process import TOKEN, GatewayProcess, driver_config, start_gateway, wait_until_listening
-from sparksql.gateway.operations import TRANSITIONS
+from sparksql.gateway.operations.register import TRANSITIONS
 from sparksql.wire.control import OperationState
 
 LONG = "SELECT count(*) FROM range(1000000000000) a JOIN range(1000000)"

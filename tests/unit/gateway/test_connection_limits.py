@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from sparksql.gateway import limits
-from sparksql.gateway.limits import BoundedSite, make_runner, mark_busy, read_body
+from sparksql.gateway.frontends import http_limits
+from sparksql.gateway.frontends.http_limits import BoundedSite, make_runner, mark_busy, read_body
 
 DEADLINE = 60.0
 SHORT = 0.3
@@ -103,18 +103,18 @@ async def serving(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator
 
 @pytest.fixture
 def short_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS", SHORT)
+    monkeypatch.setattr(http_limits, "HEAD_SECONDS", SHORT)
 
 
 @pytest.fixture
 def short_body(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BODY_SECONDS", SHORT)
-    monkeypatch.setattr(limits, "LINGER_SECONDS", SHORT)
+    monkeypatch.setattr(http_limits, "BODY_SECONDS", SHORT)
+    monkeypatch.setattr(http_limits, "LINGER_SECONDS", SHORT)
 
 
 @pytest.fixture
 def short_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WRITE_SECONDS", SHORT)
+    monkeypatch.setattr(http_limits, "WRITE_SECONDS", SHORT)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -155,7 +155,7 @@ async def test_a_second_head_that_drips_is_not_waited_for_either(monkeypatch: py
         client = await server.connect()
         client.send(GET % b"/wait")
         await until(lambda: server.waiting == 1)
-        monkeypatch.setattr(limits, "HEAD_SECONDS", SHORT)  # now that the first head is there
+        monkeypatch.setattr(http_limits, "HEAD_SECONDS", SHORT)  # now that the first head is there
         server.release.set()
         assert b"waited" in await client.answer()
         await asyncio.sleep(2 * SHORT)  # idling for longer than a head may take is no fault
@@ -229,7 +229,9 @@ async def test_a_client_that_takes_no_answer_is_cut_off() -> None:
 
 
 async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WRITE_SECONDS", 1.0)  # many times one of the pauses: a slow machine makes them longer
+    monkeypatch.setattr(
+        http_limits, "WRITE_SECONDS", 1.0
+    )  # many times one of the pauses: a slow machine makes them longer
     async with serving(10) as server:
         client = await server.connect()
         client.send(GET % b"/big")
@@ -283,13 +285,13 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 async def test_over_tls_too_a_request_may_take_longer_than_its_head(
     tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 1.0)  # short for the request, long for its head
+    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 1.0)  # short for the request, long for its head
     async with serving(1, tls[0]) as server:
         stream = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
         client = Client(*stream)
         client.send(GET % b"/wait")
         await until(lambda: server.waiting == 1)
-        await asyncio.sleep(1.2 * limits.HEAD_SECONDS)
+        await asyncio.sleep(1.2 * http_limits.HEAD_SECONDS)
         refused = Client(
             *await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.streaming.claims import Claim, Claims, query_id_in
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
 from sparksql.wire.control import ErrorReason
 
 FIRST = Claim("operation-1", "team-a/first", "s3a://bucket/c/1", "id-1")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway import clean as program
-from sparksql.gateway.streaming.cleaning import CleaningError, CleaningRefused, check_place, clean
+from sparksql.gateway.streaming.checkpoints import delete_main as program
+from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, CleaningRefused, check_place, clean
 
 ROOT = "s3a://lake/savepoints"
 TARGET = f"{ROOT}/team-a/orders/before-release-uid-1"

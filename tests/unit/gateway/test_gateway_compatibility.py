@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
-from sparksql.gateway.streaming.compatibility import Change, Difference, differences, message
-from sparksql.gateway.streaming.description import (
+from sparksql.gateway.streaming.checkpoints.batch_files import belongs
+from sparksql.gateway.streaming.state.compatibility import Change, Difference, differences, message
+from sparksql.gateway.streaming.state.describe import undescribed
+from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
     Column,
     Description,
@@ -24,10 +26,8 @@ from sparksql.gateway.streaming.description import (
     Source,
     Watermark,
 )
-from sparksql.gateway.streaming.pinned import belongs
-from sparksql.gateway.streaming.state_description import undescribed
-from sparksql.gateway.streaming.state_file import CONDITIONS, NAME, is_refusal, refused
-from sparksql.gateway.streaming.structure_nodes import Node
+from sparksql.gateway.streaming.state.description_file import CONDITIONS, NAME, is_refusal, refused
+from sparksql.gateway.streaming.state.structure_nodes import Node
 from sparksql.wire.control import ErrorReason, OperationError
 
 ORDERS, CLICKS = Source("orders", "parquet file:/orders"), Source("clicks", "parquet file:/clicks")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.completion import arrange
-from sparksql.gateway.cursor import MAX_TABLES, Place, Table, Wish, read_cursor, tokens
+from sparksql.gateway.catalog.completion import arrange
+from sparksql.gateway.catalog.cursor import MAX_TABLES, Place, Table, Wish, read_cursor, tokens
 
 texts = st.lists(st.sampled_from(["'", '"', "`", "\\", "a", "B1", "r", " ", "\n", ".", ",", ";", "(", ")", "-", "--", "/*", "*/", "FROM ", "é", "1", ":"]), max_size=20).map("".join) | st.lists(st.sampled_from(["SELECT", "FROM", "JOIN", "t", "a.b", "AS", ",", "*", "(", ")", "WITH", "IF", "EXISTS", "SHOW", "IN", "`x y`", "'s'", "1", ";", "."]), max_size=12).map(" ".join)  # fmt: skip
 

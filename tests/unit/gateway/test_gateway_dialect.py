@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.clients.dialect import Command, ResetProperty, SetProperty, SparkSql, interpret
+from sparksql.gateway.sessions.flink_dialect import Command, ResetProperty, SetProperty, SparkSql, interpret
 
 CATALOG = SparkSql("SELECT current_catalog() AS `current catalog name`", shows=True)
 DATABASE = SparkSql("SELECT current_database() AS `current database name`", shows=True)

@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from sparksql.gateway import stopping
-from sparksql.gateway.attempt import Attempt, Ending
-from sparksql.gateway.classify import Classified, Statement
-from sparksql.gateway.engine import Engine
-from sparksql.gateway.errors import refusal
-from sparksql.gateway.masking import LogMask
-from sparksql.gateway.operations import OperationRegister
-from sparksql.gateway.results import EMPTY, StoredResult
-from sparksql.gateway.script import Fragment
-from sparksql.gateway.statements import SHOW_SETTINGS
-from sparksql.gateway.workers import Workers
+from sparksql.gateway.operations import cancellation
+from sparksql.gateway.operations.manager import Engine
+from sparksql.gateway.operations.operation import Attempt, Ending
+from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.threads import Workers
+from sparksql.gateway.results.store import EMPTY, StoredResult
+from sparksql.gateway.sql.classifier import Classified, Statement
+from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.kinds import SHOW_SETTINGS
+from sparksql.gateway.sql.masking import LogMask
+from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import ErrorReason, OperationState, Progress, ResultSummary, SubmitRequest
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -126,7 +126,7 @@ async def until_state(register: OperationRegister, operation_id: str, state: Ope
 async def test_a_query_that_cannot_be_stopped_ends_for_its_user_and_excludes_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stopping, "LEAVE_SECONDS", 0.2)
+    monkeypatch.setattr(cancellation, "LEAVE_SECONDS", 0.2)
     runner = EndlessPlanner(read_only=True)
     engine, register = made(runner, workers=2)
     await engine.submit("stuck", REQUEST)
@@ -141,7 +141,7 @@ async def test_a_query_that_cannot_be_stopped_ends_for_its_user_and_excludes_nob
 
 
 async def test_what_may_have_an_effect_is_seen_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stopping, "LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr(cancellation, "LEAVE_SECONDS", 0.1)
     runner = EndlessPlanner(read_only=False)
     engine, register = made(runner)
     await engine.submit("writes", REQUEST)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.clients.service import ClientService
-from sparksql.gateway.config import PodIdentity, Settings
-from sparksql.gateway.events import Changes, stream
+from sparksql.gateway.frontends.control.service import ControlService
 from sparksql.gateway.lifecycle import Lifecycle
-from sparksql.gateway.operations import OperationRegister
-from sparksql.gateway.service import ControlService
+from sparksql.gateway.operations.events import Changes, stream
+from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.wire.control import Event, GatewayInfo, GatewayState
 from sparksql.wire.driver import DriverConfig
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
-HEARTBEAT = "sparksql.gateway.events.HEARTBEAT_SECONDS"
+HEARTBEAT = "sparksql.gateway.operations.events.HEARTBEAT_SECONDS"
 SOON, NEVER = 0.01, 3600.0
 TURNS = 20  # of the event loop, of which a line that is due takes a few
 
@@ -98,8 +98,8 @@ async def test_how_the_gateway_is_is_told_at_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_gateway_says_which_version_it_has_and_which_it_works_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparksql.gateway.service.PROTOCOL_VERSION", 7)
-    monkeypatch.setattr("sparksql.gateway.service.OLDEST_OPERATOR", 3)
+    monkeypatch.setattr("sparksql.gateway.frontends.control.service.PROTOCOL_VERSION", 7)
+    monkeypatch.setattr("sparksql.gateway.frontends.control.service.OLDEST_OPERATOR", 3)
     config = DriverConfig(namespace="n", session="s", session_uid="u", incarnation=1)
     lifecycle = Lifecycle(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: NOW)
     info = ControlService(lifecycle, ClientService(lifecycle)).info()

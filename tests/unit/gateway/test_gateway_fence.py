@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.streaming import fence as fencing
-from sparksql.gateway.streaming.fence import LEASE_SECONDS, SUFFIX, WAIT_SECONDS, Fence, Hold, Mark
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.streaming.checkpoints import fence as fencing
+from sparksql.gateway.streaming.checkpoints.fence import LEASE_SECONDS, SUFFIX, WAIT_SECONDS, Fence, Hold, Mark
 
 CHECKPOINT = "s3a://bucket/checkpoints/team-a/st/1"
 PLACE = CHECKPOINT + SUFFIX

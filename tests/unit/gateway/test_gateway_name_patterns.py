@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types
 
-from sparksql.gateway.catalog import simple_type
-from sparksql.gateway.name_patterns import MAX_NAMESPACES, NamePattern, escaped, find_namespaces, may_lie_below
+from sparksql.gateway.catalog.catalog import simple_type
+from sparksql.gateway.catalog.name_patterns import MAX_NAMESPACES, NamePattern, escaped, find_namespaces, may_lie_below
 
 names = st.text(st.sampled_from("aAb_%\\.*|é\n"), max_size=8)
 patterns = st.text(st.sampled_from("aAb_%\\.*|é\n"), max_size=8)

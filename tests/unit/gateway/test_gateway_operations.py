@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.operations import TRANSITIONS, IllegalTransition, OperationRegister
+from sparksql.gateway.operations.register import TRANSITIONS, IllegalTransition, OperationRegister
 from sparksql.wire.control import OperationState, ResultSummary
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)

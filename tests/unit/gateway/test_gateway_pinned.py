@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.streaming.pinned import File, belongs, certain_state, files_of, last_committed
+from sparksql.gateway.streaming.checkpoints.batch_files import File, belongs, certain_state, files_of, last_committed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.pools import weight_of
+from sparksql.gateway.spark.pools import weight_of
 
 PRIORITIES = st.integers(-1_000_000_000, 1_000_000_000)
 

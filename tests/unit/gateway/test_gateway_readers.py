@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.readers import AT_ONCE, MOST_GIVEN_UP, Readers, Unwanted, check_wanted
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.readers import AT_ONCE, MOST_GIVEN_UP, Readers, Unwanted, check_wanted
 from sparksql.wire.control import ErrorReason
 
 

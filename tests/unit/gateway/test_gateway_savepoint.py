@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sparksql.gateway.streaming.pinned import File
-from sparksql.gateway.streaming.savepoint import LocationInvalid, Manifest, Owner, SavepointError
+from sparksql.gateway.streaming.checkpoints.batch_files import File
+from sparksql.gateway.streaming.checkpoints.savepoint import LocationInvalid, Manifest, Owner, SavepointError
 
 MANIFEST = Manifest(Owner("u", "n", "s"), "q", 7, "4.1.4", (File("metadata", 45), File("offsets/7", 100)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sparksql.gateway.scheduler import BESIDE, BESIDE_OF_LINE, MANIFESTS, PATIENCE, Scheduler, Step, overlap
+from sparksql.gateway.operations.scheduler import BESIDE, BESIDE_OF_LINE, MANIFESTS, PATIENCE, Scheduler, Step, overlap
 
 SLOTS = 3
 LINES = (MANIFESTS, "client-1", "client-2")

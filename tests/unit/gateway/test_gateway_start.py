@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.config import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
-from sparksql.gateway.jvm import CLASS_PATH_FILE_ENV, MODULE_OPTIONS, OPTIONS_FILE_ENV, command
-from sparksql.gateway.metastore import METASTORE_SECONDS, await_metastore
-from sparksql.gateway.spark import EXTENSIONS, FUNCTION_PARAMETERS, GUARANTEES, build_conf
+from sparksql.gateway.settings import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
+from sparksql.gateway.spark.driver import EXTENSIONS, FUNCTION_PARAMETERS, GUARANTEES, build_conf
+from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV, MODULE_OPTIONS, OPTIONS_FILE_ENV, command
+from sparksql.gateway.spark.metastore import METASTORE_SECONDS, await_metastore
 from sparksql.kube.tls import session_certificate
 from sparksql.wire.driver import (
     CONFIG_DIR_ENV,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.scheduler import Scheduler
+from sparksql.gateway.operations.scheduler import Scheduler
+from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.streaming.progress import lag, stream_progress
-from sparksql.gateway.streaming.streams import read_limits
+from sparksql.gateway.streaming.query import read_limits
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, MIN_INTERVAL_MILLIS, inferred_interval
 from sparksql.gateway.streaming.upsert import UpsertTarget, merge_statement
-from sparksql.gateway.workers import Workers
 from sparksql.wire.control import StreamOptions, UpsertOptions
 
 REPORT: dict[str, Any] = {

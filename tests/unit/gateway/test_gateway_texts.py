@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise
-from sparksql.gateway.cells import MAX_PREVIEW_BYTES, json_cell, preview, rows, text
-from sparksql.gateway.errors import (
+from sparksql.gateway.results.values import MAX_PREVIEW_BYTES, json_cell, preview, rows, text
+from sparksql.gateway.sql.errors import (
     MAX_FRAGMENT_CHARS,
     MAX_MESSAGE_CHARS,
     StatementError,
@@ -23,9 +23,9 @@ from sparksql.gateway.errors import (
     describe,
     masked,
 )
-from sparksql.gateway.masking import LINGER_SECONDS, MASK, MIN_LINE_CHARS, MIN_PART_CHARS, LogMask, Masker
-from sparksql.gateway.policy import check_key, check_uri, statement_conf
-from sparksql.gateway.script import Fragment, ScriptTooLong, Section, Token, locate, offset_of, split
+from sparksql.gateway.sql.masking import LINGER_SECONDS, MASK, MIN_LINE_CHARS, MIN_PART_CHARS, LogMask, Masker
+from sparksql.gateway.sql.policy import check_key, check_uri, statement_conf
+from sparksql.gateway.sql.script import Fragment, ScriptTooLong, Section, Token, locate, offset_of, split
 from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.driver import SqlPolicy
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sparksql.gateway.workers import Workers
+from sparksql.gateway.operations.threads import Workers
 
 DEADLINE = 60.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparksql.gateway.streaming.kafka_options import problem
+from sparksql.gateway.sql.kafka_options import problem
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -7,7 +7,7 @@ from typing import Any
 from py4j import protocol
 from py4j.java_gateway import JavaClass, JVMView
 
-from sparksql.gateway.names import JvmNames
+from sparksql.gateway.spark.names import JvmNames
 
 CLASS = "java.util.HashMap"
 

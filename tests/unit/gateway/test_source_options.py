@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparksql.gateway.source_options import may_give_relations_options, problem
+from sparksql.gateway.sql.source_options import may_give_relations_options, problem
 
 DEFAULT = ("spark.sql.*", "spark.executor.memoryOverhead*")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.names import JvmNames
-from sparksql.gateway.streaming import plan_structure, settings
-from sparksql.gateway.streaming.compatibility import Change, differences, message
-from sparksql.gateway.streaming.description import Column, Description, Operator, Setting, Source
-from sparksql.gateway.streaming.read_options import read_by_stream, read_by_table
-from sparksql.gateway.streaming.state_description import undescribed
+from sparksql.gateway.spark.names import JvmNames
+from sparksql.gateway.streaming.state import plan_structure, settings
+from sparksql.gateway.streaming.state.compatibility import Change, differences, message
+from sparksql.gateway.streaming.state.describe import undescribed
+from sparksql.gateway.streaming.state.description import Column, Description, Operator, Setting, Source
+from sparksql.gateway.streaming.state.read_options import read_by_stream, read_by_table
 
 SOURCE = Source("orders", "parquet /orders")
 OLD = Description("4.1.4", "a", "append", (SOURCE,), operators=(Operator("aggregate"),), settings=())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.streaming import structure_rules
-from sparksql.gateway.streaming.plan_text import has_group_filter
-from sparksql.gateway.streaming.structure import Leaf, structure
+from sparksql.gateway.streaming.state import structure_rules
+from sparksql.gateway.streaming.state.plan_text import has_group_filter
+from sparksql.gateway.streaming.state.structure import Leaf, structure
 
 CATALYST = "org.apache.spark.sql.catalyst.expressions."
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.text_bounds import MAX_COMMENTS, MAX_MARKERS, MAX_NESTING, Extent, check_text, measure
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.text_bounds import MAX_COMMENTS, MAX_MARKERS, MAX_NESTING, Extent, check_text, measure
 from sparksql.wire.control import ErrorReason
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.scala import elements, option, scala_object
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements, option, scala_object
+from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import OperationError
 
 

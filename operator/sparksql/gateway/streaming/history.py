@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sparksql.gateway.errors import refusal
-from sparksql.gateway.files import HadoopFiles
-from sparksql.gateway.plans import nodes
-from sparksql.gateway.scala import simple_name
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.sql.errors import refusal
 from sparksql.wire.control import ErrorReason
 
 _FROM = "stream-from-timestamp"  # where the text says to begin

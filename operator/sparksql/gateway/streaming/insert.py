@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.gateway.errors import StatementError, refusal
-from sparksql.gateway.scala import elements, simple_name
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.streaming.columns import aligned
-from sparksql.gateway.streaming.kafka_writes import topic_of
+from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.sinks import Sink, sink_of
 from sparksql.wire.control import ErrorReason
 

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.gateway.attempt import Attempt
-from sparksql.gateway.engine import PREVIEW_SECONDS
-from sparksql.gateway.errors import StatementError
-from sparksql.gateway.files import HadoopFiles
-from sparksql.gateway.plans import nodes
-from sparksql.gateway.scala import simple_name
-from sparksql.gateway.script import Fragment
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.operations.manager import PREVIEW_SECONDS
+from sparksql.gateway.operations.operation import Attempt
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparksql.gateway.errors import refusal
-from sparksql.gateway.plans import nodes
-from sparksql.gateway.scala import elements, simple_name
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.insert import ParsedInsert
-from sparksql.gateway.streaming.kafka import is_kafka
-from sparksql.gateway.streaming.kafka_writes import topic_of
+from sparksql.gateway.streaming.kafka.options import is_kafka
+from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.wire.control import ErrorReason, OutputMode, StreamOptions, TriggerMode
 
 _STATEFUL = frozenset(

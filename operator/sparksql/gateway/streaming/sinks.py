@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparksql.gateway.errors import StatementError, refusal
-from sparksql.gateway.files import HadoopFiles
-from sparksql.gateway.scala import elements, option, simple_name
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 
 SINK_LOG = "_spark_metadata"

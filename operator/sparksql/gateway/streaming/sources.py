@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparksql.gateway.errors import StatementError, refusal
-from sparksql.gateway.plans import nodes
-from sparksql.gateway.scala import elements, simple_name
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 
 _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})

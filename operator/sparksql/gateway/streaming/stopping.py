@@ -13,7 +13,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from sparksql.gateway.scala import simple_name
+from sparksql.gateway.spark.scala import simple_name
 
 # How long a stop waits for the batch that runs; after that the batch is cut off, and runs again when the query goes on.
 BATCH_END_SECONDS = 8.0

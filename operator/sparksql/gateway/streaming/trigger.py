@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sparksql.gateway.plans import nodes
-from sparksql.gateway.scala import elements, scala_object, simple_name
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.wire.control import StreamOptions, TriggerMode
 
 # Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little

@@ -16,11 +16,11 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
-from sparksql.gateway.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
-from sparksql.gateway.plans import nodes
-from sparksql.gateway.scala import elements, option, scala_object, simple_name
-from sparksql.gateway.script import Fragment, locate
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.sql.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
+from sparksql.gateway.sql.script import Fragment, locate
 
 CONDITION = "UNSUPPORTED_STREAMING_OPERATION"
 SQL_STATE = "0A000"  # feature not supported

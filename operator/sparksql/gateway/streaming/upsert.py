@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.gateway.classify import Classifier
-from sparksql.gateway.errors import StatementError, operation_error, refusal
-from sparksql.gateway.scala import elements, option, simple_name
-from sparksql.gateway.script import Fragment
-from sparksql.gateway.spark import SparkDriver
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.sql.classifier import Classifier
+from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
+from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import ErrorReason, UpsertOptions
 
 # Names of our own in the batch that is merged; the target's columns have other ones, so that the user's expressions, which

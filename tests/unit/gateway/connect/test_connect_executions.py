@@ -12,11 +12,11 @@ from typing import Any
 import grpc
 import pytest
 
-from sparksql.gateway.clients.model import ClientError, OperationStatus, Problem
-from sparksql.gateway.connect import executions as module
-from sparksql.gateway.connect.backend import ExecutionKey, ExecutionState, SessionKey
-from sparksql.gateway.connect.errors import Refused
-from sparksql.gateway.connect.executions import MISSING_POLLS, Asked, Execution, Executions
+from sparksql.gateway.frontends.connect import executions as module
+from sparksql.gateway.frontends.connect.backend import ExecutionKey, ExecutionState, SessionKey
+from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.executions import MISSING_POLLS, Asked, Execution, Executions
+from sparksql.gateway.sessions.model import ClientError, OperationStatus, Problem
 from sparksql.wire.control import OperationError
 
 SESSION = SessionKey("ann", "s")

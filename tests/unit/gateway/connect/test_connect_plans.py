@@ -14,11 +14,11 @@ from pyspark.sql.connect.proto import commands_pb2 as commands
 from pyspark.sql.connect.proto import expressions_pb2 as expressions
 from pyspark.sql.connect.proto import relations_pb2 as relations
 
-from sparksql.gateway.connect.allowed import ALLOWED, PACKAGE
-from sparksql.gateway.connect.decoding import Decoder
-from sparksql.gateway.connect.errors import Refused
-from sparksql.gateway.connect.plans import read_analyze, read_execute
-from sparksql.gateway.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
+from sparksql.gateway.frontends.connect.allowed import ALLOWED, PACKAGE
+from sparksql.gateway.frontends.connect.decoding import Decoder
+from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.plans import read_analyze, read_execute
+from sparksql.gateway.spark.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 Relation, Expression, Command = relations.Relation, expressions.Expression, commands.Command
 

@@ -10,10 +10,9 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 from pyspark.sql.connect.proto import base_pb2 as wire
 
-from sparksql.gateway.clients.model import ClientError, Problem
-from sparksql.gateway.connect import artifacts
-from sparksql.gateway.connect.decoding import Decoder
-from sparksql.gateway.connect.errors import (
+from sparksql.gateway.frontends.connect import artifacts
+from sparksql.gateway.frontends.connect.decoding import Decoder
+from sparksql.gateway.frontends.connect.errors import (
     DETAILS_KEY,
     Refused,
     not_permitted,
@@ -23,8 +22,9 @@ from sparksql.gateway.connect.errors import (
     stopped,
     told_by,
 )
-from sparksql.gateway.connect.settings import read_config, without_secrets
-from sparksql.gateway.errors import StatementError
+from sparksql.gateway.frontends.connect.settings import read_config, without_secrets
+from sparksql.gateway.sessions.model import ClientError, Problem
+from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import OperationError
 from sparksql.wire.driver import SqlPolicy
 

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
-from sparksql.gateway.connect.errors import not_permitted
-from sparksql.gateway.connect.server import open_server
-from sparksql.gateway.connect.upstream import SERVICE
+from sparksql.gateway.frontends.connect.errors import not_permitted
+from sparksql.gateway.frontends.connect.server import open_server
+from sparksql.gateway.frontends.connect.upstream import SERVICE
 
 TOKEN = "t0ken-of-a-test"
 UNARY = (

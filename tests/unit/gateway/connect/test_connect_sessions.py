@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.clients.model import ClientError, Problem
-from sparksql.gateway.connect.backend import SessionKey
-from sparksql.gateway.connect.errors import Refused
-from sparksql.gateway.connect.sessions import MAX_USER_CHARS, ConnectSessions
+from sparksql.gateway.frontends.connect.backend import SessionKey
+from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.sessions import MAX_USER_CHARS, ConnectSessions
+from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.wire.control import Door
 
 

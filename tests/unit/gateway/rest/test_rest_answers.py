@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.clients.model import ClientError, OperationStatus, OperationView, Problem
-from sparksql.gateway.rest.content import Page, content_of, page_json
-from sparksql.gateway.rest.errors import Form, bad_body, bad_parameter, ended_badly, not_found, refused
-from sparksql.gateway.rest.models import ResultType, RowFormat
-from sparksql.gateway.rest.openapi import document
-from sparksql.gateway.rest.routing import ROUTES, VERSIONS
+from sparksql.gateway.frontends.rest.content import Page, content_of, page_json
+from sparksql.gateway.frontends.rest.errors import Form, bad_body, bad_parameter, ended_badly, not_found, refused
+from sparksql.gateway.frontends.rest.models import ResultType, RowFormat
+from sparksql.gateway.frontends.rest.openapi import document
+from sparksql.gateway.frontends.rest.routing import ROUTES, VERSIONS
+from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
 from sparksql.wire.control import Column, ErrorReason, OperationError
 
 HANDLE = "6cbb1a23-1c1c-4b0a-8f7f-0e8f0e8f0e8f"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.gateway_settings import API_VERSIONS
-from sparksql.gateway.rest.models import (
+from sparksql.gateway.frontends.rest.models import (
     BadBody,
     CompleteStatementRequest,
     ExecuteStatementRequest,
@@ -17,8 +17,8 @@ from sparksql.gateway.rest.models import (
     RestModel,
     read_body,
 )
-from sparksql.gateway.rest.paging import Bookmark, Bookmarks, UnexpectedToken
-from sparksql.gateway.rest.routing import ROUTES, VERSIONS, resolve
+from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedToken
+from sparksql.gateway.frontends.rest.routing import ROUTES, VERSIONS, resolve
 
 Execute, Open, Complete = ExecuteStatementRequest, OpenSessionRequest, CompleteStatementRequest
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.rest.models import RowFormat
-from sparksql.gateway.rest.rows import java_double, write_arrow, write_rows
-from sparksql.gateway.rest.types import logical_type
-from sparksql.gateway.rest.zones import UnknownZone, wall_clock
+from sparksql.gateway.frontends.rest.models import RowFormat
+from sparksql.gateway.frontends.rest.rows import java_double, write_arrow, write_rows
+from sparksql.gateway.frontends.rest.types import logical_type
+from sparksql.gateway.frontends.rest.zones import UnknownZone, wall_clock
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 34, 56, 123456)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.rest.models import MAX_LENGTH, TypeRoot
-from sparksql.gateway.rest.types import STRING, arrow_type, logical_type
+from sparksql.gateway.frontends.rest.models import MAX_LENGTH, TypeRoot
+from sparksql.gateway.frontends.rest.types import STRING, arrow_type, logical_type
 
 INT = {"type": "INTEGER", "nullable": True}
 TEXT = {"type": "VARCHAR", "nullable": True, "length": MAX_LENGTH}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sparksql.gateway.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
-from sparksql.gateway.clients.model import ClientError, OperationStatus, OperationView, Problem
-from sparksql.gateway.thrift import errors, listings
-from sparksql.gateway.thrift.listings import Listing
-from sparksql.gateway.thrift.messages import OperationState, StatusCode, TypeId
-from sparksql.gateway.thrift.properties import Configuration, read_configuration, use_statement
-from sparksql.gateway.thrift.sasl import Refusal, check_response
-from sparksql.gateway.thrift.types import HiveType, hive_type
+from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.frontends.thrift import errors, listings
+from sparksql.gateway.frontends.thrift.listings import Listing
+from sparksql.gateway.frontends.thrift.messages import OperationState, StatusCode, TypeId
+from sparksql.gateway.frontends.thrift.properties import Configuration, read_configuration, use_statement
+from sparksql.gateway.frontends.thrift.sasl import Refusal, check_response
+from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
+from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
 from sparksql.wire.control import ErrorReason, OperationError
 
 

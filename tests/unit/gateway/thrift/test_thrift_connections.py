@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from thrift_fakes import FakeService
 
-from sparksql.gateway.clients.service import ClientService
-from sparksql.gateway.thrift import messages as m
-from sparksql.gateway.thrift.codec import MessageType, Reader, Struct, encode, header
-from sparksql.gateway.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
-from sparksql.gateway.thrift.server import Limits, ThriftServer
+from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.gateway.frontends.thrift.codec import MessageType, Reader, Struct, encode, header
+from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
+from sparksql.gateway.frontends.thrift.server import Limits, ThriftServer
+from sparksql.gateway.sessions.service import ClientService
 
 TOKEN = "the-token"
 DEADLINE = 60.0

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparksql.gateway.thrift.codec import (
+from sparksql.gateway.frontends.thrift.codec import (
     BINARY,
     BOOL,
     DOUBLE,
@@ -29,11 +29,11 @@ from sparksql.gateway.thrift.codec import (
     at,
     list_of,
 )
-from sparksql.gateway.thrift.fetching import MAX_REPLY_BYTES, fetched
-from sparksql.gateway.thrift.operations import ResultColumn
-from sparksql.gateway.thrift.rowset import row_set
-from sparksql.gateway.thrift.text import text_column
-from sparksql.gateway.thrift.types import hive_type
+from sparksql.gateway.frontends.thrift.fetching import MAX_REPLY_BYTES, fetched
+from sparksql.gateway.frontends.thrift.operations import ResultColumn
+from sparksql.gateway.frontends.thrift.rowset import row_set
+from sparksql.gateway.frontends.thrift.text import text_column
+from sparksql.gateway.frontends.thrift.types import hive_type
 
 COLUMNS, ROWS = 5, 4  # protocol versions V6 and V5
 BYTE = Shape(Kind.BYTE)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparksql.gateway.clients.model import ClientError, OperationStatus, OperationView, Problem, SessionView
+from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem, SessionView
 from sparksql.wire.control import Column, Door
 
 ROWS = pa.table({"c0": pa.array(range(25), pa.int64())})

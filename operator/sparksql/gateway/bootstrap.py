@@ -1,0 +1,147 @@
+"""Makes a new Spark session fit for statements, and puts the parts of the gateway together."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sparksql.gateway.execution.executor import SparkRunner
+from sparksql.gateway.execution.init_statements import enter_database, run_init
+from sparksql.gateway.lifecycle import Spark
+from sparksql.gateway.operations.manager import Engine
+from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.threads import Workers
+from sparksql.gateway.results.collector import COLLECT_ROWS, Collector
+from sparksql.gateway.results.store import ResultReader, ResultStore
+from sparksql.gateway.settings import Settings
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.metastore import await_metastore
+from sparksql.gateway.sql.classifier import Classifier
+from sparksql.gateway.sql.masking import LogMask
+from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
+from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
+from sparksql.wire.control import InitFailure, Mode
+from sparksql.wire.driver import SqlPolicy
+
+# What needs an executor comes last: they start meanwhile.
+_WARM_UP = ("SHOW TABLES", "SELECT id % 2 AS k, count(*) AS n FROM range(4) GROUP BY 1")
+
+_WARM_UP_GROUP = "warm-up"
+WARM_UP_SECONDS = 15  # an executor takes 2 to 8 s to register on two cores
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StartedSpark:
+    """Spark with its init statements run, or the one that failed."""
+
+    driver: SparkDriver
+    settings: Settings
+    clock: Callable[[], datetime]
+    init_failure: InitFailure | None
+
+    def assemble(self, register: OperationRegister, log_mask: LogMask) -> Spark:
+        """Must be called on the event loop that the engine will belong to."""
+        config = self.settings.config
+        hadoop_conf, version = self.driver.context._jsc.hadoopConfiguration(), str(self.driver.context.version)
+        files = HadoopFiles(self.driver.jvm, hadoop_conf)
+        store = ResultStore(files, self.clock)
+        reader = ResultReader(files)
+        runner = SparkRunner(self.driver, config.policy, store, files, _result_folder(self.settings))
+        runner.mark_initialised()
+        engine = Engine(
+            runner=runner,
+            register=register,
+            store=store,
+            reader=reader,
+            log_mask=log_mask,
+            clock=self.clock,
+            slots=config.max_concurrent_statements,
+            workers=Workers(
+                self.settings.gateway.worker_threads_min,
+                self.settings.gateway.worker_threads_max,
+                self.settings.gateway.worker_threads_keepalive_time,
+                runner.release_thread,
+            ),
+            max_preview_rows=config.max_preview_rows,
+        )
+        return Spark(
+            runner=runner,
+            engine=engine,
+            store=store,
+            reader=reader,
+            savepoints=SavepointAttempts(
+                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, runner.release_thread
+            ),
+            version=version,
+            application_id=str(self.driver.context.applicationId),
+        )
+
+
+def start_spark(driver: SparkDriver, settings: Settings, clock: Callable[[], datetime]) -> StartedSpark:
+    """Waits for the metastore, chooses the database, runs init and blocks until Spark is warm."""
+    config = settings.config
+    if driver.has_metastore:
+        await_metastore(lambda: driver.base.sessionState().catalog().externalCatalog().databaseExists("default"))
+    failure = enter_database(driver, config.database) or run_init(driver, config.policy, config.init)
+    if failure is None:
+        _warm_up_for_a_while(driver, config.policy)
+        _remove_old_results(driver, settings)
+    return StartedSpark(driver, settings, clock, failure)
+
+
+def _warm_up_for_a_while(driver: SparkDriver, policy: SqlPolicy) -> None:
+    """Warms up in a thread of its own: without an executor it would never end, and a session is ready without one."""
+
+    def work() -> None:
+        driver.context.setJobGroup(_WARM_UP_GROUP, _WARM_UP_GROUP, True)
+        try:
+            _warm_up(driver, policy)
+        except Exception as exception:
+            log.warning("the warm-up did not end: %s", type(exception).__name__)
+        finally:
+            driver.release_thread()
+
+    thread = threading.Thread(target=work, name=_WARM_UP_GROUP, daemon=True)
+    thread.start()
+    thread.join(WARM_UP_SECONDS)
+    if thread.is_alive():
+        log.warning("no executor has done a task within %d s", WARM_UP_SECONDS)
+        driver.context._jsc.sc().cancelJobGroupAndFutureJobs(_WARM_UP_GROUP, "the session is ready without it")
+        thread.join()
+
+
+def _warm_up(driver: SparkDriver, policy: SqlPolicy) -> None:
+    """Makes JVM and Python load what a first statement would wait for: reading, planning, a shuffle, a catalog, Arrow."""
+    classifier = Classifier(driver.jvm, driver.base, policy)
+    for sql in _WARM_UP:
+        classifier.classify(sql, (), Mode.EXECUTE)
+        session = driver.clone()
+        frame = driver.of_rows(session, session.sessionState().sqlParser().parsePlan(sql))
+        collector = Collector(driver.jvm, session)
+        collector.shape(frame)
+        collector.collect(frame, COLLECT_ROWS)
+
+
+def _result_folder(settings: Settings) -> str:
+    """Results of one incarnation of one session; the whole session's are its parent."""
+    return f"{_session_folder(settings)}/{settings.config.incarnation}"
+
+
+def _session_folder(settings: Settings) -> str:
+    config = settings.config
+    return f"{config.result_root.rstrip('/')}/{config.namespace}/{config.session}-{config.session_uid}"
+
+
+def _remove_old_results(driver: SparkDriver, settings: Settings) -> None:
+    """Results of earlier incarnations: their drivers are gone, so nobody can ask for them any more."""
+    files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
+    try:
+        files.delete(_session_folder(settings))
+    except Exception as exception:
+        log.warning("results of earlier incarnations could not be removed: %s", type(exception).__name__)

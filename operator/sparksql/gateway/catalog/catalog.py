@@ -1,0 +1,261 @@
+"""Tells a client what its session can name: catalogs, schemas, tables, columns, functions, by JDBC's patterns.
+
+What cannot be read or has been dropped meanwhile is left out (a table keeps its place, without columns); only a catalog that
+does not load at all fails the call.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sparksql.gateway.catalog.name_patterns import NamePattern, escaped
+from sparksql.gateway.catalog.sources import (
+    SESSION_CATALOG,
+    Function,
+    PluginSource,
+    Relation,
+    SessionSource,
+    Source,
+    is_a,
+    read_json,
+)
+from sparksql.gateway.sessions.model import ClientError, Problem
+from sparksql.gateway.spark.driver import SparkDriver
+
+MAX_COLUMN_TABLES = 2_000  # a table's columns cost 3 calls to the JVM, and in a remote catalog a request
+_CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
+# JSON names of types that their simple strings do not share.
+_SIMPLE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"  # CharVarcharUtils: the declared type of a column that is read as a string
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SchemaEntry:
+    """A schema; the levels of a nested namespace are joined by dots."""
+
+    catalog: str
+    name: str
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table or view; `type` is TABLE or VIEW. A temporary view has neither catalog nor schema, both are empty."""
+
+    catalog: str
+    schema: str
+    name: str
+    type: str
+    comment: str
+
+
+@dataclass(frozen=True)
+class ColumnEntry:
+    """A column; `type` is Spark's simple string, `position` counts from 1."""
+
+    catalog: str
+    schema: str
+    table: str
+    name: str
+    type: str
+    nullable: bool
+    position: int
+    comment: str
+
+
+@dataclass(frozen=True)
+class FunctionEntry:
+    """A function. One of Spark's own or a temporary one has neither catalog nor schema; `class_name` is empty if unknown."""
+
+    catalog: str
+    schema: str
+    name: str
+    class_name: str
+
+
+class Catalog:
+    """What one client's session can name. All calls block.
+
+    A catalog of None or "" is the current one, others are compared exactly; an unknown one has nothing. Raises what Spark
+    raises for a catalog that does not load.
+    """
+
+    def __init__(self, driver: SparkDriver, session: Any) -> None:
+        """`session` is a JVM `org.apache.spark.sql.classic.SparkSession`."""
+        self._driver = driver
+        self._session = session
+        self._manager = session.sessionState().catalogManager()
+
+    def catalogs(self) -> list[str]:
+        """Configured catalogs, loaded or not, in order."""
+        self._driver.activate(self._session)
+        keys = self._session.sessionState().conf().getAllConfs().keySet()
+        names = {found[1] for key in read_json(self._driver, keys) if (found := _CATALOG_KEY.fullmatch(key))}
+        return sorted({SESSION_CATALOG, *names})
+
+    def current(self) -> tuple[str, str]:
+        """Current catalog and schema."""
+        self._driver.activate(self._session)
+        namespace = read_json(self._driver, self._manager.currentNamespace())
+        return str(self._manager.currentCatalog().name()), ".".join(namespace)
+
+    def schemas(self, catalog: str | None, schema: str | None) -> list[SchemaEntry]:
+        """Schemas that match, `global_temp` among those of the session catalog."""
+        name = self._name(catalog)
+        pattern = NamePattern.parse(schema)
+        return [SchemaEntry(name, found) for source in self._sources(name) for found in source.schemas(pattern)]
+
+    def tables(
+        self, catalog: str | None, schema: str | None, table: str | None, types: frozenset[str] | None
+    ) -> list[TableEntry]:
+        """Tables and views that match. Temporary views are among those of the current catalog, with an empty schema."""
+        return [
+            TableEntry(found.catalog, found.schema, found.name, found.type, found.comment)
+            for found in self._relations(catalog, schema, table)
+            if types is None or found.type in types
+        ]
+
+    def columns(
+        self, catalog: str | None, schema: str | None, table: str | None, column: str | None
+    ) -> list[ColumnEntry]:
+        """Columns that match, table by table. Raises ClientError for more than MAX_COLUMN_TABLES tables."""
+        relations = self._relations(catalog, schema, table)
+        if len(relations) > MAX_COLUMN_TABLES:
+            raise ClientError(
+                Problem.INVALID,
+                f"schema {schema!r} and table {table!r} match {len(relations)} tables; columns are told of at most "
+                f"{MAX_COLUMN_TABLES}: give a narrower schema or table pattern",
+            )
+        pattern = NamePattern.parse(column)
+        return [entry for relation in relations for entry in _columns(relation) if pattern.matches(entry.name)]
+
+    def functions(self, catalog: str | None, schema: str | None, function: str | None) -> list[FunctionEntry]:
+        """Functions that match. Spark's own and temporary ones are among those of the current catalog."""
+        name = self._name(catalog)
+        schemas, functions = NamePattern.parse(schema), NamePattern.parse(function)
+        found = [entry for source in self._sources(name) for entry in source.functions(schemas, functions)]
+        if name == self.current()[0] and schemas.matches(""):
+            found = [*self._session_source.own_functions(functions), *found]
+        return [FunctionEntry(entry.catalog, entry.schema, entry.name, _class_name(entry)) for entry in found]
+
+    def place_of(self, parts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+        """Catalog and namespace of a dotted name, as Spark resolves it: its first part may be a catalog's."""
+        if parts and parts[0].lower() == self._session_source.temporary_schema:
+            return SESSION_CATALOG, (parts[0].lower(),)
+        if parts and parts[0] in self.catalogs():
+            return parts[0], tuple(parts[1:])
+        return str(self._manager.currentCatalog().name()), tuple(parts)
+
+    def names_below(self, parts: Sequence[str]) -> list[str]:
+        """Names of the schemas right below a namespace, without their path."""
+        catalog, namespace = self.place_of(parts)
+        return [name for source in self._sources(catalog) for name in source.names_below(namespace)]
+
+    def table_names(self, parts: Sequence[str]) -> list[str]:
+        """Names of a namespace's tables and views; without a name those of the current one and temporary views."""
+        if parts:
+            catalog, namespace = self.place_of(parts)
+            return [name for source in self._sources(catalog) for name in source.table_names(namespace)]
+        temporary = self._session_source.temporary_views("", NamePattern.parse(None))
+        return [*(view.name for view in temporary), *self.table_names(self._current_place())]
+
+    def column_names(self, parts: Sequence[str]) -> list[str]:
+        """Names of the columns of a table that a statement names so. Raises what Spark raises for an unknown one."""
+        *path, name = parts
+        if not path:
+            temporary = self._session_source.temporary_views("", NamePattern.parse(escaped(name)))
+            if temporary:
+                return [entry.name for entry in _columns(temporary[0])]
+            path = self._current_place()
+        catalog, namespace = self.place_of(path)
+        texts = [source.fields(namespace, name) for source in self._sources(catalog)]
+        return [field["name"] for text in texts for field in json.loads(text)["fields"]]
+
+    def function_names(self) -> list[str]:
+        """Names of the functions that can be called without naming a schema."""
+        return self._session_source.function_names()
+
+    def _current_place(self) -> list[str]:
+        namespace = read_json(self._driver, self._manager.currentNamespace())
+        return [str(self._manager.currentCatalog().name()), *namespace]
+
+    def _relations(self, catalog: str | None, schema: str | None, table: str | None) -> list[Relation]:
+        name = self._name(catalog)
+        schemas, tables = NamePattern.parse(schema), NamePattern.parse(table)
+        found = [relation for source in self._sources(name) for relation in source.relations(schemas, tables)]
+        if name == self.current()[0] and schemas.matches(""):
+            found = [*self._session_source.temporary_views("", tables), *found]
+        return found
+
+    def _name(self, catalog: str | None) -> str:
+        return catalog or self.current()[0]
+
+    def _sources(self, name: str) -> list[Source]:
+        """The one source of a catalog's objects; none for an unknown catalog."""
+        if name not in self.catalogs():
+            return []
+        plugin = self._manager.catalog(name)
+        # A plugin may extend Spark's session catalog (which then knows all names) or replace it.
+        if name == SESSION_CATALOG and (
+            plugin.getClass().getSimpleName() == "V2SessionCatalog" or is_a(self._driver, plugin, "CatalogExtension")
+        ):
+            return [self._session_source]
+        return [PluginSource(self._driver, plugin, name)]
+
+    @cached_property
+    def _session_source(self) -> SessionSource:
+        return SessionSource(self._driver, self._session)
+
+
+def _columns(relation: Relation) -> Iterator[ColumnEntry]:
+    """Columns of a table; none if it cannot be read."""
+    try:
+        fields = json.loads(relation.fields())["fields"]
+    except Exception as exception:
+        log.debug("columns of a table could not be read: %s", type(exception).__name__)
+        return
+    for position, field in enumerate(fields, start=1):
+        metadata = field.get("metadata") or {}
+        yield ColumnEntry(
+            catalog=relation.catalog,
+            schema=relation.schema,
+            table=relation.name,
+            name=field["name"],
+            type=metadata.get(_CHAR_TYPE) or simple_type(field["type"]),
+            nullable=field["nullable"],
+            position=position,
+            comment=metadata.get("comment") or "",
+        )
+
+
+def _class_name(function: Function) -> str:
+    """Empty for one that cannot be read, or has been dropped meanwhile."""
+    try:
+        return function.class_name()
+    except Exception as exception:
+        log.debug("a function could not be read: %s", type(exception).__name__)
+        return ""
+
+
+def simple_type(data_type: Any) -> str:
+    """Simple string of a type given as the JSON of Spark's DataType, e.g. `array<int>`; never shortened."""
+    match data_type:
+        case str():
+            return _SIMPLE_NAMES.get(data_type, data_type)
+        case {"type": "struct", "fields": fields}:
+            return "struct<" + ",".join(f"{field['name']}:{simple_type(field['type'])}" for field in fields) + ">"
+        case {"type": "array", "elementType": element}:
+            return f"array<{simple_type(element)}>"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"map<{simple_type(key)},{simple_type(value)}>"
+        case {"type": "udt", "sqlType": carrier}:
+            return simple_type(carrier)
+        case _:
+            return str(data_type)

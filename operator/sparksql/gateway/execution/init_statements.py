@@ -1,0 +1,82 @@
+"""Enters the session's database and runs its init statements: in order, in the base session, before the gateway is ready.
+
+Only statements that prepare a session are accepted (SET, RESET, USE, CREATE, DROP, ALTER, ADD, LOAD, REFRESH, DECLARE). The
+first one that fails ends it; its number in the list, its text and Spark's error are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparksql.gateway.execution.resources import check_resources
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.sql.classifier import Classified, Classifier
+from sparksql.gateway.sql.errors import StatementError, bounded, operation_error, refusal
+from sparksql.gateway.sql.parameters import ParameterBinder
+from sparksql.gateway.sql.script import Fragment
+from sparksql.wire.control import ErrorReason, InitFailure, Mode, OperationError
+from sparksql.wire.driver import InitStatement, SqlPolicy
+
+MAX_SHOWN_CHARS = 200
+
+
+def enter_database(driver: SparkDriver, name: str) -> InitFailure | None:
+    """Makes the session's database if it is not there, and the current one of all that runs later; the failure, or None."""
+    if not name:
+        return None
+    driver.activate(driver.base)
+    create, use = f"CREATE DATABASE IF NOT EXISTS `{name}`", f"USE `{name}`"
+    not_made = _run(driver, Fragment(create, 0), create)
+    not_entered = _run(driver, Fragment(use, 0), use)
+    if (
+        not_entered is None
+    ):  # one that is there may be used by whom may make none, or was made by another driver meanwhile
+        return None
+    return _failure(0, create, not_made) if not_made is not None else _failure(0, use, not_entered)
+
+
+def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitStatement]) -> InitFailure | None:
+    """Runs all entries of the list, each of which may be a script; the first failure, or None."""
+    classifier = Classifier(driver.jvm, driver.base, policy)
+    driver.activate(driver.base)
+    for number, entry in enumerate(statements, start=1):
+        try:
+            classified = classifier.classify(entry.sql, (), Mode.EXECUTE)
+        except StatementError as refused:
+            return _failure(number, entry.sql, refused.error)
+        failure = _not_accepted(classified) or _run_entry(driver, classified, entry.sql)
+        if failure is not None:
+            return _failure(number, failure[0].text, failure[1])
+    return None
+
+
+def _not_accepted(classified: Classified) -> tuple[Fragment, OperationError] | None:
+    for statement in classified.statements:
+        if not statement.kind.in_init:
+            message = f"init does not accept {statement.kind.type}"
+            return statement.fragment, refusal(ErrorReason.NOT_ALLOWED, message).error
+    return None
+
+
+def _run_entry(driver: SparkDriver, classified: Classified, sql: str) -> tuple[Fragment, OperationError] | None:
+    for statement in classified.statements:
+        error = _run(driver, statement.fragment, sql)
+        if error is not None:
+            return statement.fragment, error
+    return None
+
+
+def _run(driver: SparkDriver, fragment: Fragment, sql: str) -> OperationError | None:
+    try:
+        plan = ParameterBinder(driver.jvm, driver.base).parse(fragment.text, {})
+        files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
+        check_resources(plan, files, driver.base.sessionState().sqlParser().parsePlan)
+        driver.of_rows(driver.base, plan)
+    except Exception as exception:
+        return operation_error(exception, fragment, sql)
+    return None
+
+
+def _failure(number: int, text: str, error: OperationError) -> InitFailure:
+    return InitFailure(position=number, statement=text[:MAX_SHOWN_CHARS], error=bounded(error))

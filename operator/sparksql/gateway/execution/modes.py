@@ -1,0 +1,58 @@
+"""Preview, Explain and Validate: looking at a statement without its effect.
+
+Preview runs the query of an INSERT or CREATE TABLE AS SELECT and leaves the sink alone; Explain and Validate parse, analyse
+and (Explain) plan with the execution of commands switched off, since Spark otherwise executes a command by looking at it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sparksql.gateway.results.collector import Collector
+from sparksql.gateway.results.store import EMPTY, StoredResult
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.masking import Masker
+from sparksql.wire.control import Column, ErrorReason
+
+_PLAN_COLUMN = Column(name="plan", type="string")
+
+
+def preview_query(jvm: Any, plan: Any) -> Any:
+    """The query of a parsed statement. Raises StatementError for one that has not exactly one."""
+    match simple_name(plan):
+        case "InsertIntoStatement" | "OverwriteByExpression" | "CreateTableAsSelect" | "ReplaceTableAsSelect":
+            return plan.query()
+        case "InsertIntoDir":
+            return plan.child()
+        case "UnresolvedWith":
+            child = plan.child()
+            query = preview_query(jvm, child)
+            return plan if query.equals(child) else plan.withNewChildren(jvm.PythonUtils.toSeq([query]))
+        case "Union" if _writes(plan):
+            raise refusal(ErrorReason.INVALID_SPEC, "mode Preview takes an INSERT with one target")
+        case _:
+            return plan
+
+
+def explain(driver: SparkDriver, session: Any, plan: Any, masker: Masker) -> StoredResult:
+    """The physical plan as one row of text, without secrets."""
+    execution = driver.analyse(session, plan)
+    mode = driver.jvm.org.apache.spark.sql.execution.ExplainMode.fromString("simple")
+    text = masker.mask(str(execution.explainString(mode)))
+    table = pa.table({"plan": [text]})
+    return StoredResult(columns=(_PLAN_COLUMN,), row_count=1, truncated=False, bytes=table.nbytes, table=table)
+
+
+def validate(driver: SparkDriver, session: Any, plan: Any) -> StoredResult:
+    """No rows; the columns that a query would have."""
+    execution = driver.analyse(session, plan)
+    columns = Collector(driver.jvm, session).columns(execution.analyzed().schema())
+    return StoredResult(columns=columns, row_count=0, truncated=False, bytes=0) if columns else EMPTY
+
+
+def _writes(plan: Any) -> bool:
+    return "InsertIntoStatement" in str(plan.toString())

@@ -1,0 +1,70 @@
+"""Which paths a statement writes, told from its analysed plan.
+
+Spark's committer for path-based tables (parquet, orc, csv, json, text, Hive serde) keeps a job's files below `_temporary` of
+the table and removes that folder at the end, so two writers of one table lose each other's rows. Tables of transactional
+formats (Iceberg, Delta) are DataSource V2 relations or commands that are not in this table, and are not serialised.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.scala import elements, option, simple_name
+
+TEMPORARY = "_temporary"
+_MAX_DEPTH = 4  # INSERTs stand below WithCTE and Union only
+
+
+def write_targets(session: Any, plan: Any, files: HadoopFiles) -> frozenset[str]:
+    """Qualified URIs of the path-based tables and folders that an analysed plan writes."""
+    return frozenset(files.qualified(path) for path in _paths(session, plan))
+
+
+def _paths(session: Any, plan: Any) -> Iterator[str]:
+    pending = deque([(plan, 0)])
+    while pending:
+        node, depth = pending.popleft()
+        path = _path(session, node)
+        if path is not None:
+            yield path
+        elif depth < _MAX_DEPTH:
+            pending.extend((child, depth + 1) for child in elements(node.children()))
+
+
+def _path(session: Any, node: Any) -> str | None:
+    match simple_name(node):
+        case "InsertIntoHadoopFsRelationCommand":
+            return str(node.outputPath().toString())
+        case "InsertIntoHiveTable":
+            return _table_path(session, node.table())
+        case "CreateDataSourceTableAsSelectCommand":
+            return _table_path(session, node.table())
+        case "CreateHiveTableAsSelectCommand":
+            return _table_path(session, node.tableDesc())
+        case "OptimizedCreateHiveTableAsSelectCommand":
+            return _table_path(session, node.tableDesc())
+        case "InsertIntoDataSourceDirCommand" | "InsertIntoHiveDirCommand":
+            location = option(node.storage().locationUri())
+            return None if location is None else str(location.toString())
+        case "TruncateTableCommand":
+            return _named_path(session, node.tableName())
+        case "LoadDataCommand":
+            return _named_path(session, node.table())
+        case "AlterTableDropPartitionCommand":
+            return _named_path(session, node.tableName())
+        case _:
+            return None
+
+
+def _table_path(session: Any, table: Any) -> str:
+    location = option(table.storage().locationUri())
+    if location is None:  # not made yet: where the catalog will put it
+        location = session.sessionState().catalog().defaultTablePath(table.identifier())
+    return str(location.toString())
+
+
+def _named_path(session: Any, identifier: Any) -> str | None:
+    return _table_path(session, session.sessionState().catalog().getTableMetadata(identifier))

@@ -1,0 +1,1 @@
+"""The protocols, one package each. Nothing below knows any of them."""

@@ -1,0 +1,146 @@
+"""Errors as Connect's clients understand them: a gRPC status whose details carry Spark's condition and SQLSTATE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2
+
+from sparksql.gateway.sessions.model import ClientError, Problem
+from sparksql.gateway.sql.errors import bounded, clean_message
+from sparksql.wire.control import OperationError
+
+DETAILS_KEY = "grpc-status-details-bin"
+CANCELED = "OPERATION_CANCELED"
+SESSION_CLOSED = "INVALID_HANDLE.SESSION_CLOSED"
+SESSION_NOT_FOUND = "INVALID_HANDLE.SESSION_NOT_FOUND"
+_SQL_STATES = {  # of Spark's error-conditions.json
+    CANCELED: "HY008",
+    SESSION_CLOSED: "HY000",
+    SESSION_NOT_FOUND: "HY000",
+    "INVALID_HANDLE.FORMAT": "HY000",
+}
+_SPARK_EXCEPTION = "org.apache.spark.SparkException"
+_PARSE_EXCEPTION = "org.apache.spark.sql.catalyst.parser.ParseException"
+_NOT_PERMITTED = "42501"  # SQL:2023 insufficient privilege
+_PROBLEMS = {
+    Problem.NOT_READY: grpc.StatusCode.UNAVAILABLE,  # clients try again by themselves
+    Problem.TOO_MANY_SESSIONS: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Problem.TOO_MANY_OPERATIONS: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Problem.QUEUE_FULL: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Problem.NOT_ALLOWED: grpc.StatusCode.PERMISSION_DENIED,
+}
+
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+
+class Refused(Exception):
+    """An RPC that the gateway itself ends with an error; the message is for people."""
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        message: str,
+        *,
+        condition: str | None = None,
+        sql_state: str | None = None,
+        java_class: str = _SPARK_EXCEPTION,
+    ) -> None:
+        super().__init__(message if condition is None or message.startswith("[") else f"[{condition}] {message}")
+        self.code = code
+        self.condition = condition
+        self.sql_state = sql_state or _SQL_STATES.get(condition or "")
+        self.java_class = java_class
+
+    def details(self) -> bytes:
+        """The `google.rpc.Status` from which Spark's clients make their exception."""
+        metadata = {"classes": json.dumps([self.java_class]), "messageParameters": "{}"}
+        if self.condition is not None:
+            metadata["errorClass"] = self.condition
+        if self.sql_state is not None:
+            metadata["sqlState"] = self.sql_state
+        info = error_details_pb2.ErrorInfo(reason=self.java_class, domain="org.apache.spark", metadata=metadata)
+        status = status_pb2.Status(code=self.code.value[0], message=str(self))
+        status.details.add().Pack(info)
+        packed: bytes = status.SerializeToString()
+        return packed
+
+
+def not_permitted(message: str) -> Refused:
+    """What the policy does not give."""
+    return Refused(grpc.StatusCode.PERMISSION_DENIED, message, sql_state=_NOT_PERMITTED)
+
+
+def malformed(message: str) -> Refused:
+    return Refused(grpc.StatusCode.INVALID_ARGUMENT, message)
+
+
+def bad_handle(handle: str) -> Refused:
+    message = f"The handle {handle[:64]} is invalid. Handle must be an UUID string of the format '00112233-4455-6677-8899-aabbccddeeff'"
+    return Refused(grpc.StatusCode.INVALID_ARGUMENT, message, condition="INVALID_HANDLE.FORMAT")
+
+
+def session_closed(session_id: str) -> Refused:
+    message = f"The handle {session_id} is invalid. Session was closed."
+    return Refused(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_CLOSED)
+
+
+def session_not_found(session_id: str) -> Refused:
+    message = f"The handle {session_id} is invalid. Session not found."
+    return Refused(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_NOT_FOUND)
+
+
+def stopped(reason: str) -> Refused:
+    """A statement that did not come to its end because somebody, or a limit, stopped it."""
+    return Refused(grpc.StatusCode.CANCELLED, f"The statement was stopped: {reason}", condition=CANCELED)
+
+
+def refused_by_service(error: ClientError) -> Refused:
+    return Refused(_PROBLEMS.get(error.problem, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+
+
+def refused_statement(error: OperationError) -> Refused:
+    """A statement whose text is not allowed, or that Spark's parser refuses."""
+    error = bounded(error)
+    if error.condition is None:
+        return not_permitted(error.message)
+    return Refused(
+        grpc.StatusCode.INVALID_ARGUMENT,
+        error.message,
+        condition=error.condition,
+        sql_state=error.sql_state,
+        java_class=_PARSE_EXCEPTION,
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a status says; only one that Spark made of an exception has details."""
+
+    message: str
+    has_details: bool = False
+    condition: str | None = None
+    sql_state: str | None = None
+
+    def operation_error(self) -> OperationError:
+        message = clean_message(self.message)
+        return OperationError(condition=self.condition, sql_state=self.sql_state, message=message)
+
+
+def told_by(details: str | None, trailing: Sequence[tuple[str, str | bytes]]) -> Told:
+    """Condition and SQLSTATE of a status that Spark ended an RPC with."""
+    packed = next((value for key, value in trailing if key == DETAILS_KEY), b"")
+    try:
+        status = status_pb2.Status.FromString(packed if isinstance(packed, bytes) else packed.encode())
+    except DecodeError:
+        return Told(details or "")
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        if detail.Is(info.DESCRIPTOR) and detail.Unpack(info):
+            told = info.metadata
+            return Told(status.message or details or "", True, told.get("errorClass"), told.get("sqlState"))
+    return Told(details or "")

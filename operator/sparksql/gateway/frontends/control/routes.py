@@ -1,0 +1,206 @@
+"""The control API over HTTPS, and the doors that share its port. See `wire/control.py` for the routes; every error is an
+`ErrorBody`, those of the clients' REST API (`rest`) have its own forms.
+
+Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing but
+whether; a body has a bound; no handler runs a blocking call on the event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import io
+import logging
+
+import pyarrow as pa
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import ValidationError
+
+from sparksql.gateway.frontends.control.metrics import exposition, registry_for
+from sparksql.gateway.frontends.control.service import ControlService, Refused
+from sparksql.gateway.frontends.http_limits import mark_busy, read_body
+from sparksql.gateway.frontends.rest.routes import add_routes, rest_errors
+from sparksql.gateway.lifecycle import Spark
+from sparksql.gateway.operations.events import stream
+from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResult, StoredResult, UnknownResult
+from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
+from sparksql.wire.savepoints import SavepointRequest
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 8 << 20  # a statement of a ConfigMap's 1 MiB, escaped as JSON, with its parameters
+DEFAULT_PAGE_ROWS = 1_000
+NEXT_TOKEN_HEADER = "X-Next-Token"  # noqa: S105  a page's number, no secret
+_PREFIX = "/control/v1"
+_OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+_ARROW_TYPE = "application/vnd.apache.arrow.stream"
+
+
+def build_app(service: ControlService) -> web.Application:
+    """The HTTP application of a driver."""
+    middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body]
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
+    routes = _Routes(service)
+    statement = f"{_PREFIX}/statements/{{operation_id}}"
+    app.router.add_get("/healthz", routes.healthz)
+    app.router.add_get("/readyz", routes.readyz)
+    app.router.add_get("/metrics", routes.metrics)
+    app.router.add_get(f"{_PREFIX}/info", routes.info)
+    app.router.add_get(f"{_PREFIX}/events", routes.events)
+    app.router.add_post(f"{_PREFIX}/drain", routes.drain)
+    app.router.add_get(f"{_PREFIX}/clients", routes.clients)
+    app.router.add_put(statement, routes.submit)
+    app.router.add_get(statement, routes.view)
+    app.router.add_post(f"{statement}/cancel", routes.cancel)
+    app.router.add_get(f"{statement}/results", routes.results)
+    savepoint = f"{_PREFIX}/savepoints/{{attempt_id}}"
+    app.router.add_put(savepoint, routes.save)
+    app.router.add_get(savepoint, routes.savepoint)
+    app.router.add_delete(savepoint, routes.cancel_savepoint)
+    if service.lifecycle.settings.config.endpoints.rest:
+        add_routes(app, service.clients)
+    return app
+
+
+class _Routes:
+    def __init__(self, service: ControlService) -> None:
+        self._service = service
+        self._registry = registry_for(service)
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def readyz(self, request: web.Request) -> web.Response:
+        return web.Response(status=200 if self._service.lifecycle.state is GatewayState.READY else 503)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=exposition(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def info(self, request: web.Request) -> web.Response:
+        return _json(self._service.info())
+
+    async def drain(self, request: web.Request) -> web.Response:
+        self._service.lifecycle.drain()
+        return _json(self._service.info())
+
+    async def clients(self, request: web.Request) -> web.Response:
+        return _json(self._service.clients.overview())
+
+    async def submit(self, request: web.Request) -> web.Response:
+        body = SubmitRequest.model_validate_json(await request.read())
+        return _json(await self._service.submit(request.match_info["operation_id"], body))
+
+    async def view(self, request: web.Request) -> web.Response:
+        view = self._service.lifecycle.register.get(request.match_info["operation_id"])
+        if view is None:
+            raise Refused(404, "UnknownOperation", "no operation has this id")
+        return _json(view)
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        body = CancelRequest.model_validate_json(await request.read())
+        return _json(self._service.cancel(request.match_info["operation_id"], body))
+
+    async def save(self, request: web.Request) -> web.Response:
+        body = SavepointRequest.model_validate_json(await request.read())
+        return _json(self._service.save(request.match_info["attempt_id"], body))
+
+    async def savepoint(self, request: web.Request) -> web.Response:
+        spark = self._service.lifecycle.spark
+        view = None if spark is None else spark.savepoints.get(request.match_info["attempt_id"])
+        if view is None:
+            raise Refused(404, "UnknownSavepoint", "no attempt of a savepoint has this id")
+        return _json(view)
+
+    async def cancel_savepoint(self, request: web.Request) -> web.Response:
+        return _json(self._service.cancel_save(request.match_info["attempt_id"]))
+
+    async def results(self, request: web.Request) -> web.Response:
+        operation_id = request.match_info["operation_id"]
+        spark, view = self._service.lifecycle.spark, self._service.lifecycle.register.get(operation_id)
+        if spark is None or view is None:
+            raise Refused(404, "UnknownOperation", "no operation has this id")
+        if not view.state.is_terminal:
+            raise Refused(404, "NotReady", "the operation has not ended")
+        spark.engine.touch()
+        token = _number(request, "token", 0)
+        max_rows = _number(request, "maxRows", DEFAULT_PAGE_ROWS)
+        try:
+            result = spark.store.get(operation_id)
+            match request.query.get("format", "json"):
+                case "json":
+                    return _json(await spark.engine.read_page(spark.reader.page, result, token, max_rows))
+                case "arrow":
+                    return await _arrow_page(spark, result, token, max_rows)
+                case other:
+                    raise Refused(400, "Malformed", f"no format {other!r}: json or arrow")
+        except UnknownResult as unknown:
+            raise Refused(404, "UnknownResult", str(unknown)) from unknown
+        except ExpiredResult as expired:
+            raise Refused(410, "Expired", str(expired)) from expired
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        service, lifecycle = self._service, self._service.lifecycle
+        after = _number(request, "after", 0)
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
+        await response.prepare(request)
+        # The reader's going away is how a stream ends.
+        with contextlib.suppress(ConnectionResetError):
+            async for event in stream(lifecycle.register, lifecycle.changes, service.info, lifecycle.boot_id, after):
+                await response.write(event.to_json().encode() + b"\n")
+        return response
+
+
+async def _arrow_page(spark: Spark, result: StoredResult, token: int, max_rows: int) -> web.Response:
+    table, following = await spark.engine.read_page(spark.reader.read, result, token, min(max_rows, MAX_PAGE_ROWS))
+    named = table.rename_columns([column.name for column in result.columns]) if result.columns else table
+    buffer = io.BytesIO()
+    with pa.ipc.new_stream(buffer, named.schema) as writer:
+        writer.write_table(named)
+    headers = {"Content-Type": _ARROW_TYPE}
+    if following is not None:
+        headers[NEXT_TOKEN_HEADER] = str(following)
+    return web.Response(body=buffer.getvalue(), headers=headers)
+
+
+def _json(model: WireModel, status: int = 200) -> web.Response:
+    return web.Response(text=model.to_json(), status=status, content_type="application/json")
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    value = request.query.get(name, str(default))
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise Refused(400, "Malformed", f"{name} must be a number from 0 on")
+    return int(value)
+
+
+def _authentication(service: ControlService) -> Middleware:
+    expected = f"Bearer {service.lifecycle.settings.token}".encode()
+
+    @web.middleware
+    async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        if request.path not in _OPEN_PATHS and not hmac.compare_digest(given, expected):
+            raise Refused(401, "Unauthorized", "the request has not this session's token")
+        return await handler(request)
+
+    return authenticate
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Refused as refused:
+        return _json(ErrorBody(error=refused.code, message=str(refused)), refused.status)
+    except ValidationError as invalid:
+        fields = ", ".join(".".join(map(str, error["loc"])) or "body" for error in invalid.errors())
+        return _json(ErrorBody(error="Malformed", message=f"the body does not fit: {fields}"), 400)
+    except web.HTTPException as http_error:
+        return _json(ErrorBody(error=http_error.reason, message=http_error.reason), http_error.status)
+    except ConnectionResetError:
+        raise  # the reader went away
+    except Exception as exception:
+        log.exception("a request failed")
+        return _json(ErrorBody(error="Internal", message=type(exception).__name__), 500)

@@ -1,0 +1,195 @@
+"""What the routes do, but for pages of results: sessions, statements, operations.
+
+Submitting never waits. Waiting for a result is bounded (see `rest.results`); only configure-session waits for its statement's
+end, as released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from sparksql.api.conf_policy import redacted
+from sparksql.gateway.catalog.completion import complete
+from sparksql.gateway.frontends.rest import models
+from sparksql.gateway.frontends.rest.configuring import refused_type
+from sparksql.gateway.frontends.rest.errors import Cause, RestError, chained, failed, server_side, sql_cause
+from sparksql.gateway.frontends.rest.models import RestModel
+from sparksql.gateway.frontends.rest.paging import Bookmarks
+from sparksql.gateway.frontends.rest.routing import COMPAT_VERSIONS, Match
+from sparksql.gateway.sessions.model import ClientError, OperationStatus, Problem
+from sparksql.wire.control import Door
+
+if TYPE_CHECKING:
+    from sparksql.gateway.sessions.service import ClientService
+
+PRODUCT_NAME = "Spark SQL"  # as Spark's Thrift server names itself to tools that choose a dialect by it
+# Clients of version 1 take an operation that waits for its turn for one that is done, and its result for the last page.
+PATIENCE_V1_SECONDS = 25.0
+CANCEL_SECONDS = 2.0  # longer than a statement takes to stop, so that the next look shows it stopped
+_POLL_SECONDS = 0.05
+_WAITING = (OperationStatus.INITIALIZED, OperationStatus.PENDING)
+# Flink's SQL Client shows every query as a changelog unless the session says that results are complete.
+_EVERY_SESSION = {"execution.runtime-mode": "batch"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that has found its route: `body` is the route's model, if it has one."""
+
+    match: Match
+    body: RestModel | None
+    query: Mapping[str, str]
+
+    @property
+    def session(self) -> str:
+        return self.match.parameters["session_handle"].lower()
+
+    @property
+    def operation(self) -> str:
+        return self.match.parameters["operation_handle"].lower()
+
+    def failed(self, *causes: Cause) -> RestError:
+        return failed(self.match.route.form, self.match.route.failure, *causes)
+
+
+Handler = Callable[[Call], Awaitable[web.Response]]
+
+
+class Handlers:
+    """See the module. A handler is found by its route's name."""
+
+    def __init__(self, service: ClientService, bookmarks: Bookmarks, product_version: str) -> None:
+        self._service = service
+        self._bookmarks = bookmarks
+        self._product_version = product_version
+
+    async def info(self, call: Call) -> web.Response:
+        return answer(models.InfoResponse(product_name=PRODUCT_NAME, version=self._product_version))
+
+    async def api_versions(self, call: Call) -> web.Response:
+        versions = COMPAT_VERSIONS if call.match.compat else self._service.settings.rest_versions
+        return answer(models.ApiVersionsResponse(versions=list(versions)))
+
+    async def open_session(self, call: Call) -> web.Response:
+        body = _body(call, models.OpenSessionRequest)
+        view = await self._service.open(Door.REST, body.session_name or "", _given(body.properties))
+        self._service.on_close(view.handle, self._bookmarks.drop_session)
+        return answer(models.OpenSessionResponse(session_handle=view.handle))
+
+    async def get_session(self, call: Call) -> web.Response:
+        properties = {**_EVERY_SESSION, **self._service.session(call.session).properties}
+        return answer(models.SessionResponse(properties=redacted(properties)))
+
+    async def close_session(self, call: Call) -> web.Response:
+        await self._service.close(call.session)
+        return answer(models.StatusResponse(status=OperationStatus.CLOSED))
+
+    async def heartbeat(self, call: Call) -> web.Response:
+        self._service.session(call.session)
+        return answer(models.EmptyResponse())
+
+    async def configure_session(self, call: Call) -> web.Response:
+        body = _body(call, models.ConfigureSessionRequest)
+        sql = body.statement or ""
+        unfit = await self._service.look(call.session, lambda driver, session: refused_type(driver, session, sql))
+        if unfit is not None:
+            message = f"Unsupported statement for configuring session: {unfit}. Send it as a statement."
+            raise call.failed(Cause("UnsupportedOperationException", message))
+        view = await self._service.run(call.session, sql, execution_seconds=_seconds(body.execution_timeout))
+        self._service.close_operation(call.session, view.handle)
+        if view.status is not OperationStatus.FINISHED:
+            head = Cause("SqlExecutionException", f"Failed to execute the operation {view.handle}.")
+            reason = Cause("SqlExecutionException", f"the operation ended in {view.status} status")
+            raise call.failed(head, reason if view.error is None else sql_cause(view.error))
+        return answer(models.EmptyResponse())
+
+    async def complete_statement(self, call: Call) -> web.Response:
+        body = _body(call, models.CompleteStatementRequest)
+        statement, position = body.statement or "", body.position
+        found = await self._service.look(
+            call.session, lambda driver, session: complete(driver, session, statement, position)
+        )
+        return answer(models.CompleteStatementResponse(candidates=found))
+
+    async def execute_statement(self, call: Call) -> web.Response:
+        body = _body(call, models.ExecuteStatementRequest)
+        handle = self._service.submit(
+            call.session,
+            body.statement or "",
+            conf=_given(body.execution_config),
+            execution_seconds=_seconds(body.execution_timeout),
+        )
+        return answer(models.ExecuteStatementResponse(operation_handle=handle))
+
+    async def operation_status(self, call: Call) -> web.Response:
+        view = self._service.operation(call.session, call.operation)
+        if call.match.version == 1:
+            deadline = asyncio.get_running_loop().time() + PATIENCE_V1_SECONDS
+            while view.status in _WAITING and asyncio.get_running_loop().time() < deadline:
+                view = await self._service.wait(call.session, call.operation, _POLL_SECONDS)
+        return answer(models.StatusResponse(status=view.status))
+
+    async def cancel_operation(self, call: Call) -> web.Response:
+        try:
+            self._service.cancel(call.session, call.operation)
+        except ClientError as refused:
+            if refused.problem is not Problem.ILLEGAL_TRANSITION:
+                raise
+            view = self._service.operation(call.session, call.operation)
+            message = f"Failed to convert the Operation Status from {view.status} to CANCELED for {call.operation}."
+            raise call.failed(Cause("SqlGatewayException", message)) from refused
+        view = await self._service.wait(call.session, call.operation, CANCEL_SECONDS)
+        status = view.status if view.status.is_terminal else OperationStatus.CANCELED
+        return answer(models.StatusResponse(status=status))
+
+    async def close_operation(self, call: Call) -> web.Response:
+        self._service.close_operation(call.session, call.operation)
+        self._bookmarks.drop(call.session, call.operation)
+        return answer(models.StatusResponse(status=OperationStatus.CLOSED))
+
+    async def deploy_script(self, call: Call) -> web.Response:
+        body = _body(call, models.DeployScriptRequest)
+        if body.script_uri:
+            raise call.failed(
+                Cause("UnsupportedOperationException", "scriptUri is not read here: send the text as script.")
+            )
+        if not body.script:
+            raise server_side(Cause("IllegalArgumentException", "Please specify script content or uri."))
+        handle = self._service.submit(call.session, body.script, conf=_given(body.execution_config))
+        return answer(models.DeployScriptResponse(cluster_id=handle))
+
+    async def refresh_materialized_table(self, call: Call) -> web.Response:
+        self._service.session(call.session)
+        raise call.failed(Cause("UnsupportedOperationException", "Spark has no materialized tables to refresh."))
+
+    async def workflow(self, call: Call) -> web.Response:
+        message = "There is no embedded scheduler: workflows belong to the cluster's own scheduler."
+        raise chained(500, Cause("RestHandlerException", message), Cause("UnsupportedOperationException", message))
+
+
+def answer(model: RestModel) -> web.Response:
+    return json_response(model.to_json().encode())
+
+
+def json_response(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=body, status=status, headers={"Content-Type": "application/json; charset=UTF-8", **(headers or {})}
+    )
+
+
+def _body(call: Call, model: type[models.Request]) -> models.Request:
+    assert isinstance(call.body, model)
+    return call.body
+
+
+def _given(values: Mapping[str, str | None] | None) -> dict[str, str]:
+    return {key: value for key, value in (values or {}).items() if value is not None}
+
+
+def _seconds(timeout_ms: int | None) -> float:
+    return max(0, timeout_ms or 0) / 1000

@@ -1,0 +1,121 @@
+"""The REST API in the gateway's HTTP application.
+
+Invariants: every answer of a path that is not the gateway's own has a body of the released forms, whatever went wrong; a
+request's body is read, and found to be what the route takes, before its parameters are looked at, in the released order.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from aiohttp.typedefs import Handler as WebHandler
+
+from sparksql.gateway.frontends.control.service import Refused
+from sparksql.gateway.frontends.rest.errors import (
+    RETRY_SECONDS,
+    RestError,
+    bad_body,
+    bad_parameter,
+    not_found,
+    refused,
+    short,
+)
+from sparksql.gateway.frontends.rest.handlers import Call, Handler, Handlers, json_response
+from sparksql.gateway.frontends.rest.models import BadBody, RestModel, read_body
+from sparksql.gateway.frontends.rest.openapi import document
+from sparksql.gateway.frontends.rest.paging import Bookmarks
+from sparksql.gateway.frontends.rest.results import Results
+from sparksql.gateway.frontends.rest.routing import ROUTES, Match, resolve
+from sparksql.gateway.sessions.model import ClientError
+
+if TYPE_CHECKING:
+    from sparksql.gateway.sessions.service import ClientService
+
+log = logging.getLogger(__name__)
+
+ARROW_PAGE_ROWS = 10_000
+_OWN_PATHS = re.compile(r"/(?:control(?:/.*)?|healthz|readyz|metrics)")
+_HANDLE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HANDLES = ("session_handle", "operation_handle")
+
+
+def add_routes(app: web.Application, service: ClientService, *, arrow_page_rows: int = ARROW_PAGE_ROWS) -> None:
+    """Serves the API at every path that no other route of the application has."""
+    api = _Api(service, arrow_page_rows)
+    app.router.add_route("*", "/{path:.*}", api.serve)
+
+
+@web.middleware
+async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamResponse:
+    """Gives errors of the API's paths a released form, those of authentication and of HTTP itself too; others pass."""
+    if _OWN_PATHS.fullmatch(request.path):
+        return await handler(request)
+    try:
+        return await handler(request)
+    except RestError as error:
+        return _error_response(error)
+    except Refused as error:
+        return _error_response(short(error.status, str(error)))
+    except web.HTTPNotFound:
+        return _error_response(not_found(request.path))
+    except web.HTTPException as error:
+        return _error_response(short(error.status, error.reason))
+    except ConnectionResetError:
+        raise  # the client went away
+    except Exception as exception:
+        log.exception("a request failed")
+        return _error_response(short(500, f"Internal server error. {type(exception).__name__}"))
+
+
+class _Api:
+    def __init__(self, service: ClientService, arrow_page_rows: int) -> None:
+        bookmarks = Bookmarks(service.settings.operation_max_num)
+        handlers = Handlers(service, bookmarks, version("pyspark"))
+        own: dict[str, Handler] = {
+            "fetch_results": Results(service, bookmarks, arrow_page_rows).fetch,
+            "openapi": _openapi,
+        }
+        self._service = service
+        self._handlers = {route.name: own.get(route.name) or getattr(handlers, route.name) for route in ROUTES}
+
+    async def serve(self, request: web.Request) -> web.Response:
+        match = resolve(request.method, request.path, self._service.settings.rest_versions)
+        if match is None or _OWN_PATHS.fullmatch(request.path):
+            raise web.HTTPNotFound
+        body = await request.read()
+        call = Call(match, _read(match, body), request.query)
+        for name in _HANDLES:
+            value = match.parameters.get(name)
+            if value is not None and not _HANDLE.fullmatch(value):
+                raise bad_parameter("path", name, value)
+        try:
+            return await self._handlers[match.route.name](call)
+        except ClientError as error:
+            raise refused(match.route.form, match.route.failure, error) from error
+
+
+async def _openapi(call: Call) -> web.Response:
+    return json_response(document(call.match.version).encode())
+
+
+def _read(match: Match, body: bytes) -> RestModel | None:
+    model = match.route.request
+    if model is None:
+        return None
+    try:
+        return read_body(model, body)
+    except BadBody as malformed:
+        raise bad_body(model.__name__ if body else None, str(malformed)) from malformed
+
+
+def _error_response(error: RestError) -> web.Response:
+    headers = {}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.status in (429, 503):
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    return json_response(error.body.encode(), error.status, headers)

@@ -1,0 +1,361 @@
+"""The calls of TCLIService, answered from the session service.
+
+A client's mistake is a status in the call's own answer. Invariants: a call waits for nothing but the statement that it is
+about, and holds no thread while it does; what a connection opened is closed with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from sparksql.gateway.catalog.catalog import Catalog
+from sparksql.gateway.frontends.thrift import errors, listings, messages
+from sparksql.gateway.frontends.thrift.codec import Struct
+from sparksql.gateway.frontends.thrift.fetching import Fetched, fetched
+from sparksql.gateway.frontends.thrift.listings import Listing, jdbc_pattern
+from sparksql.gateway.frontends.thrift.messages import (
+    FetchOrientation,
+    FetchType,
+    OperationRequest,
+    OperationResponse,
+    OperationState,
+    OperationType,
+    SessionRequest,
+    Status,
+    StatusResponse,
+)
+from sparksql.gateway.frontends.thrift.operations import (
+    DoorOperation,
+    DoorSession,
+    Handles,
+    ResultColumn,
+    listing_columns,
+    no_rows,
+    schema_of,
+    statement_columns,
+)
+from sparksql.gateway.frontends.thrift.properties import read_configuration, use_statement
+from sparksql.gateway.frontends.thrift.types import hive_type
+from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.wire.control import Door
+
+POLL_SECONDS = 0.5  # clients ask for a status without a pause of their own; meanwhile they can send no cancel
+MAX_LISTINGS = 16  # of one session; clients read them at once, so the oldest is closed
+SERVER_NAME = "Spark SQL"
+_MAX_NAME_CHARS = 128
+_PAGE_ROWS = 50_000  # a page has about 4 MiB whatever its rows
+_KEPT_OPERATIONS = 2_000  # of one session, before those that have expired are forgotten
+_WAIT_SECONDS = 60.0
+_LOG_COLUMNS = (ResultColumn("Log", hive_type("string")),)
+
+
+class Refused(Exception):
+    """A call that is refused; carries the status that the client gets."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.error_message)
+        self.status = status
+
+
+class Calls:
+    """Answers the calls of one connection. `user` is what the client calls itself. Every method raises ClientError or Refused."""
+
+    def __init__(self, service: ClientService, handles: Handles, user: str) -> None:
+        self._service = service
+        self._handles = handles
+        self._user = user
+        self._opened: set[str] = set()
+
+    async def close(self) -> None:
+        """Closes the sessions that the connection opened and has not closed."""
+        for handle in list(self._opened):
+            with contextlib.suppress(ClientError):  # it has expired
+                await self._service.close(handle)
+            self._forget(handle)
+
+    def keep_alive(self) -> None:
+        """Counts the connection as use of its sessions."""
+        for handle in list(self._opened):
+            with contextlib.suppress(ClientError):
+                self._service.session(handle)
+
+    # Sessions
+
+    async def open_session(self, request: messages.OpenSessionRequest) -> Struct:
+        configuration = read_configuration(request.configuration)
+        opened = await self._service.open(Door.THRIFT, self._user, configuration.properties)
+        self._opened.add(opened.handle)
+        self._service.on_close(opened.handle, self._forget)
+        protocol = max(0, min(request.protocol, messages.NEWEST_PROTOCOL))
+        session = DoorSession(opened.handle, protocol)
+        self._handles.add_session(session)
+        if configuration.database is not None:
+            view = await self._service.run(opened.handle, use_statement(configuration.database))
+            self._service.close_operation(opened.handle, view.handle)
+            if view.status is not OperationStatus.FINISHED:
+                await self._service.close(opened.handle)
+                raise Refused(errors.statement_failure(view))
+        return messages.OpenSessionResponse(protocol=protocol, session=session.on_wire, configuration={})
+
+    async def close_session(self, request: SessionRequest) -> Struct:
+        session = self._handles.session(request.session)
+        await self._service.close(session.handle)
+        self._forget(session.handle)
+        return StatusResponse()
+
+    async def set_client_info(self, request: SessionRequest) -> Struct:
+        self._session(request)
+        return StatusResponse()
+
+    async def get_info(self, request: messages.GetInfoRequest) -> Struct:
+        session = self._session(request)
+        match request.type:
+            case messages.InfoType.SERVER_NAME | messages.InfoType.DBMS_NAME:
+                value = messages.InfoValue(SERVER_NAME)
+            case messages.InfoType.DBMS_VERSION:
+                value = messages.InfoValue(await self._service.look(session.handle, _spark_version))
+            case messages.InfoType.SEARCH_PATTERN_ESCAPE:
+                value = messages.InfoValue("\\")
+            case messages.InfoType.IDENTIFIER_QUOTE:
+                value = messages.InfoValue("`")
+            case (
+                messages.InfoType.MAX_COLUMN_NAME | messages.InfoType.MAX_SCHEMA_NAME | messages.InfoType.MAX_TABLE_NAME
+            ):
+                value = messages.InfoValue(length=_MAX_NAME_CHARS)
+            case _:
+                raise Refused(errors.refusal(f"no information has the type {request.type}", errors.NOT_SUPPORTED))
+        return messages.GetInfoResponse(value=value)
+
+    # Statements
+
+    async def execute_statement(self, request: messages.ExecuteStatementRequest) -> Struct:
+        session = self._session(request)
+        conf = read_configuration(request.conf).properties
+        seconds = max(0, request.timeout)
+        handle = self._service.submit(session.handle, request.statement, conf=conf, execution_seconds=seconds)
+        if not request.run_async:
+            try:
+                view = await self._ended(session, handle)
+            except asyncio.CancelledError:  # the client has left
+                with contextlib.suppress(ClientError):
+                    self._service.close_operation(session.handle, handle)
+                raise
+            if view.status is not OperationStatus.FINISHED:
+                self._service.close_operation(session.handle, handle)
+                raise Refused(errors.statement_failure(view))
+        operation = DoorOperation(handle, session, OperationType.EXECUTE_STATEMENT)
+        self._handles.add_operation(operation)
+        self._tidy(session)
+        return OperationResponse(operation=operation.on_wire)
+
+    async def get_operation_status(self, request: messages.GetOperationStatusRequest) -> Struct:
+        operation = self._handles.operation(request.operation)
+        progress = messages.ProgressUpdate([], []) if request.progress else None
+        if operation.listing is not None:
+            return messages.GetOperationStatusResponse(
+                state=OperationState.FINISHED, has_result_set=True, progress=progress
+            )
+        view = self._service.operation(operation.session.handle, operation.handle)
+        if not view.status.is_terminal:
+            view = await self._service.wait(operation.session.handle, operation.handle, POLL_SECONDS)
+        is_bad = view.status.is_terminal and view.status is not OperationStatus.FINISHED
+        failure = errors.statement_failure(view) if is_bad else None
+        return messages.GetOperationStatusResponse(
+            state=errors.state_of(view.status),
+            sql_state=failure.sql_state if failure else None,
+            error_code=failure.error_code if failure else None,
+            error_message=failure.error_message if failure else None,
+            started=_milliseconds(view.started),
+            completed=_milliseconds(view.completed),
+            has_result_set=True,
+            progress=progress,
+        )
+
+    async def cancel_operation(self, request: OperationRequest) -> Struct:
+        operation = self._handles.operation(request.operation)
+        if operation.listing is None:
+            try:
+                self._service.cancel(operation.session.handle, operation.handle)
+            except ClientError as refused:
+                if refused.problem is not Problem.ILLEGAL_TRANSITION:  # it has ended, which is what a cancel wants
+                    raise
+        return StatusResponse()
+
+    async def close_operation(self, request: OperationRequest) -> Struct:
+        operation = self._handles.operation(request.operation)
+        self._handles.drop_operation(operation)
+        if operation.listing is None:
+            self._service.close_operation(operation.session.handle, operation.handle)
+        return StatusResponse()
+
+    async def get_query_id(self, request: OperationRequest) -> Struct:
+        return messages.QueryIdResponse(self._handles.operation(request.operation).handle)
+
+    async def get_log(self, request: OperationRequest) -> Struct:
+        self._handles.operation(request.operation)
+        return messages.TextResponse(text="")
+
+    # Results
+
+    async def get_result_set_metadata(self, request: OperationRequest) -> Struct:
+        columns = await self._columns(self._handles.operation(request.operation))
+        return messages.GetResultSetMetadataResponse(schema=schema_of(columns))
+
+    async def fetch_results(self, request: messages.FetchResultsRequest) -> Fetched:
+        operation = self._handles.operation(request.operation)
+        protocol = operation.session.protocol
+        if request.type == FetchType.LOG:
+            return await fetched(no_rows(_LOG_COLUMNS), _LOG_COLUMNS, 0, 0, protocol)
+        match request.orientation:
+            case FetchOrientation.NEXT:
+                first = operation.next_row
+            case FetchOrientation.FIRST:
+                first = 0
+            case other:
+                message = f"fetch orientation {other} is not served: there are FETCH_NEXT (0) and FETCH_FIRST (4)"
+                raise Refused(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
+        columns = await self._columns(operation)
+        wanted = request.max_rows if request.max_rows > 0 else _PAGE_ROWS
+        table, total = await self._rows(operation, columns, first, min(wanted, _PAGE_ROWS))
+        answer = await fetched(table, columns, first, total, protocol)
+        operation.next_row = first + answer.count
+        return answer
+
+    async def _columns(self, operation: DoorOperation) -> tuple[ResultColumn, ...]:
+        """Waits for the end of a statement."""
+        if operation.listing is not None:
+            return listing_columns(operation.listing)
+        view = await self._ended(operation.session, operation.handle)
+        if view.status is not OperationStatus.FINISHED:
+            raise Refused(errors.statement_failure(view))
+        return statement_columns(view)
+
+    async def _rows(
+        self, operation: DoorOperation, columns: tuple[ResultColumn, ...], first: int, most: int
+    ) -> tuple[pa.Table, int]:
+        """Rows of an ended operation from `first` on, and how many it has in all."""
+        if operation.listing is not None:
+            table = operation.listing.table()
+            return table.slice(first, most), table.num_rows
+        view = self._service.operation(operation.session.handle, operation.handle)
+        if first >= view.row_count or not view.columns:
+            return no_rows(columns), 0
+        table, _ = await self._service.page(operation.session.handle, operation.handle, first, most)
+        return table, view.row_count
+
+    async def _ended(self, session: DoorSession, handle: str) -> OperationView:
+        view = self._service.operation(session.handle, handle)
+        while not view.status.is_terminal:
+            view = await self._service.wait(session.handle, handle, _WAIT_SECONDS)
+        return view
+
+    # The catalog
+
+    async def get_type_info(self, request: SessionRequest) -> Struct:
+        return self._listed(self._session(request), OperationType.GET_TYPE_INFO, listings.type_info())
+
+    async def get_table_types(self, request: SessionRequest) -> Struct:
+        return self._listed(self._session(request), OperationType.GET_TABLE_TYPES, listings.table_types())
+
+    async def get_primary_keys(self, request: SessionRequest) -> Struct:
+        return self._listed(self._session(request), OperationType.UNKNOWN, listings.primary_keys())
+
+    async def get_cross_reference(self, request: SessionRequest) -> Struct:
+        return self._listed(self._session(request), OperationType.UNKNOWN, listings.cross_reference())
+
+    async def get_catalogs(self, request: SessionRequest) -> Struct:
+        return await self._look(
+            request, OperationType.GET_CATALOGS, lambda catalog: listings.catalogs(catalog.catalogs())
+        )
+
+    async def get_schemas(self, request: messages.GetSchemasRequest) -> Struct:
+        schema = jdbc_pattern(request.schema)
+        return await self._look(
+            request,
+            OperationType.GET_SCHEMAS,
+            lambda catalog: listings.schemas(catalog.schemas(request.catalog, schema)),
+        )
+
+    async def get_tables(self, request: messages.GetTablesRequest) -> Struct:
+        types = frozenset(name.upper() for name in request.types) if request.types else None
+        schema, table = jdbc_pattern(request.schema), jdbc_pattern(request.table)
+        return await self._look(
+            request,
+            OperationType.GET_TABLES,
+            lambda catalog: listings.tables(catalog.tables(request.catalog, schema, table, types)),
+        )
+
+    async def get_columns(self, request: messages.GetColumnsRequest) -> Struct:
+        schema, table, column = map(jdbc_pattern, (request.schema, request.table, request.column))
+        return await self._look(
+            request,
+            OperationType.GET_COLUMNS,
+            lambda catalog: listings.columns(catalog.columns(request.catalog, schema, table, column)),
+        )
+
+    async def get_functions(self, request: messages.GetFunctionsRequest) -> Struct:
+        schema, function = jdbc_pattern(request.schema), jdbc_pattern(request.function)
+        return await self._look(
+            request,
+            OperationType.GET_FUNCTIONS,
+            lambda catalog: listings.functions(catalog.functions(request.catalog, schema, function)),
+        )
+
+    async def no_delegation(self, request: SessionRequest) -> Struct:
+        message = "delegation tokens belong to Kerberos; every connection gives the session's token instead"
+        raise Refused(errors.refusal(message, errors.NOT_SUPPORTED))
+
+    async def _look(
+        self, request: SessionRequest, kind: OperationType, function: Callable[[Catalog], Listing]
+    ) -> Struct:
+        session = self._session(request)
+
+        def look(driver: SparkDriver, spark: Any) -> Listing:
+            return function(Catalog(driver, spark))
+
+        return self._listed(session, kind, await self._service.look(session.handle, look))
+
+    def _listed(self, session: DoorSession, kind: OperationType, listing: Listing) -> Struct:
+        held = [operation for operation in session.operations.values() if operation.listing is not None]
+        if len(held) >= MAX_LISTINGS:
+            self._handles.drop_operation(held[0])
+        operation = DoorOperation(str(uuid.uuid4()), session, kind, listing)
+        self._handles.add_operation(operation)
+        return OperationResponse(operation=operation.on_wire)
+
+    def _tidy(self, session: DoorSession) -> None:
+        """Forgets statements that their client never closed and the service has: looks at the two oldest each time."""
+        if len(session.operations) <= _KEPT_OPERATIONS:
+            return
+        for operation in list(itertools.islice(session.operations.values(), 2)):
+            self._handles.drop_operation(operation)
+            with contextlib.suppress(ClientError):
+                self._service.operation(session.handle, operation.handle)
+                self._handles.add_operation(operation)
+
+    def _session(self, request: SessionRequest) -> DoorSession:
+        session = self._handles.session(request.session)
+        self._service.session(session.handle)
+        return session
+
+    def _forget(self, handle: str) -> None:
+        self._opened.discard(handle)
+        self._handles.drop_session(handle)
+
+
+def _spark_version(driver: SparkDriver, spark: Any) -> str:
+    return str(driver.context.version)
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)

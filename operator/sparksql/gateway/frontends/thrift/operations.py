@@ -1,0 +1,156 @@
+"""What the door knows of its clients' sessions and operations, beside what the session service knows.
+
+A handle on the wire is the service's UUID and a secret of its own. A statement's rows are the service's, page by page; a
+listing of the catalog is a table of the door's own. Each operation has one cursor.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sparksql.gateway.frontends.thrift.listings import Listing
+from sparksql.gateway.frontends.thrift.messages import (
+    ColumnDescription,
+    HandleIdentifier,
+    OperationHandle,
+    OperationType,
+    PrimitiveType,
+    Qualifiers,
+    QualifierValue,
+    SessionHandle,
+    TableSchema,
+    TypeDescription,
+    TypeEntry,
+)
+from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
+from sparksql.gateway.sessions.model import ClientError, OperationView, Problem
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    name: str
+    type: HiveType
+    comment: str = ""
+
+
+# What Spark's own Thrift server shows for a statement without columns; JDBC cannot ask for rows that have none.
+_NO_COLUMNS = (ResultColumn("Result", hive_type("string")),)
+
+
+@dataclass
+class DoorOperation:
+    """A statement (`listing` is None) or a listing. FETCH_NEXT begins with row `next_row`, counted from 0."""
+
+    handle: str
+    session: DoorSession
+    type: OperationType
+    listing: Listing | None = None
+    next_row: int = 0
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+
+    @property
+    def on_wire(self) -> OperationHandle:
+        return OperationHandle(HandleIdentifier(uuid.UUID(self.handle).bytes, self.secret), self.type)
+
+
+@dataclass
+class DoorSession:
+    """A session by its handle of the service. `protocol` is the version that client and server share."""
+
+    handle: str
+    protocol: int
+    operations: dict[str, DoorOperation] = field(default_factory=dict)
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
+
+    @property
+    def on_wire(self) -> SessionHandle:
+        return SessionHandle(HandleIdentifier(uuid.UUID(self.handle).bytes, self.secret))
+
+
+class Handles:
+    """Sessions and operations of all connections, by what clients hold of them.
+
+    A client may use a handle on any connection; a session ends with the connection that opened it.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, DoorSession] = {}
+        self._operations: dict[str, DoorOperation] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def add_session(self, session: DoorSession) -> None:
+        self._sessions[session.handle] = session
+
+    def drop_session(self, handle: str) -> None:
+        """Forgets a session and its operations; unknown ones are forgotten already."""
+        session = self._sessions.pop(handle, None)
+        for operation in () if session is None else session.operations:
+            self._operations.pop(operation, None)
+
+    def session(self, handle: SessionHandle) -> DoorSession:
+        """Raises ClientError UNKNOWN_SESSION."""
+        key = _key(handle.identifier)
+        found = self._sessions.get(key)
+        if found is None or not hmac.compare_digest(found.secret, handle.identifier.secret):
+            raise ClientError(Problem.UNKNOWN_SESSION, f"session {key} does not exist or has expired")
+        return found
+
+    def add_operation(self, operation: DoorOperation) -> None:
+        operation.session.operations[operation.handle] = operation
+        self._operations[operation.handle] = operation
+
+    def drop_operation(self, operation: DoorOperation) -> None:
+        operation.session.operations.pop(operation.handle, None)
+        self._operations.pop(operation.handle, None)
+
+    def operation(self, handle: OperationHandle) -> DoorOperation:
+        """Raises ClientError UNKNOWN_OPERATION."""
+        key = _key(handle.identifier)
+        found = self._operations.get(key)
+        if found is None or not hmac.compare_digest(found.secret, handle.identifier.secret):
+            raise ClientError(Problem.UNKNOWN_OPERATION, f"operation {key} does not exist or has been closed")
+        return found
+
+
+def statement_columns(view: OperationView) -> tuple[ResultColumn, ...]:
+    """Columns of a finished statement as clients see them."""
+    return tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
+
+
+def listing_columns(listing: Listing) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(column.name, hive_type(column.type), column.comment) for column in listing.columns)
+
+
+def schema_of(columns: Sequence[ResultColumn]) -> TableSchema:
+    """Positions count from 1."""
+    return TableSchema(
+        [
+            ColumnDescription(
+                column.name, TypeDescription([TypeEntry(_primitive(column.type))]), position, column.comment
+            )
+            for position, column in enumerate(columns, start=1)
+        ]
+    )
+
+
+def no_rows(columns: Sequence[ResultColumn]) -> pa.Table:
+    """An empty table in as many columns; `rowset` gives them their types."""
+    empty = pa.nulls(0)
+    return pa.Table.from_arrays([empty] * len(columns), names=[str(number) for number in range(len(columns))])
+
+
+def _primitive(kind: HiveType) -> PrimitiveType:
+    values = {name: QualifierValue(number) for name, number in kind.qualifiers.items()}
+    return PrimitiveType(kind.id, Qualifiers(values) if values else None)
+
+
+def _key(identifier: HandleIdentifier) -> str:
+    return str(uuid.UUID(bytes=identifier.guid)) if len(identifier.guid) == 16 else identifier.guid[:32].hex()

@@ -1,0 +1,179 @@
+"""One attempt of one statement, between the event loop that owns it and the thread that runs it.
+
+The thread calls `check`, `started`, `at_statement`, `acquire` and `release`; they post to the loop. Everything else is the
+loop's. Invariant: after `cancel`, `check` and `acquire` raise Cancelled, so nothing new is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparksql.gateway.results.store import StoredResult
+from sparksql.gateway.sql.classifier import Classified, Statement
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.wire.control import (
+    ErrorReason,
+    OperationError,
+    OperationState,
+    Progress,
+    StreamProgress,
+    SubmitRequest,
+)
+
+
+class Cancelled(Exception):
+    """The attempt was cancelled between two steps."""
+
+
+class ExplainedError(StatementError):
+    """An end in an error that rows tell more of, for whom asked for them."""
+
+    def __init__(self, error: OperationError, result: StoredResult) -> None:
+        super().__init__(error)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why an operation is being stopped: the state to end in, and what people are told."""
+
+    state: OperationState
+    reason: str = ""
+    timeout: ErrorReason = ErrorReason.EXECUTION_TIMEOUT
+
+    def error(self) -> OperationError | None:
+        """The error of an operation that ends this way: only a timeout has one."""
+        if self.state is not OperationState.TIMED_OUT:
+            return None
+        return OperationError(reason=self.timeout, message=self.reason or "the statement took too long")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
+    cancelled."""
+
+    result: StoredResult | None = None
+    error: OperationError | None = None
+
+
+class Listener(Protocol):
+    """What an attempt's thread tells the loop."""
+
+    def on_started(self, attempt: Attempt) -> None: ...
+    def on_statement(self, attempt: Attempt, index: int) -> None: ...
+    def on_acquire(self, attempt: Attempt, targets: frozenset[str]) -> None: ...
+    def on_release(self, attempt: Attempt) -> None: ...
+
+
+class Runner(Protocol):
+    """What a statement is and how it runs: a manifest's in the base session or a clone, a client's in its own session.
+
+    All calls block. `release_thread` is the last call in a thread that has run statements.
+    """
+
+    def classify(self, request: SubmitRequest) -> Classified: ...
+    def run(self, attempt: Attempt) -> StoredResult: ...
+    def stop(self, group: str, reason: str) -> None: ...
+    def stop_jobs(self, group: str, reason: str) -> None: ...
+    def is_quiet(self, group: str) -> bool: ...
+    def progress(self, group: str) -> Progress: ...
+    def release_thread(self) -> None: ...
+
+
+class Attempt:
+    """See the module. Made on the loop when its statement is queued."""
+
+    def __init__(
+        self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified, runner: Runner
+    ) -> None:
+        self.operation_id = operation_id
+        self.runner = runner
+        self.group = f"sparksql-{operation_id}"
+        self.request = request
+        self.classified = classified
+        self.ending: Ending | None = None
+        self.admitted = False
+        self.returned = asyncio.Event()
+        self.is_left = False  # to itself: what its thread still brings is of no interest
+        self.outcome = Outcome()
+        self.timer: asyncio.TimerHandle | None = None
+        self.stopping: asyncio.Task[None] | None = None
+        self.statement_index = 1
+        self.stream: StreamProgress | None = None  # set by the thread once its streaming query looks for data
+        self.so_far: StoredResult | None = (
+            None  # set by the thread: the first rows of a result that still comes, in memory
+        )
+        self.grace_seconds = (
+            0.0  # set by the thread when it will end by itself once its time is over: how late that may be
+        )
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._permit: Future[None] | None = None
+        self._running = False
+        self._holds = False
+
+    def is_stream(self, statement: Statement) -> bool:
+        """Whether a statement of this attempt is the one that runs as a stream: the last, with spec.streaming."""
+        return self.request.streaming is not None and statement is self.classified.statements[-1]
+
+    def check(self) -> None:
+        """Raises Cancelled once the attempt is being stopped."""
+        if self._cancelled.is_set():
+            raise Cancelled
+
+    def started(self) -> None:
+        """The statement really begins now (told once)."""
+        if not self._running:
+            self._running = True
+            self._loop.call_soon_threadsafe(self._listener.on_started, self)
+
+    def at_statement(self, index: int) -> None:
+        """Which statement of the script is next, from 1."""
+        self._loop.call_soon_threadsafe(self._listener.on_statement, self, index)
+
+    def acquire(self, targets: frozenset[str]) -> None:
+        """Waits until this attempt alone may write these targets. Raises Cancelled."""
+        permit: Future[None] = Future()
+        with self._lock:
+            self._permit = permit
+        self.check()
+        self._loop.call_soon_threadsafe(self._listener.on_acquire, self, targets)
+        try:
+            permit.result()
+        except CancelledError:
+            raise Cancelled from None
+        self._holds = True
+
+    def release(self) -> None:
+        """Gives the targets back, if there are any."""
+        if self._holds:
+            self._holds = False
+            self._loop.call_soon_threadsafe(self._listener.on_release, self)
+
+    def grant(self) -> None:
+        """On the loop: the targets are this attempt's."""
+        with self._lock:
+            permit, self._permit = self._permit, None
+        if permit is not None and not permit.done():
+            permit.set_result(None)
+
+    def leave(self) -> None:
+        """On the loop: it counts as returned although its thread goes on."""
+        self.is_left = True
+        self.returned.set()
+
+    def cancel(self, ending: Ending) -> None:
+        """On the loop: nothing new is started from here on."""
+        self.ending = ending
+        self._cancelled.set()
+        with self._lock:
+            permit, self._permit = self._permit, None
+        if permit is not None:
+            permit.cancel()

@@ -1,0 +1,1 @@
+"""Rows of results: collected, kept, paged and shown."""

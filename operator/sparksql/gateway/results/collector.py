@@ -1,0 +1,219 @@
+"""Brings the rows of a Spark result to Python as Arrow, and writes to files what is too large for that.
+
+Up to COLLECT_ROWS rows are collected: with a limit of one row more than kept, so that `truncated` is known, and Spark runs
+only as many tasks as it needs. If more are wanted and there are more, executors write files themselves: each partition at
+most that many rows, in order of partition, so that a sorted result stays sorted, and the driver holds none of it; what was
+shuffled for the first rows is not shuffled again. A collected result with wide rows is written too. Types that Arrow cannot
+carry become text first.
+
+What executors write are Arrow record batches, as values of the only column of Parquet files. That is what pages are made of,
+so a cell is encoded once: half the time of one Parquet column for each of the result's, to write and to read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructType
+
+from sparksql.gateway.spark.scala import option, scala_object, simple_name
+from sparksql.wire.control import Column
+
+COLLECT_ROWS = 10_000
+INLINE_BYTES = 1 << 20  # larger results go to files
+BATCH_ROWS = 1_000
+# A written batch: so many rows, or fewer where those collected first are so wide that it would hold more bytes than that.
+WRITTEN_ROWS = 2_000
+WRITTEN_BYTES = 1 << 20
+GROUP_BYTES = 4 << 20  # of a row group, which is read at once
+_LOCAL_PLANS = frozenset({"CommandResult", "LocalRelation"})
+_AS_TEXT = ("interval", "variant", "geometry", "geography", "time(", "void")
+# Confs of the session that writes a result. The size of a row group is looked at after each batch, not after each hundred.
+SPILL_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.sources.partitionOverwriteMode": "STATIC",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    "spark.sql.parquet.fieldId.write.enabled": "false",
+    "parquet.enable.dictionary": "false",
+    "parquet.block.size": str(GROUP_BYTES),
+    "parquet.block.size.row.check.min": "1",
+    "parquet.block.size.row.check.max": "1",
+    "parquet.page.size.row.check.min": "1",
+    "parquet.page.size.row.check.max": "1",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Columns of a result as Spark names them, and which of them (by position) must become text."""
+
+    columns: tuple[Column, ...]
+    as_text: tuple[int, ...]
+    time_zone: str
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Rows in memory. `table` is None when they are larger than INLINE_BYTES; then `frame` holds them in the JVM.
+
+    `row_bytes` is about what a row takes."""
+
+    table: pa.Table | None
+    frame: Any
+    row_count: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class Written:
+    """How the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
+
+    schema: pa.Schema
+    batch_rows: int
+
+
+class Collector:
+    """Reads results of one session (a JVM SparkSession)."""
+
+    def __init__(self, jvm: Any, session: Any) -> None:
+        self._jvm = jvm
+        self._session = session
+        self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
+
+    def shape(self, frame: Any) -> Shape:
+        """Columns of a JVM Dataset."""
+        schema = _struct(frame.schema())
+        return Shape(
+            columns=_columns(schema),
+            as_text=tuple(index for index, field in enumerate(schema.fields) if _needs_text(field.dataType)),
+            time_zone=str(self._session.sessionState().conf().sessionLocalTimeZone()),
+        )
+
+    def columns(self, schema: Any) -> tuple[Column, ...]:
+        """Columns of a JVM StructType."""
+        return _columns(_struct(schema))
+
+    def presentable(self, frame: Any, shape: Shape) -> Any:
+        """The same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
+        names = [f"c{index}" for index in range(len(shape.columns))]
+        renamed = frame.toDF(self._jvm.PythonUtils.toSeq(names))
+        if not shape.as_text:
+            return renamed
+        expressions = [
+            _text_expression(name, shape.columns[index].type) if index in shape.as_text else name
+            for index, name in enumerate(names)
+        ]
+        return renamed.selectExpr(self._jvm.PythonUtils.toSeq(expressions))
+
+    def collect(self, frame: Any, limit: int) -> Collected:
+        """At most `limit` rows of a Dataset, which decides itself how little of it must run."""
+        local = self._local_rows(frame, limit)
+        count = int(local.logicalPlan().data().size())
+        batches: list[bytes] = []
+        size = rows = 0
+        iterator = self._arrow.toBatchWithSchemaIterator(
+            local.logicalPlan().data().iterator(), local.schema(), BATCH_ROWS, INLINE_BYTES, "UTC", False, False
+        )
+        while iterator.hasNext():
+            batches.append(iterator.next())
+            size += len(batches[-1])
+            rows += int(iterator.rowCountInLastBatch())
+            if size > INLINE_BYTES:
+                return Collected(None, local, count, size // rows)
+        tables = [pa.ipc.open_stream(batch).read_all() for batch in batches]
+        table = pa.concat_tables(tables) if tables else pa.table({})
+        return Collected(table, local, count, size // max(1, rows))
+
+    def limited_per_partition(self, frame: Any, limit: int) -> Any:
+        """The Dataset with at most `limit` rows in each partition, for writing."""
+        catalyst = self._jvm.org.apache.spark.sql.catalyst
+        plan = catalyst.plans.logical.LocalLimit(
+            catalyst.expressions.Literal.create(limit, self._jvm.org.apache.spark.sql.types.DataTypes.IntegerType),
+            frame.logicalPlan(),
+        )
+        return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, plan)
+
+    def write(self, frame: Any, path: str, row_bytes: int) -> Written:
+        """Writes a Dataset from a clone, so that the session's own settings stay as they are."""
+        batch_rows = max(1, min(WRITTEN_ROWS, WRITTEN_BYTES // max(1, row_bytes)))
+        clone = self._session.cloneSession()
+        conf = clone.sessionState().conf()
+        for key, value in {**SPILL_CONF, "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows)}.items():
+            conf.setConfString(key, value)
+        dataset = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, frame.logicalPlan())
+        batches = clone.createDataset(dataset.toArrowBatchRdd(), self._jvm.org.apache.spark.sql.Encoders.BINARY())
+        batches.write().mode("overwrite").option("compression", "zstd").parquet(path)
+        empty = self._arrow.createEmptyArrowBatch(dataset.schema(), "UTC", False, False)
+        return Written(pa.ipc.open_stream(empty).schema, batch_rows)
+
+    def is_small(self, frame: Any) -> bool:
+        """Whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
+        plan = frame.logicalPlan()
+        if simple_name(plan) in _LOCAL_PLANS:
+            return True
+        known = option(plan.maxRows())
+        return known is not None and int(known) <= COLLECT_ROWS
+
+    def over_its_rows(self, frame: Any) -> Any:
+        """The Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
+        return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
+
+    def _local_rows(self, frame: Any, limit: int) -> Any:
+        """A Dataset over a LocalRelation with the collected rows."""
+        plan = frame.logicalPlan()
+        schema = frame.schema()
+        if simple_name(plan) == "CommandResult":
+            rows = plan.rows().take(limit)
+            return self._relation(plan.output(), rows)
+        known = option(plan.maxRows())
+        target = frame if known is not None and int(known) <= limit else frame.limit(limit)
+        physical = target.queryExecution().executedPlan()
+        if simple_name(physical) == "LocalTableScanExec":  # all of it was computed by the optimiser: no job needed
+            return self._relation(physical.output(), physical.rows().take(limit))
+        return self._session.createDataFrame(target.collectAsList(), schema)
+
+    def _relation(self, output: Any, rows: Any) -> Any:
+        relation = self._jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
+            output, rows, False, self._jvm.scala.Option.empty()
+        )
+        return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, relation)
+
+
+def _struct(schema: Any) -> StructType:
+    return StructType.fromJson(json.loads(schema.json()))
+
+
+def _columns(schema: StructType) -> tuple[Column, ...]:
+    return tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in schema.fields)
+
+
+def _needs_text(data_type: DataType) -> bool:
+    shown = data_type.simpleString()
+    return any(name in shown for name in _AS_TEXT) or _has_equal_field_names(data_type)
+
+
+def _has_equal_field_names(data_type: DataType) -> bool:
+    match data_type.jsonValue():
+        case dict() as value:
+            return _equal_names(value)
+        case _:
+            return False
+
+
+def _equal_names(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    names = [str(field["name"]).lower() for field in value.get("fields", ())]
+    nested = [*(field["type"] for field in value.get("fields", ())), *(value.get(k) for k in _NESTED_KEYS)]
+    return len(set(names)) != len(names) or any(_equal_names(item) for item in nested)
+
+
+_NESTED_KEYS = ("elementType", "keyType", "valueType")
+
+
+def _text_expression(name: str, type_name: str) -> str:
+    return f"to_json({name}) AS {name}" if type_name == "variant" else f"CAST({name} AS STRING) AS {name}"

@@ -1,0 +1,182 @@
+"""Results that have been kept, and their pages.
+
+A result is a small Arrow table in memory, or a folder of Parquet files. A token is the number of the page's first row, so any
+token may be asked again, in any order. Invariants: reading a page takes memory for about one row group, whatever the size of
+the result; the memory of all kept tables has a bound, beyond which new ones go to files; an expired result is removed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+
+from sparksql.gateway.results.parquet import RowGroup, RowGroups
+from sparksql.gateway.results.values import preview, rows
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.sql.masking import Masker
+from sparksql.wire.control import Column, ResultPage, ResultSummary
+
+MAX_PAGE_ROWS = 10_000
+MAX_PAGE_BYTES = 4 << 20
+MEMORY_BYTES = 64 << 20  # of all tables in memory together
+MAX_GONE = 10_000  # expired results that are remembered as such; older ones are unknown
+
+
+class UnknownResult(Exception):
+    """No result is kept under this id; the message says why."""
+
+
+class ExpiredResult(Exception):
+    """The result was kept and is no more."""
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """Rows kept: `table`, or `groups` in files below `folder`. `row_count` rows count, whatever lies behind them."""
+
+    columns: tuple[Column, ...]
+    row_count: int
+    truncated: bool
+    bytes: int
+    time_zone: str = "UTC"
+    table: pa.Table | None = None
+    groups: tuple[RowGroup, ...] = ()
+    folder: str | None = None
+
+
+EMPTY = StoredResult(columns=(), row_count=0, truncated=False, bytes=0)
+
+
+class ResultReader:
+    """Reads pages of stored results."""
+
+    def __init__(self, files: HadoopFiles) -> None:
+        self._groups = RowGroups(files)
+
+    def read(self, result: StoredResult, token: int, max_rows: int) -> tuple[pa.Table, int | None]:
+        """Rows from `token` on, in local time, and the next token: at most `max_rows`, and about MAX_PAGE_BYTES.
+
+        Raises UnknownResult for a token behind the end.
+        """
+        if not 0 <= token <= result.row_count:
+            raise UnknownResult(f"the result has no row {token}")
+        count = min(max(1, max_rows), result.row_count - token)
+        table = self._slice(result, token, count)
+        following = token + table.num_rows
+        return _localise(table, result.time_zone), following if following < result.row_count else None
+
+    def page(self, result: StoredResult, token: int, max_rows: int) -> ResultPage:
+        table, following = self.read(result, token, min(max_rows, MAX_PAGE_ROWS))
+        return ResultPage.model_construct(  # the cells are made here and need no second look
+            columns=result.columns,
+            rows=tuple(rows(table)) if result.columns else (),
+            next_token=following,
+            row_count=result.row_count,
+            truncated=result.truncated,
+        )
+
+    def summary(
+        self, result: StoredResult, preview_rows: int, masker: Masker, expires: datetime | None = None
+    ) -> ResultSummary:
+        """What status shows of a result, which expires unless it still comes; secrets are masked."""
+        shown: tuple[tuple[str | None, ...], ...] = ()
+        if preview_rows > 0 and result.row_count > 0 and result.columns:
+            table, _ = self.read(result, 0, preview_rows)
+            shown = preview(rows(table), preview_rows)
+        return ResultSummary(
+            columns=result.columns,
+            row_count=result.row_count,
+            truncated=result.truncated,
+            preview=tuple(tuple(masker.mask_optional(cell) for cell in row) for row in shown),
+            bytes=result.bytes,
+            expiration_time=expires,
+        )
+
+    def _slice(self, result: StoredResult, token: int, count: int) -> pa.Table:
+        if result.table is not None:
+            return result.table.slice(token, count)
+        pieces: list[pa.Table] = []
+        size = 0
+        for group in result.groups:
+            begin, end = max(token, group.first), min(token + count, group.first + group.rows)
+            if begin >= end:
+                continue
+            table = self._groups.read(group)
+            pieces.append(table.slice(begin - group.first, end - begin))
+            size += pieces[-1].nbytes
+            if size >= MAX_PAGE_BYTES:
+                break
+        return pa.concat_tables(pieces) if pieces else pa.table({})
+
+
+class ResultStore:
+    """Kept results by operation id. Safe to use from several threads."""
+
+    def __init__(self, files: HadoopFiles, clock: Callable[[], datetime]) -> None:
+        self._files = files
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[StoredResult, datetime]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+
+    def has_room(self, size: int) -> bool:
+        """Whether a table of this size may stay in memory."""
+        with self._lock:
+            used = sum(result.bytes for result, _ in self._kept.values() if result.table is not None)
+        return used + size <= MEMORY_BYTES
+
+    def keep(self, operation_id: str, result: StoredResult, seconds: int) -> datetime:
+        """Keeps a result for so many seconds from now; returns when it expires."""
+        expires = self._clock() + timedelta(seconds=max(0, seconds))
+        with self._lock:
+            self._kept[operation_id] = (result, expires)
+        return expires
+
+    def get(self, operation_id: str) -> StoredResult:
+        """Raises UnknownResult or ExpiredResult."""
+        with self._lock:
+            kept = self._kept.get(operation_id)
+            gone = operation_id in self._gone
+        if gone or (kept is not None and kept[1] <= self._clock()):
+            raise ExpiredResult(f"the result of operation {operation_id} has expired")
+        if kept is None:
+            raise UnknownResult(f"operation {operation_id} has no result")
+        return kept[0]
+
+    def expire(self) -> list[str]:
+        """Forgets what has expired and removes its files; ids of those. Called now and then."""
+        now = self._clock()
+        with self._lock:
+            due = [operation_id for operation_id, (_, expires) in self._kept.items() if expires <= now]
+            removed = [self._kept.pop(operation_id)[0] for operation_id in due]
+            self._gone.update(dict.fromkeys(due))
+            while len(self._gone) > MAX_GONE:
+                self._gone.popitem(last=False)
+        for result in removed:
+            self.discard(result)
+        return due
+
+    def drop(self, operation_id: str) -> StoredResult | None:
+        """Forgets a result that nobody will ask for again; its files are the caller's to discard."""
+        with self._lock:
+            kept = self._kept.pop(operation_id, None)
+        return None if kept is None else kept[0]
+
+    def discard(self, result: StoredResult) -> None:
+        """Removes the files of a result that is not kept."""
+        if result.folder is not None:
+            self._files.delete(result.folder)
+
+
+def _localise(table: pa.Table, time_zone: str) -> pa.Table:
+    """Instants in the session's time zone, as Spark prints them."""
+    for index, column in enumerate(table.columns):
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            local = column.cast(pa.timestamp("us", time_zone))
+            table = table.set_column(index, table.schema.field(index).name, local)
+    return table

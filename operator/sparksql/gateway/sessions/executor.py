@@ -1,0 +1,142 @@
+"""Runs one statement of a client in the client's own Spark session.
+
+Reading, policy, writing to path-based tables, results and cancelling are those of every statement (`execution`); what is
+different: the session is the client's and keeps what the statement changes, all rows are kept, and Flink's dialect is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparksql.gateway.execution.executor import SparkRunner
+from sparksql.gateway.operations.operation import Attempt
+from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
+from sparksql.gateway.sessions import flink_dialect
+from sparksql.gateway.sessions.quota import Quota
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.sql import policy as rules
+from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
+from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.kinds import Kind, kind_of
+from sparksql.gateway.sql.script import Fragment
+from sparksql.wire.control import ErrorReason, Mode, Progress, SubmitRequest
+from sparksql.wire.driver import SqlPolicy
+
+
+@dataclass(frozen=True)
+class ClientSpark:
+    """What a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
+
+    driver: SparkDriver
+    policy: SqlPolicy
+    store: ResultStore
+    spark: SparkRunner
+    quota: Quota
+    handle: str
+    session: Any
+    property_set: Callable[[str, str | None], None]
+
+
+class ClientRunner:
+    """The runner of one statement. `classified` is there once its text has been read."""
+
+    def __init__(self, client: ClientSpark, operation_id: str) -> None:
+        self._client = client
+        self._operation_id = operation_id
+        self._command: flink_dialect.Command = flink_dialect.SparkSql("")
+        self.classified: Classified | None = None
+
+    @property
+    def is_query(self) -> bool:
+        """A query in the clients' sense: one SELECT, VALUES, TABLE or WITH."""
+        kinds = self._kinds()
+        shows = isinstance(self._command, flink_dialect.SparkSql) and self._command.shows
+        return len(kinds) == 1 and kinds[0].query and not shows
+
+    @property
+    def is_insert(self) -> bool:
+        kinds = self._kinds()
+        return len(kinds) == 1 and kinds[0].dml
+
+    def classify(self, request: SubmitRequest) -> Classified:
+        """Raises StatementError for what will not run."""
+        client = self._client
+        rules.statement_conf(request.conf, client.policy)
+        self._command = flink_dialect.interpret(request.sql)
+        match self._command:
+            case flink_dialect.SparkSql(text):
+                classifier = Classifier(client.driver.jvm, client.session, client.policy)
+                client.driver.activate(client.session)  # the parser follows the settings of the thread's session
+                try:
+                    self.classified = classifier.classify(text, request.parameters, Mode.EXECUTE)
+                finally:
+                    client.driver.deactivate()
+            case flink_dialect.SetProperty(key) | flink_dialect.ResetProperty(key):
+                if key.startswith(flink_dialect.SPARK_KEY):
+                    value = self._command.value if isinstance(self._command, flink_dialect.SetProperty) else None
+                    rules.check_key(key, client.policy, value)
+                kind = kind_of("SetCommand" if isinstance(self._command, flink_dialect.SetProperty) else "ResetCommand")
+                self.classified = Classified(
+                    (Statement(Fragment(request.sql, 0), kind),), read_only=False, exclusive=True, local=True
+                )
+        return self.classified
+
+    def run(self, attempt: Attempt) -> StoredResult:
+        """Raises StatementError, or Cancelled."""
+        client = self._client
+        match self._command:
+            case flink_dialect.SparkSql():
+                result = client.spark.run_in(attempt, lambda: client.session)
+            case flink_dialect.SetProperty(key, value):
+                attempt.started()
+                self._set(key, value)
+                return EMPTY
+            case flink_dialect.ResetProperty(key):
+                attempt.started()
+                self._reset(key)
+                return EMPTY
+        if not client.quota.take(client.handle, self._operation_id, result.bytes):
+            client.store.discard(result)
+            message = f"the result has {result.bytes} bytes and those kept for this session or driver would be too many together; close operations that are done, or select less"
+            raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
+        return result
+
+    def stop(self, group: str, reason: str) -> None:
+        self._client.spark.stop(group, reason)
+
+    def stop_jobs(self, group: str, reason: str) -> None:
+        self._client.spark.stop_jobs(group, reason)
+
+    def is_quiet(self, group: str) -> bool:
+        return self._client.spark.is_quiet(group)
+
+    def progress(self, group: str) -> Progress:
+        return self._client.spark.progress(group)
+
+    def release_thread(self) -> None:
+        self._client.spark.release_thread()
+
+    def _kinds(self) -> tuple[Kind, ...]:
+        return () if self.classified is None else tuple(statement.kind for statement in self.classified.statements)
+
+    def _set(self, key: str, value: str) -> None:
+        if key.startswith(flink_dialect.SPARK_KEY):
+            self._client.session.conf().set(key, value)
+        self._client.property_set(key, value)
+
+    def _reset(self, key: str) -> None:
+        if key.startswith(flink_dialect.SPARK_KEY):
+            self._client.session.conf().unset(key)
+        self._client.property_set(key, None)
+
+
+def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str, str], *, share_views: bool) -> Any:
+    """A new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not allowed."""
+    own = {key: value for key, value in properties.items() if key.startswith(flink_dialect.SPARK_KEY)}
+    settings = rules.statement_conf(own, policy)
+    session = driver.clone() if share_views else driver.clone_without_views()
+    for key, value in settings.items():
+        session.conf().set(key, value)
+    return session

@@ -1,0 +1,312 @@
+"""Sessions and statements of clients, whichever door they came through (FLIP-91's session and operation managers).
+
+Each session has its own Spark session inside the driver. Its statements take the way of all others: same policy, slots,
+queue limit, timeouts, cancelling and results. Invariants: a session or operation that nobody uses is closed in time, one with
+a statement under way is in use; what is closed leaves nothing behind: no thread, job, result or view; submitting never waits.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from sparksql.api.gateway_settings import GatewaySettings
+from sparksql.gateway.lifecycle import Lifecycle, Spark
+from sparksql.gateway.operations.manager import ClientOrigin
+from sparksql.gateway.operations.operation import Ending, Runner
+from sparksql.gateway.results.store import ExpiredResult, UnknownResult
+from sparksql.gateway.sessions.executor import ClientRunner, ClientSpark
+from sparksql.gateway.sessions.external import OutsideRunner, OutsideWork
+from sparksql.gateway.sessions.manager import Sessions, Usage, monotonic
+from sparksql.gateway.sessions.model import ClientError, OperationView, Problem, SessionView
+from sparksql.gateway.sessions.quota import Quota
+from sparksql.gateway.sessions.session import Operation, Session, status_of
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.wire import control as wire
+from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
+from sparksql.wire.control import (
+    MAX_RESULT_ROWS,
+    Door,
+    OperationError,
+    OperationState,
+    ResultOptions,
+    SubmitRequest,
+)
+
+log = logging.getLogger(__name__)
+
+_KEPT = ResultOptions(max_rows=MAX_RESULT_ROWS, preview_rows=0, retention_seconds=10 * 365 * 86_400)
+_CLOSED = Ending(OperationState.CLOSED, "the client's session was closed")
+
+T = TypeVar("T")
+
+
+class ClientService:
+    """See the module."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self.settings: GatewaySettings = lifecycle.settings.gateway
+        self._lifecycle = lifecycle
+        self._limits = lifecycle.settings.config.clients
+        self._sessions = Sessions(lifecycle, self._retire)
+        self._quota = Quota(self.settings.session_result_max_size, self.settings.result_max_size)
+        self._outside: dict[str, OutsideRunner] = {}
+
+    @property
+    def usage(self) -> Usage:
+        return self._sessions.usage
+
+    @property
+    def sessions(self) -> tuple[ClientSessionView, ...]:
+        return tuple(session.shown() for session in self._sessions)
+
+    @property
+    def result_bytes(self) -> int:
+        return self._quota.total
+
+    def overview(self) -> ClientsView:
+        """Sessions, and statements that have not ended."""
+        operations = tuple(
+            ClientOperationView(
+                operation_id=view.operation_id,
+                session=session.handle,
+                door=session.door,
+                state=view.state,
+                statement_type=view.statement_type,
+                submitted_time=view.submitted_time,
+                start_time=view.start_time,
+            )
+            for session in self._sessions
+            for operation in session.live
+            if (view := self._lifecycle.register.get(operation.operation_id)) is not None
+        )
+        return ClientsView(sessions=self.sessions, operations=operations)
+
+    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> SessionView:
+        """A new session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
+        return (await self._sessions.open(door, name, properties)).view()
+
+    def session(self, handle: str) -> SessionView:
+        """Counts as use. Raises ClientError UNKNOWN_SESSION."""
+        return self._sessions.use(handle).view()
+
+    @contextlib.contextmanager
+    def using(self, handle: str) -> Iterator[None]:
+        """Counts as use until the block ends. Raises ClientError UNKNOWN_SESSION."""
+        with self._sessions.using(handle):
+            yield
+
+    async def close(self, handle: str) -> None:
+        """Stops what the session runs and frees what it keeps. Raises ClientError UNKNOWN_SESSION."""
+        self._sessions.close(self._sessions.use(handle))
+
+    def on_close(self, handle: str, told: Callable[[str], None]) -> None:
+        """Calls `told` with the handle once the session is closed or has expired. Raises ClientError UNKNOWN_SESSION."""
+        self._sessions.on_close(self._sessions.use(handle), told)
+
+    def submit(
+        self, session: str, sql: str, *, conf: Mapping[str, str] | None = None, execution_seconds: float = 0
+    ) -> str:
+        """A statement's operation handle, at once; whatever is wrong with the SQL is told by the operation.
+
+        `execution_seconds` 0 takes the session's default. Raises ClientError UNKNOWN_SESSION, TOO_MANY_OPERATIONS, QUEUE_FULL.
+        """
+        found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
+        operation_id = str(uuid.uuid4())
+        client = ClientSpark(
+            driver=spark.runner.driver,
+            policy=self._lifecycle.settings.config.policy,
+            store=spark.store,
+            spark=spark.runner,
+            quota=self._quota,
+            handle=found.handle,
+            session=found.spark,
+            property_set=lambda key, value: _set_property(found.properties, key, value),
+        )
+        own = {key: value for key, value in (conf or {}).items() if key.startswith("spark.")}
+        request = self._request(found, sql, own, execution_seconds)
+        return self._begin(spark, found, request, ClientRunner(client, operation_id), operation_id).operation_id
+
+    def admit(
+        self, session: str, statement_type: str, work: OutsideWork, *, local: bool = False, execution_seconds: float = 0
+    ) -> str:
+        """Queues a statement that Spark executes by itself; `local`: without an executor. Raises what `submit` raises."""
+        found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
+        runner = OutsideRunner(work, statement_type, spark.runner, local=local)
+        request = self._request(found, "", {}, execution_seconds)
+        operation = self._begin(spark, found, request, runner, str(uuid.uuid4()))
+        operation.work = work
+        self._outside[operation.operation_id] = runner
+        return operation.operation_id
+
+    def outside_done(self, operation: str, error: OperationError | None) -> None:
+        """Spark has ended a statement that was admitted; unknown ones change nothing."""
+        runner = self._outside.get(operation)
+        if runner is not None:
+            runner.done(error)
+
+    def operation(self, session: str, operation: str) -> OperationView:
+        """Counts as use. Raises ClientError UNKNOWN_SESSION, UNKNOWN_OPERATION."""
+        return self._view(self._sessions.use(session), self._find(session, operation))
+
+    async def wait(self, session: str, operation: str, seconds: float) -> OperationView:
+        """The operation once it has ended, or as it is after so many seconds."""
+        found = self._find(session, operation)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(found.ended.wait(), seconds)
+        return self.operation(session, operation)
+
+    async def run(self, session: str, sql: str, *, execution_seconds: float = 0) -> OperationView:
+        """Submits and waits for the end."""
+        operation = self.submit(session, sql, execution_seconds=execution_seconds)
+        await self._find(session, operation).ended.wait()
+        return self.operation(session, operation)
+
+    def cancel(self, session: str, operation: str) -> OperationView:
+        """Raises ClientError ILLEGAL_TRANSITION for an operation that has ended."""
+        found = self._find(session, operation)
+        view = self.operation(session, operation)
+        if view.status.is_terminal:
+            message = f"Failed to convert the Operation Status from {view.status} to CANCELED."
+            raise ClientError(Problem.ILLEGAL_TRANSITION, message)
+        self._sessions.spark().engine.cancel(
+            found.operation_id, Ending(OperationState.CANCELED, "the client cancelled it")
+        )
+        return self.operation(session, operation)
+
+    def close_operation(self, session: str, operation: str) -> None:
+        """Stops the operation if it runs and frees its result. Unknown ones are closed already."""
+        found = self._sessions.use(session)
+        known = found.operations.get(operation)
+        if known is not None:
+            self._retire(found, known)
+
+    async def page(self, session: str, operation: str, first_row: int, max_rows: int) -> tuple[pa.Table, int | None]:
+        """Rows of a finished operation from `first_row` on, and the next row's number. Raises ClientError NO_RESULT."""
+        self._sessions.use(session)
+        found, spark = self._find(session, operation), self._sessions.spark()
+        try:
+            result = spark.store.get(found.operation_id)
+            return await spark.engine.read_page(spark.reader.read, result, first_row, max_rows)
+        except (UnknownResult, ExpiredResult) as missing:
+            raise ClientError(Problem.NO_RESULT, str(missing)) from None
+
+    async def look(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
+        """Runs a blocking function of the driver and the client's JVM session beside the loop."""
+        with self._sessions.using(session) as found:
+            spark = self._sessions.spark()
+            return await spark.engine.in_pool(lambda: function(spark.runner.driver, found.spark))
+
+    async def read_text(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
+        """As `look`, in a thread that can be given up. Raises StatementError when it takes too long."""
+        with self._sessions.using(session) as found:
+            spark = self._sessions.spark()
+            return await spark.engine.read_text(lambda: function(spark.runner.driver, found.spark))
+
+    async def watch(self) -> None:
+        """Closes what nobody uses; ends only by being cancelled."""
+        while True:
+            await asyncio.sleep(self.settings.session_check_interval)
+            self._sessions.expire()
+
+    def _find(self, session: str, operation: str) -> Operation:
+        found = self._sessions.use(session).operations.get(operation)
+        if found is None:
+            raise ClientError(
+                Problem.UNKNOWN_OPERATION,
+                f"Can not find the submitted operation in the OperationManager with the {operation}.",
+            )
+        found.used = monotonic()
+        return found
+
+    def _view(self, session: Session, operation: Operation) -> OperationView:
+        engine = self._sessions.spark().engine
+        view = self._lifecycle.register.view(operation.operation_id)
+        result = view.result
+        return OperationView(
+            handle=operation.operation_id,
+            session=session.handle,
+            status=status_of(view, being_read=engine.is_being_read(operation.operation_id)),
+            statement_type=view.statement_type,
+            is_query=operation.is_query,
+            is_insert=operation.is_insert,
+            columns=() if result is None else result.columns,
+            row_count=0 if result is None else result.row_count,
+            error=view.error,
+            submitted=view.submitted_time,
+            started=view.start_time,
+            completed=view.completion_time,
+        )
+
+    def _request(self, session: Session, sql: str, conf: dict[str, str], execution_seconds: float) -> SubmitRequest:
+        limits, config = self._limits, self._lifecycle.settings.config
+        seconds = execution_seconds if execution_seconds > 0 else limits.execution_seconds
+        if limits.max_execution_seconds > 0:
+            seconds = min(seconds, limits.max_execution_seconds) if seconds > 0 else limits.max_execution_seconds
+        return SubmitRequest(
+            boot_id=self._lifecycle.boot_id,
+            namespace=config.namespace,
+            name=f"{config.session} ({session.door})",
+            sql=sql,
+            conf=conf,
+            execution_seconds=seconds,
+            result=_KEPT,
+        )
+
+    def _begin(
+        self, spark: Spark, session: Session, request: SubmitRequest, runner: Runner, operation_id: str
+    ) -> Operation:
+        register, most = self._lifecycle.register, self.settings.operation_max_num
+        if 0 < most <= len(session.operations):
+            raise ClientError(Problem.TOO_MANY_OPERATIONS, f"the session has {most} operations; close some of them")
+        if 0 < self._limits.max_queued <= register.count(OperationState.PENDING):
+            message = f"{self._limits.max_queued} statements wait for this driver already; try again later"
+            raise ClientError(Problem.QUEUE_FULL, message)
+        operation = Operation(operation_id, runner, monotonic())
+        session.operations[operation_id] = operation
+        origin = ClientOrigin(
+            door=session.door,
+            line=session.handle,
+            serial=session.door is Door.REST,
+            queue_seconds=self._limits.queue_seconds,
+        )
+        spark.engine.begin(operation_id, request, runner, origin)
+        register.watch(operation_id, lambda view: self._ended(session, operation, view))
+        return operation
+
+    def _ended(self, session: Session, operation: Operation, view: wire.OperationView) -> None:
+        operation.ended.set()
+        operation.used = session.used = monotonic()
+        self._outside.pop(operation.operation_id, None)
+        if operation.work is not None and view.start_time is None:  # its runner has never heard of it
+            operation.work.stop(view.error.message if view.error else str(view.state))
+        if operation.closing:
+            asyncio.get_running_loop().call_soon(self._forget, session, operation)
+
+    def _retire(self, session: Session, operation: Operation) -> None:
+        """Closes one operation: from here on nobody finds it."""
+        session.operations.pop(operation.operation_id, None)
+        operation.closing = True
+        if operation.ended.is_set():
+            self._forget(session, operation)
+        else:
+            self._sessions.spark().engine.cancel(operation.operation_id, _CLOSED)
+
+    def _forget(self, session: Session, operation: Operation) -> None:
+        self._quota.free(session.handle, operation.operation_id)
+        self._sessions.spark().engine.forget(operation.operation_id)
+
+
+def _set_property(properties: dict[str, str], key: str, value: str | None) -> None:
+    if value is None:
+        properties.pop(key, None)
+    else:
+        properties[key] = value

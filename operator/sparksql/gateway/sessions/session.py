@@ -1,0 +1,86 @@
+"""One client's session and its operations, as the event loop keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sparksql.gateway.operations.operation import Runner
+from sparksql.gateway.sessions.executor import ClientRunner
+from sparksql.gateway.sessions.external import OutsideWork
+from sparksql.gateway.sessions.model import OperationStatus, SessionView
+from sparksql.wire.clients import ClientSessionView
+from sparksql.wire.control import Door, OperationState, OperationView
+
+_STATUS = {
+    OperationState.PENDING: OperationStatus.PENDING,
+    OperationState.RUNNING: OperationStatus.RUNNING,
+    OperationState.FINISHED: OperationStatus.FINISHED,
+    OperationState.CANCELED: OperationStatus.CANCELED,
+    OperationState.CLOSED: OperationStatus.CLOSED,
+    OperationState.ERROR: OperationStatus.ERROR,
+    OperationState.TIMED_OUT: OperationStatus.TIMEOUT,
+}
+
+
+@dataclass
+class Operation:
+    """A statement of a client. `used` is a monotonic time in seconds; `closing` that nobody may ask for it any more."""
+
+    operation_id: str
+    runner: Runner
+    used: float
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    work: OutsideWork | None = None
+    closing: bool = False
+
+    @property
+    def is_query(self) -> bool:
+        return isinstance(self.runner, ClientRunner) and self.runner.is_query
+
+    @property
+    def is_insert(self) -> bool:
+        return isinstance(self.runner, ClientRunner) and self.runner.is_insert
+
+
+@dataclass
+class Session:
+    """A session of a client. `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way."""
+
+    handle: str
+    door: Door
+    name: str
+    opened: datetime
+    last_used: datetime
+    used: float
+    spark: Any
+    properties: dict[str, str]
+    operations: dict[str, Operation] = field(default_factory=dict)
+    uses: int = 0
+
+    @property
+    def live(self) -> list[Operation]:
+        """Operations that have not ended."""
+        return [operation for operation in self.operations.values() if not operation.ended.is_set()]
+
+    def view(self) -> SessionView:
+        return SessionView(self.handle, self.door, self.name, self.opened, dict(self.properties))
+
+    def shown(self) -> ClientSessionView:
+        return ClientSessionView(
+            handle=self.handle,
+            door=self.door,
+            name=self.name,
+            open_time=self.opened,
+            last_used_time=self.last_used,
+            operations=len(self.live),
+        )
+
+
+def status_of(view: OperationView, *, being_read: bool) -> OperationStatus:
+    """FLIP-91: INITIALIZED until the text has been read, PENDING until its turn has come."""
+    if being_read and view.state is OperationState.PENDING:
+        return OperationStatus.INITIALIZED
+    return _STATUS[view.state]

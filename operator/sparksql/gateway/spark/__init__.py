@@ -1,0 +1,1 @@
+"""The driver's JVM: started, configured, and reached through py4j."""

@@ -1,0 +1,239 @@
+"""Builds the Spark session of the driver, and the session that each statement runs in.
+
+Statements run in clones of one base session, so that what one sets does not leak into another; what changes the session runs
+in the base itself. Spark copies temporary views, settings and the current schema into a clone but no session variables, so
+those are put in here.
+
+Some settings are not the tenant's: they are what keeps results right (no caches that a clone would read stale, a committer
+that loses nothing) and what keeps the driver shut (the UI on loopback, no kill links).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from sparksql.gateway.settings import Settings
+from sparksql.gateway.spark.connect_conf import connect_conf
+from sparksql.gateway.spark.jvm import JvmConnection
+from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS, JvmNames
+from sparksql.gateway.spark.scala import elements, scala_object
+from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT, SqlPolicy
+
+# Correctness of this gateway's own making; nothing may override these.
+GUARANTEES: Mapping[str, str] = {
+    # A clone must see what another one wrote: no cache of file listings by table name.
+    "spark.sql.filesourceTableRelationCacheSize": "0",
+    # Tasks commit straight into the table and no job removes `_temporary` under another; the gateway removes it.
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.cleanup.skipped": "true",
+    # A statement is what was read and checked, whatever `${...}` in it stands for when it runs.
+    "spark.sql.variable.substitute": "false",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+# What a session may choose otherwise.
+DEFAULTS: Mapping[str, str] = {
+    "spark.master": "local[*]",
+    "spark.log.level": "WARN",
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    # On Kubernetes the SparkContext is else not there before 80 % of the executors are (30 s at most): catalog and
+    # planner are made ready while they start.
+    "spark.scheduler.minRegisteredResourcesRatio": "0.0",
+    # The default as a plain number: Connect clients of Spark 4.2 cannot read the `b` that 4.1 puts behind it.
+    "spark.sql.session.localRelationSizeLimit": str(3 << 30),
+}
+MIN_UNREAD_MIB = 32  # less would keep Spark from broadcasting tables that are small enough for it (10 MiB)
+EXTENSIONS = "spark.sql.extensions"
+# Of the session image; lets SQL functions work beside extensions whose parser cannot read their parameters, as Iceberg's. It
+# must be the last of them. Where an image does not have it, Spark warns and goes on without.
+FUNCTION_PARAMETERS = "dev.sparksql.functions.FunctionParameters"
+_CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
+
+
+def build_conf(settings: Settings) -> dict[str, str]:
+    """The whole Spark configuration: defaults, the session's, the class's enforced, the pod's, the guarantees."""
+    config, pod = settings.config, settings.pod
+    conf = {**DEFAULTS, "spark.app.name": f"{config.namespace}.{config.session}", **config.spark_conf}
+    conf.update(config.policy.enforced_conf)
+    conf.update(_address_conf(settings))
+    if config.endpoints.connect:
+        conf.update(connect_conf())
+        conf.setdefault("spark.driver.maxResultSize", f"{_unread_mib(settings)}m")
+    if conf["spark.master"].startswith("k8s"):
+        conf["spark.driver.port"] = str(DRIVER_RPC_PORT)
+        conf["spark.blockManager.port"] = str(BLOCK_MANAGER_PORT)
+        if pod.namespace:
+            conf["spark.kubernetes.namespace"] = pod.namespace
+        if settings.executor_template is not None:
+            conf["spark.kubernetes.executor.podTemplateFile"] = str(settings.executor_template)
+    conf.update(GUARANTEES)
+    if extensions := conf.get(EXTENSIONS, "").strip():
+        conf[EXTENSIONS] = f"{extensions},{FUNCTION_PARAMETERS}"
+    for key, value in tuple(conf.items()):
+        if _CATALOG.fullmatch(key) and "iceberg" in value.lower():
+            conf[f"{key}.cache-enabled"] = "false"
+    return conf
+
+
+def _unread_mib(settings: Settings) -> int:
+    """What one Connect statement's result may have: rows wait in the heap until they are read, and each statement holds a slot
+    meanwhile, so that all together fill half of it at most."""
+    return max(MIN_UNREAD_MIB, settings.config.heap_mib // (2 * settings.config.max_concurrent_statements))
+
+
+def _address_conf(settings: Settings) -> dict[str, str]:
+    if settings.pod.ip is None:
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {"spark.driver.host": settings.pod.ip, "spark.driver.bindAddress": settings.listen_address}
+
+
+class SparkDriver:
+    """The JVM's Spark and its base session. All calls block; py4j gives each Python thread its own JVM thread.
+
+    `policy` is what SQL may ask for in this driver.
+    """
+
+    def __init__(self, session: SparkSession, policy: SqlPolicy) -> None:
+        self.policy = policy
+        self.context: SparkContext = session.sparkContext
+        self.jvm: Any = JvmNames(session._jvm)
+        self.base: Any = session._jsparkSession
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Major and minor version of Spark."""
+        major, minor, *_ = str(self.context.version).split(".")
+        return int(major), int(minor)
+
+    @property
+    def has_metastore(self) -> bool:
+        """Whether tables are in a Hive metastore, and not in the memory of this driver."""
+        return str(self.context.getConf().get("spark.sql.catalogImplementation", "in-memory")) == "hive"
+
+    @classmethod
+    def connect(cls, connection: JvmConnection, settings: Settings) -> SparkDriver:
+        """Starts Spark in a running JVM. Raises what Spark raises for a configuration that it refuses.
+
+        The executors' secret is gone from the disk then: Spark's SecurityManager reads it once, when its context starts.
+        """
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(connection.port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = connection.secret
+        conf = SparkConf(loadDefaults=False)
+        values = build_conf(settings)
+        for key, value in values.items():
+            conf.set(key, value)
+        builder = SparkSession.builder.config(conf=conf)
+        if values.get("spark.sql.catalogImplementation") == "hive":
+            builder = builder.enableHiveSupport()
+        try:
+            driver = cls(builder.getOrCreate(), settings.config.policy)
+        finally:
+            del os.environ["PYSPARK_GATEWAY_SECRET"]
+            if settings.executor_secret is not None:
+                settings.executor_secret.unlink(missing_ok=True)
+        driver._forbid_reflection()
+        driver._silence("org.apache.spark.scheduler.DAGScheduler")  # warns of each cancel that finds no job
+        return driver
+
+    def clone(self) -> Any:
+        """A session with the base's views, settings, current schema and variables."""
+        clone = self.base.cloneSession()
+        variables = self._variables(self.base)
+        if not variables.isEmpty():
+            self._copy_variables(variables, self._variables(clone))
+        return clone
+
+    def clone_without_views(self) -> Any:
+        """A session with the base's settings and current schema only."""
+        clone = self.base.cloneSession()
+        catalog = clone.sessionState().catalog()
+        for identifier in elements(catalog.listTempViews("", "*")):
+            catalog.dropTempView(identifier.identifier().table())
+        return clone
+
+    def close_session(self, session: Any) -> None:
+        """Frees what a session that nobody uses any more has on disk."""
+        session.artifactManager().cleanUpResources()
+
+    def activate(self, session: Any) -> None:
+        """Makes a session the one whose settings Spark's parser and planner use in this thread."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+
+    def deactivate(self) -> None:
+        """This thread's next statement may be another session's."""
+        self.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
+
+    def of_rows(self, session: Any, plan: Any) -> Any:
+        """A Dataset of a plan; a command is executed by this."""
+        return self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+
+    def analyse(self, session: Any, plan: Any) -> Any:
+        """The QueryExecution of a plan whose commands are not executed."""
+        skip = scala_object(self.jvm.org.apache.spark.sql.execution, "CommandExecutionMode").SKIP()
+        execution = session.sessionState().executePlan(plan, skip)
+        execution.assertAnalyzed()
+        return execution
+
+    def fingerprint(self) -> str:
+        """Equal for the base session in equal states: settings, current schema, temporary views and functions, variables."""
+        state = self.base.sessionState()
+        catalog = state.catalog()
+        return "\n".join(
+            (
+                _sorted_conf(state),
+                str(state.catalogManager().currentCatalog().name()),
+                ".".join(state.catalogManager().currentNamespace()),
+                str(catalog.listTempViews("", "*").mkString("\n")),
+                str(catalog.listTemporaryFunctions().mkString("\n")),
+                str(self._variable_map(self._variables(self.base)).toString()),
+            )
+        )
+
+    def release_thread(self) -> None:
+        """Ends this Python thread's JVM thread. To be called last in a thread that will not come back."""
+        connection = self.jvm._gateway_client.get_thread_connection()
+        if connection is not None:
+            connection.close()
+
+    def stop(self) -> None:
+        self.context.stop()
+
+    def _forbid_reflection(self) -> None:
+        """Spark 4.1 registers its own functions by their names alone, later ones as `system.builtin.name`."""
+        identifier, some = self.jvm.org.apache.spark.sql.catalyst.FunctionIdentifier, self.jvm.scala.Some
+        is_qualified = self.version >= (4, 2)
+        for name in sorted(REFLECTION_FUNCTIONS):
+            known = identifier(name, some("builtin"), some("system")) if is_qualified else identifier(name)
+            self.base.sessionState().functionRegistry().dropFunction(known)
+
+    def _silence(self, logger: str) -> None:
+        log4j = self.jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
+
+    def _variables(self, session: Any) -> Any:
+        return session.sessionState().catalogManager().tempVariableManager()
+
+    def _variable_map(self, manager: Any) -> Any:
+        field = manager.getClass().getDeclaredField("variables")
+        field.setAccessible(True)
+        return field.get(manager)
+
+    def _copy_variables(self, source: Any, target: Any) -> None:
+        definitions = self._variable_map(source).valuesIterator()
+        while definitions.hasNext():
+            definition = definitions.next()
+            name = self.jvm.PythonUtils.toSeq([definition.identifier().name()])
+            target.create(name, definition, True)
+
+
+def _sorted_conf(state: Any) -> str:
+    settings = str(state.conf().getAllConfs().mkString("\n"))
+    return "\n".join(sorted(settings.split("\n")))

@@ -1,0 +1,1 @@
+"""From a text to checked statements: script, bounds, kinds, parameters, policy, and errors that name the place."""

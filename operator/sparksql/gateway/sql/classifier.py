@@ -1,0 +1,226 @@
+"""Reads a submitted text before anything runs: its statements, what each one is, and whether all of it is allowed.
+
+Everything that can be refused without running is refused here, so a script with a forbidden last statement does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.sql import policy as rules
+from sparksql.gateway.sql import source_options
+from sparksql.gateway.sql.errors import StatementError, condition_of, operation_error, refusal
+from sparksql.gateway.sql.kinds import MULTI_INSERT, SHOW_SETTINGS, Kind, kind_of, script_type
+from sparksql.gateway.sql.lexer import Lexed
+from sparksql.gateway.sql.local_queries import is_local
+from sparksql.gateway.sql.masking import Masker
+from sparksql.gateway.sql.parameters import ParameterBinder, check_unbindable, check_usage
+from sparksql.gateway.sql.readers import check_wanted
+from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLong, split
+from sparksql.gateway.sql.text_bounds import check_parameters, check_text
+from sparksql.wire.control import ErrorReason, Mode, Parameter
+from sparksql.wire.driver import SqlPolicy
+
+_NO_SUBSTITUTION = frozenset({"SET", "RESET", "ADD"})
+_TRANSFORM_WORDS = ("TRANSFORM", "MAP", "REDUCE")
+_MAX_NESTING = 8
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of the text. `names` are the parameters that it uses; `local` that it needs no executor."""
+
+    fragment: Fragment
+    kind: Kind
+    names: frozenset[str] = frozenset()
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A text that may run. `masker` hides its secret parameters; `local` tells that it needs no executor."""
+
+    statements: tuple[Statement, ...]
+    read_only: bool
+    exclusive: bool
+    local: bool = False
+    masker: Masker = field(default_factory=Masker)
+
+    @property
+    def statement_type(self) -> str:
+        return script_type(tuple(statement.kind.type for statement in self.statements))
+
+
+@dataclass(frozen=True)
+class _Asks:
+    """What a text may ask for by its words; without them a plan need not be looked through."""
+
+    transform: bool
+    relations_options: bool
+
+
+class Classifier:
+    """Reads texts with the parser of one session. Safe to use from several threads."""
+
+    def __init__(self, jvm: Any, session: Any, policy: SqlPolicy) -> None:
+        self._jvm = jvm
+        self._session = session
+        self._policy = policy
+
+    def fragments(self, sql: str) -> list[Fragment]:
+        """Statements of a text. Raises StatementError for one with too many."""
+        return self._split(sql, Lexed(self._jvm, sql))
+
+    def classify(self, sql: str, parameters: Sequence[Parameter], mode: Mode) -> Classified:
+        """Raises StatementError for a text that is too large, does not parse, is not allowed, or does not fit its mode."""
+        check_parameters(len(parameters))
+        check_text("\n".join((sql, *(parameter.type for parameter in parameters))))
+        lexed = Lexed(self._jvm, sql) if parameters or ";" in sql else None
+        markers = lexed.markers() if parameters and lexed is not None else []
+        check_usage(parameters, [name for _, name in markers])
+        # Spark itself tells of an empty text.
+        fragments = (self._split(sql, lexed) if lexed is not None else []) or [Fragment(sql, 0)]
+        binder = ParameterBinder(self._jvm, self._session)
+        literals = binder.literals(parameters)
+        asks = self._asks(sql)
+        statements: list[Statement] = []
+        for fragment in fragments:
+            check_wanted()
+            end = fragment.offset + len(fragment.text)
+            names = [name.strip("`") for at, name in markers if fragment.offset <= at < end]
+            plan = self._parse(binder, literals, fragment, sql)
+            kind = kind_of(simple_name(plan))
+            if kind.type in _NO_SUBSTITUTION:
+                check_unbindable(parameters, names, kind.type)
+            kind = self._check(plan, fragment, sql, asks=asks)
+            local = _on_driver(self._jvm, plan, kind)
+            statements.append(Statement(fragment, kind, frozenset(names), local))
+        check_mode(mode, [statement.kind for statement in statements])
+        runs = mode is Mode.EXECUTE
+        return Classified(
+            statements=tuple(statements),
+            read_only=not runs or all(statement.kind.read_only for statement in statements),
+            exclusive=runs and any(statement.kind.exclusive for statement in statements),
+            local=mode in (Mode.EXPLAIN, Mode.VALIDATE) or all(statement.local for statement in statements),
+            masker=binder.masker(parameters, literals),
+        )
+
+    def check(self, plan: Any, text: str) -> None:
+        """Checks a plan of a text that has passed before: settings may have changed how it is read. Raises StatementError."""
+        self._checked(plan, asks=self._asks(text))
+
+    def _asks(self, sql: str) -> _Asks:
+        return _Asks(self._may_transform(sql), source_options.may_give_relations_options(sql))
+
+    def _may_transform(self, sql: str) -> bool:
+        """Whether a keyword of TRANSFORM is among the tokens (upper case is what Spark's lexer sees, too)."""
+        upper = sql.upper()
+        return any(word in upper for word in _TRANSFORM_WORDS) and Lexed(self._jvm, sql).has_any(*_TRANSFORM_WORDS)
+
+    def _split(self, sql: str, lexed: Lexed) -> list[Fragment]:
+        parser = self._session.sessionState().sqlParser()
+
+        def parses(text: str) -> bool:
+            check_wanted()
+            try:
+                parser.parsePlan(text)
+            except Exception as exception:
+                return condition_of(exception) != "PARSE_SYNTAX_ERROR"  # a whole block may be refused for its content
+            return True
+
+        try:
+            return split(sql, lexed.sections(), parses)
+        except ScriptTooLong:
+            message = f"a script has at most {MAX_STATEMENTS} statements"
+            raise refusal(ErrorReason.LIMIT_EXCEEDED, message) from None
+
+    def _parse(self, binder: ParameterBinder, literals: dict[str, Any], fragment: Fragment, sql: str) -> Any:
+        try:
+            return binder.parse(fragment.text, literals)
+        except StatementError:
+            raise
+        except Exception as exception:
+            raise StatementError(operation_error(exception, fragment, sql)) from exception
+
+    def _check(self, plan: Any, fragment: Fragment, sql: str, *, asks: _Asks) -> Kind:
+        try:
+            return self._checked(plan, asks=asks)
+        except Exception as exception:
+            raise StatementError(operation_error(exception, fragment, sql)) from exception
+
+    def _checked(self, plan: Any, *, asks: _Asks, nesting: int = 0) -> Kind:
+        """The kind of a parsed plan after the policy has passed it and everything in it."""
+        if nesting > _MAX_NESTING:
+            raise rules.not_allowed("statements are nested too deeply to be checked")
+        rules.check_plan(plan, self._policy)
+        rules.check_transform(plan, has_keyword=asks.transform)
+        source_options.check_plan(self._jvm, plan, self._policy, relations=asks.relations_options)
+        name = simple_name(plan)
+        match name:
+            case "SetCommand" if not _assigns(plan):
+                return SHOW_SETTINGS
+            case "UnresolvedWith":
+                inner = kind_of(simple_name(plan.child()))
+                return _multi_insert(plan.child()) or inner
+            case "Union":
+                return _multi_insert(plan) or kind_of(name)
+            case "ExplainCommand":
+                inner = self._checked(plan.logicalPlan(), asks=asks, nesting=nesting + 1)
+                return inner if inner.dynamic else kind_of(name)
+            case "UnresolvedExecuteImmediate":
+                text = rules.immediate_text(plan)
+                check_text(text)  # which in the outer one was a single word
+                inner_plan = self._session.sessionState().sqlParser().parsePlan(text)
+                self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
+                return kind_of(name)
+            case "PlanWithUnresolvedIdentifier":  # what it does shows once it has a name, whichever
+                named = plan.planBuilder().apply(self._jvm.PythonUtils.toSeq(["name"]), plan.children())
+                self._checked(named, asks=asks, nesting=nesting + 1)
+                return kind_of(name)
+            case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
+                body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))
+                self._checked(body, asks=asks, nesting=nesting + 1)
+                return kind_of(name)
+            case "CompoundBody":
+                for inner_plan in rules.block_statements(plan):
+                    self._checked(inner_plan, asks=asks, nesting=nesting + 1)
+                return kind_of(name)
+            case _:
+                return kind_of(name)
+
+
+def check_mode(mode: Mode, kinds: Sequence[Kind]) -> None:
+    """Refuses what a mode that executes nothing cannot take. Raises StatementError."""
+    if mode is Mode.EXECUTE:
+        return
+    if len(kinds) != 1:
+        raise refusal(ErrorReason.INVALID_SPEC, f"mode {mode} takes one statement, not a script of {len(kinds)}")
+    kind = kinds[0]
+    if kind.dynamic:
+        raise refusal(ErrorReason.INVALID_SPEC, f"mode {mode} cannot take {kind.type}: analysing it executes it")
+    if mode is Mode.PREVIEW and not (kind.query or kind.type in ("INSERT", "CREATE TABLE AS SELECT")):
+        message = f"mode Preview takes a query, or an INSERT or CREATE TABLE AS SELECT, not {kind.type}"
+        raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _on_driver(jvm: Any, plan: Any, kind: Kind) -> bool:
+    """Whether a statement needs no executor. A SET of a variable may hold a query."""
+    if kind.query:
+        return is_local(jvm, plan)
+    return kind.on_driver and simple_name(plan) != "SetVariable"
+
+
+def _assigns(plan: Any) -> bool:
+    pair = option(plan.kv())
+    return pair is not None and bool(pair._2().isDefined())
+
+
+def _multi_insert(plan: Any) -> Kind | None:
+    """INSERT for `FROM s INSERT INTO a ... INSERT INTO b ...`, which parses as a Union of INSERTs."""
+    if simple_name(plan) != "Union":
+        return None
+    children = elements(plan.children())
+    return MULTI_INSERT if any(kind_of(simple_name(child)).dml for child in children) else None

@@ -1,0 +1,205 @@
+"""Turns what Spark throws into the error of an operation: condition, SQLSTATE, message, and the place in the submitted text.
+
+Job failures arrive wrapped several times, so causes are walked and the deepest one that carries a condition wins: it names
+the reason, the ones above only that something failed. Messages are shown without plans, stack traces and Spark's own excerpt
+of the text (its positions are those of a fragment, ours are in fields), and without secret values.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS
+from sparksql.gateway.sql.masking import Masker
+from sparksql.gateway.sql.script import Fragment, locate, offset_of
+from sparksql.wire.control import ErrorReason, OperationError
+
+MAX_MESSAGE_CHARS = 4000
+MAX_FRAGMENT_CHARS = 200
+_MAX_CAUSES = 32
+_TOO_DEEP = (
+    "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "
+    "divide it, or take inner parts into tables or views"
+)
+_CONFINED = ": SQL may not use this "  # images/session/java, Confinement
+_TAILS = (
+    "\n== SQL",
+    "\n=== Streaming Query ===",
+    "\nDriver stacktrace:",
+    "\n\tat ",
+    ";\n'",
+    ";\n+-",
+    ";\nProject",
+    ";\nAggregate",
+    "JVM stacktrace:",
+)
+_PLACE = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?\s*$")
+
+
+class StatementError(Exception):
+    """A statement cannot go on; carries what its status will show (not masked yet)."""
+
+    def __init__(self, error: OperationError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def refusal(reason: ErrorReason, message: str) -> StatementError:
+    """An end that the gateway itself decides, before Spark sees the statement."""
+    return StatementError(OperationError(reason=reason, message=message))
+
+
+@dataclass(frozen=True)
+class Thrown:
+    """What one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
+
+    class_name: str
+    message: str
+    condition: str | None = None
+    sql_state: str | None = None
+    span: tuple[int, int] | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
+    """The error of a statement whose text is a fragment of `sql`, not `bounded` yet.
+
+    Any exception is told, none is raised.
+    """
+    if isinstance(exception, StatementError):
+        return exception.error
+    throwable = _java_throwable(exception)
+    if throwable is None:
+        return OperationError(message=f"{type(exception).__name__}: {exception}")
+    return describe(_chain(throwable, fragment.text), fragment, sql)
+
+
+def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
+    """Pure part: picks the throwable that names the reason and places it in the submitted text."""
+    told = [thrown for thrown in chain if _CONFINED in thrown.message] or [
+        thrown for thrown in chain if thrown.condition is not None
+    ]
+    with_message = [thrown for thrown in chain if thrown.message]
+    if any(thrown.class_name == "StackOverflowError" for thrown in chain) and not told:
+        return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
+    chosen = told[-1] if told else with_message[-1] if with_message else chain[0]
+    span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
+    line = position = shown = None
+    if span is not None:
+        line, position = locate(sql, fragment.offset + span[0])
+        shown = fragment.text[span[0] : span[1]] or None
+    return OperationError(
+        reason=_reason(chosen, chain),
+        condition=chosen.condition,
+        sql_state=chosen.sql_state,
+        message=clean_message(chosen.message) or chosen.class_name,
+        line=line,
+        position=position,
+        fragment=shown,
+    )
+
+
+def clean_message(message: str) -> str:
+    """A message without plan, stack trace, Spark's excerpt of the text and its position in it."""
+    text = message.strip()
+    for tail in _TAILS:
+        text = text.split(tail, 1)[0]
+    return _PLACE.sub("", text).strip()
+
+
+def condition_of(exception: BaseException) -> str | None:
+    """Spark's condition of an exception itself, without its causes."""
+    throwable = _java_throwable(exception)
+    condition = None if throwable is None else _ask(throwable, "getCondition")
+    return None if condition is None else str(condition)
+
+
+def name_of(exception: BaseException) -> str:
+    """What a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
+    throwable = _java_throwable(exception)
+    if throwable is None:
+        return type(exception).__name__
+    return condition_of(exception) or str(throwable.getClass().getName())
+
+
+def masked(error: OperationError, masker: Masker) -> OperationError:
+    """The error without secret values. To be cut only then: of a part of a value less can be found."""
+    return error.model_copy(
+        update={"message": masker.mask(error.message), "fragment": masker.mask_optional(error.fragment)}
+    )
+
+
+def bounded(error: OperationError) -> OperationError:
+    """As much of an error as is kept and shown."""
+    fragment = error.fragment and error.fragment[:MAX_FRAGMENT_CHARS]
+    return error.model_copy(update={"message": error.message[:MAX_MESSAGE_CHARS], "fragment": fragment})
+
+
+def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
+    if any("spark.driver.maxResultSize" in thrown.message for thrown in chain):
+        return ErrorReason.RESULT_TOO_LARGE
+    if _CONFINED in chosen.message:
+        return ErrorReason.NOT_ALLOWED
+    routine = dict(chosen.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
+    if chosen.condition == "UNRESOLVED_ROUTINE" and routine in REFLECTION_FUNCTIONS:
+        return ErrorReason.NOT_ALLOWED
+    return ErrorReason.SQL_ERROR
+
+
+def _java_throwable(exception: BaseException) -> Any | None:
+    if isinstance(exception, Py4JJavaError):
+        return exception.java_exception
+    return getattr(exception, "_origin", None)  # pyspark's converted exceptions keep the JVM's
+
+
+def _chain(throwable: Any, text: str) -> list[Thrown]:
+    chain: list[Thrown] = []
+    while throwable is not None and len(chain) < _MAX_CAUSES:
+        chain.append(_thrown(throwable, text))
+        throwable = throwable.getCause()
+    return chain
+
+
+def _thrown(throwable: Any, text: str) -> Thrown:
+    return Thrown(
+        class_name=str(throwable.getClass().getSimpleName()),
+        message=str(_ask(throwable, "getSimpleMessage") or _ask(throwable, "getMessage") or ""),
+        condition=_ask(throwable, "getCondition"),
+        sql_state=_ask(throwable, "getSqlState"),
+        span=_context_span(throwable) or _parser_span(throwable, text),
+        parameters=_parameters(throwable),
+    )
+
+
+def _ask(throwable: Any, method: str) -> Any | None:
+    """Calls a getter that only some throwables have."""
+    try:
+        return getattr(throwable, method)()
+    except (Py4JError, TypeError):
+        return None
+
+
+def _parameters(throwable: Any) -> tuple[tuple[str, str], ...]:
+    parameters = _ask(throwable, "getMessageParameters")
+    return () if parameters is None else tuple((str(key), str(parameters[key])) for key in parameters)
+
+
+def _context_span(throwable: Any) -> tuple[int, int] | None:
+    for context in _ask(throwable, "getQueryContext") or ():
+        # Inside a view the offsets are those of the view's text, which nobody submitted.
+        if str(context.contextType()) == "SQL" and not context.objectType() and int(context.startIndex()) >= 0:
+            return int(context.startIndex()), int(context.stopIndex()) + 1
+    return None
+
+
+def _parser_span(throwable: Any, text: str) -> tuple[int, int] | None:
+    line, column = _ask(throwable, "line"), _ask(throwable, "startPosition")
+    if line is None or column is None or not (line.isDefined() and column.isDefined()):
+        return None
+    start = offset_of(text, int(line.get()), int(column.get()))
+    word = re.match(r"\S+", text[start:])
+    return start, start + (len(word.group()) if word else 0)

@@ -1,0 +1,79 @@
+"""Spark's own lexer, asked for the few tokens that matter: semicolons, the tokens around them, and `:name` markers.
+
+A text of 256 KiB has tens of thousands of tokens and each look at one is a call to the JVM, so only tokens of a given type
+are fetched. Offsets are code points, as in Python's strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sparksql.gateway.sql.script import Section, Token
+
+_DEFAULT_CHANNEL = 0
+_EOF = -1
+
+
+class Lexed:
+    """The tokens of one text."""
+
+    def __init__(self, jvm: Any, sql: str) -> None:
+        parser = jvm.org.apache.spark.sql.catalyst.parser
+        antlr = jvm.org.antlr.v4.runtime
+        self._sql = sql
+        self._types = parser.SqlBaseLexer
+        stream = parser.UpperCaseCharStream(antlr.CharStreams.fromString(sql))
+        self._tokens = antlr.CommonTokenStream(parser.SqlBaseLexer(stream))
+        self._tokens.fill()
+        self._count = int(self._tokens.size())
+
+    def sections(self) -> list[Section]:
+        """What lies between semicolons; the last section is the rest of the text."""
+        sections: list[Section] = []
+        begin = 0
+        for semicolon in self._of_type("SEMICOLON"):
+            index = int(semicolon.getTokenIndex())
+            sections.append(self._section(begin, index, int(semicolon.getStartIndex())))
+            begin = index + 1
+        sections.append(self._section(begin, self._count, len(self._sql)))
+        return sections
+
+    def markers(self) -> list[tuple[int, str]]:
+        """Offsets and names of `:name` markers. A path into a VARIANT column (`v:name`) looks the same and is among them."""
+        found: list[tuple[int, str]] = []
+        for colon in self._of_type("COLON"):
+            following = next(self._visible(range(int(colon.getTokenIndex()) + 1, self._count)), None)
+            if following is not None:
+                found.append((int(colon.getStartIndex()), self._text(following)))
+        return found
+
+    def has_any(self, *type_names: str) -> bool:
+        """Whether any token has one of these types."""
+        return any(True for name in type_names for _ in self._of_type(name))
+
+    def _of_type(self, name: str) -> list[Any]:
+        if self._count == 0:
+            return []
+        tokens = self._tokens.getTokens(0, self._count - 1, getattr(self._types, name))
+        return [] if tokens is None else list(tokens)
+
+    def _section(self, begin: int, end: int, end_offset: int) -> Section:
+        first = next(self._visible(range(begin, end)), None)
+        if first is None:
+            return Section(end_offset, None)
+        last: list[Token] = []
+        for token in self._visible(range(end - 1, begin - 1, -1)):
+            last.append(Token(int(token.getStartIndex()), self._text(token).upper()))
+            if len(last) == 2:
+                break
+        return Section(end_offset, Token(int(first.getStartIndex()), self._text(first).upper()), tuple(last))
+
+    def _visible(self, indices: range) -> Iterator[Any]:
+        for index in indices:
+            token = self._tokens.get(index)
+            if token.getChannel() == _DEFAULT_CHANNEL and token.getType() != _EOF:
+                yield token
+
+    def _text(self, token: Any) -> str:
+        return self._sql[int(token.getStartIndex()) : int(token.getStopIndex()) + 1]

@@ -1,0 +1,172 @@
+"""What SQL inside the driver may not ask for: foreign configuration keys, foreign code, shell commands, hidden SQL.
+
+Rules work on Spark's parsed plan. Each statement of a script, of `init`, of a BEGIN..END block and of EXECUTE IMMEDIATE is
+checked before the text runs, so the text of EXECUTE IMMEDIATE must be a literal (also inside a block): what only shows at run
+time cannot be checked. reflect and java_method are not here: they are taken out of the session's function registry. Nor are local files:
+Hadoop's file system itself knows which ones SQL may use (images/session/java).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sparksql.api.conf_policy import is_allowed, is_denied, normalise, wrong_value
+from sparksql.api.gateway_settings import PREFIX
+from sparksql.gateway.spark.scala import elements, fields, option, simple_name
+from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.wire.control import ErrorReason
+from sparksql.wire.driver import SqlPolicy
+
+# Hive's own classes that call any Java method or read any local file.
+DENIED_FUNCTION_CLASSES = frozenset(
+    f"org.apache.hadoop.hive.ql.udf.generic.{name}"
+    for name in ("GenericUDFReflect", "GenericUDFReflect2", "GenericUDFInFile")
+)
+# Spark reads a place of code or files as a URI here and as a pattern there; one that has none of these is the same to all of them.
+_AMBIGUOUS = re.compile(r"[*?#\[\]{}\\\x00-\x20\x7f]")
+# What they are must not change between a text's reading and its run.
+_PARSER_KEYS = frozenset({"spark.sql.ansi.doublequotedidentifiers", "spark.sql.parser.escapedstringliterals"})
+_BLOCK_NODES = frozenset(
+    [
+        "CompoundBody",
+        "SingleStatement",
+        "IfElseStatement",
+        "WhileStatement",
+        "RepeatStatement",
+        "LoopStatement",
+        "ForStatement",
+        "CaseStatement",
+        "SearchedCaseStatement",
+        "SimpleCaseStatement",
+        "ExceptionHandler",
+    ]
+)
+
+
+def not_allowed(message: str) -> StatementError:
+    return refusal(ErrorReason.NOT_ALLOWED, message)
+
+
+def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
+    """Refuses a key that SET or RESET may not touch, and a value that is not for it. Raises StatementError naming the key as written."""
+    if normalise(key) in {normalise(enforced) for enforced in policy.enforced_conf}:
+        raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
+    if is_denied(key):
+        raise not_allowed(f"configuration key {key!r} is never allowed")
+    if normalise(key).startswith(PREFIX) or normalise(key) in _PARSER_KEYS:
+        raise not_allowed(f"configuration key {key!r} is read when a driver starts: set it in the session's spec.conf")
+    if not is_allowed(key, policy.conf_allow):
+        raise not_allowed(f"configuration key {key!r} is not among the keys that the session's class allows")
+    if value is not None and (fits := wrong_value(key, value)) is not None:
+        raise not_allowed(f"configuration key {key!r} is {value[:200]!r}: it takes {fits}")
+
+
+def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]:
+    """The statement's own configuration, checked, without what the class enforces (the session has that already).
+
+    Raises StatementError.
+    """
+    enforced = {normalise(key) for key in policy.enforced_conf}
+    own = {key: value for key, value in conf.items() if normalise(key) not in enforced}
+    for key, value in own.items():
+        check_key(key, policy, value)
+    return own
+
+
+def check_uri(uri: str, policy: SqlPolicy) -> None:
+    """Refuses code and files from outside `jarPrefixes`. Raises StatementError."""
+    if _is_ambiguous(uri):
+        plain = "a plain path, without patterns, blanks, query, fragment, backslashes and '.' or '..'"
+        raise not_allowed(f"{uri!r} must name one place by {plain}, also when its %-escapes are read")
+    if not any(_is_below(uri, prefix) for prefix in policy.jar_prefixes if prefix):
+        raise not_allowed(f"{uri!r} is not below any of the jar prefixes that the session's class allows")
+
+
+def _is_ambiguous(uri: str) -> bool:
+    """Whether a URI, or what its escapes stand for however often they are read, may be taken for another place."""
+    seen = None
+    while uri != seen:
+        if _AMBIGUOUS.search(uri) or {".", ".."} & set(uri.split("/")):
+            return True
+        seen, uri = uri, unquote(uri)
+    return False
+
+
+def _is_below(uri: str, prefix: str) -> bool:
+    """By text, but for the host (bucket), which must be the same and not only begin alike."""
+    try:
+        return uri.startswith(prefix) and urlsplit(uri).netloc == urlsplit(prefix).netloc
+    except ValueError:  # no URI
+        return False
+
+
+def check_plan(plan: Any, policy: SqlPolicy) -> None:
+    """Refuses a parsed statement that asks for what the policy does not give. Raises StatementError."""
+    match simple_name(plan):
+        case "SetCommand":
+            pair = option(plan.kv())
+            if pair is not None and pair._2().isDefined():  # without a value it shows settings, which Spark redacts
+                check_key(str(pair._1()), policy, str(pair._2().get()))
+        case "ResetCommand":
+            key = option(plan.config())
+            if key is not None:
+                check_key(str(key), policy)
+        case "AddJarsCommand" | "AddFilesCommand" | "AddArchivesCommand":
+            for path in elements(plan.paths()):
+                check_uri(str(path), policy)
+        case "CreateFunction" | "CreateFunctionCommand":
+            _check_function(plan, policy)
+        case _:
+            pass
+
+
+def check_transform(plan: Any, *, has_keyword: bool) -> None:
+    """Refuses TRANSFORM, which runs a command. Without its keyword (or MAP, REDUCE) no plan has one. Raises StatementError."""
+    if has_keyword and "ScriptTransformation" in str(plan.toString()):
+        raise not_allowed("TRANSFORM ... USING runs a command and is not allowed")
+
+
+def block_statements(block: Any) -> Iterable[Any]:
+    """Parsed plans of all statements in a BEGIN..END block, nested ones as well."""
+    for field in fields(block):
+        yield from _nested(field)
+
+
+def immediate_text(plan: Any) -> str:
+    """The SQL of an EXECUTE IMMEDIATE. Raises StatementError when it is not a literal."""
+    text = plan.sqlStmtStr()
+    if simple_name(text) != "Literal" or text.value() is None:
+        raise not_allowed("the text of EXECUTE IMMEDIATE must be a literal, so that it can be checked before it runs")
+    return str(text.value().toString())
+
+
+def function_body(plan: Any) -> str:
+    """The query that a SQL function stands for."""
+    query = option(plan.queryText())
+    return str(query) if query is not None else f"SELECT {option(plan.exprText())}"
+
+
+def _nested(value: Any) -> Iterable[Any]:
+    if not hasattr(value, "getClass"):  # a string, number or None that py4j has converted
+        return
+    name = simple_name(value)
+    if name == "SingleStatement":
+        yield value.parsedPlan()
+    elif name in _BLOCK_NODES:
+        for field in fields(value):
+            yield from _nested(field)
+    elif name == "Some":
+        yield from _nested(value.get())
+    elif name in ("$colon$colon", "ArraySeq", "Vector", "ListBuffer", "ArrayBuffer", "Vector1", "ofRef"):
+        for element in elements(value):
+            yield from _nested(element)
+
+
+def _check_function(plan: Any, policy: SqlPolicy) -> None:
+    if str(plan.className()).strip() in DENIED_FUNCTION_CLASSES:
+        raise not_allowed(f"function class {plan.className()} is not allowed")
+    for resource in elements(plan.resources()):
+        check_uri(str(resource.uri()), policy)

@@ -1,0 +1,46 @@
+"""Relations of a parsed plan: what the session catalog knows of the table or temporary view that one names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparksql.gateway.spark.scala import elements, option
+
+SESSION_CATALOG = "spark_catalog"
+_INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
+
+
+def metadata_of(jvm: Any, session: Any, relation: Any) -> Any | None:
+    """CatalogTable of the session catalog's table, or of the temporary view, that an UnresolvedRelation names.
+
+    None for views of the catalog, other catalogs, and what is not there.
+    """
+    parts = [str(part) for part in elements(relation.multipartIdentifier())]
+    catalog, manager = session.sessionState().catalog(), session.sessionState().catalogManager()
+    if len(parts) == 1 and (view := option(catalog.getRawTempView(parts[0]))) is not None:
+        return view.tableMeta()
+    if len(parts) == 3 and parts[0].lower() == SESSION_CATALOG:
+        parts = parts[1:]
+    elif len(parts) > 2 or str(manager.currentCatalog().name()).lower() != SESSION_CATALOG:
+        return None
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(
+        parts[-1], jvm.scala.Option.apply(parts[0] if len(parts) == 2 else None)
+    )
+    if catalog.isTempView(identifier) or not catalog.tableExists(identifier):
+        return None
+    return catalog.getTableMetadata(identifier)
+
+
+def provider_of(metadata: Any) -> str:
+    """The source of a CatalogTable in lower case, empty for a view."""
+    return str(option(metadata.provider()) or "").lower()
+
+
+def is_view(metadata: Any) -> bool:
+    return str(metadata.tableType().name()) == "VIEW"
+
+
+def given_options(relation: Any) -> dict[str, str]:
+    """Options that the text gives a relation: `t WITH (...)`."""
+    given = relation.options().asCaseSensitiveMap()
+    return {str(key): str(given[key]) for key in given if not str(key).startswith(_INTERNAL_OPTION)}

@@ -1,0 +1,235 @@
+"""What Spark itself cannot analyse of a statement, though it can run it: the gaps that are closed here.
+
+Tables of some sources cannot be streamed by name. A table `USING kafka` has a schema in the catalog, which Spark hands to the
+source, which refuses any schema; it cannot be written, nor read if it declares columns of its own. And a table of a source that
+knows only the newer interface (`rate`) is not even looked up as such when the session catalog is Iceberg's or Delta's (measured
+with Spark 4.1.4). Both are read here as a user expects: by the provider and the options that the catalog keeps, with those that
+the text gives over them.
+
+WATERMARK is not resolved at all in a session with Hive support, whose analyzer lacks the rule (Spark 4.1.4).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.gateway.sql.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
+from sparksql.gateway.streaming.kafka.options import PROVIDER, Format, kafka_table
+from sparksql.gateway.streaming.kafka.sink import topic_of
+from sparksql.gateway.streaming.kafka.values import read
+from sparksql.gateway.streaming.sources import rewritten
+from sparksql.wire.control import ErrorReason
+
+PROVIDERS = frozenset({PROVIDER, "rate", "rate-micro-batch"})
+T = TypeVar("T")
+
+_RELATION = "UnresolvedRelation"
+# `t WITH (...)` in a text, not that of `WITH x AS (...)`.
+_RELATION_OPTIONS = re.compile(r"\bWITH\s*\(", re.IGNORECASE)
+_WATERMARK = "UnresolvedEventTimeWatermark"
+_MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with more
+
+
+def prepared(driver: SparkDriver, session: Any, plan: Any) -> Any:
+    """A parsed statement that Spark can analyse; parts of it are analysed already."""
+    return _watermarked(driver.jvm, session, _bound(driver, session, plan))
+
+
+def _watermarked(jvm: Any, session: Any, plan: Any) -> Any:
+    """The plan with its WATERMARKs resolved, innermost first: each needs its child analysed, and what is above it waits."""
+    if not _has_watermark(plan):
+        return plan
+    plan = rewritten(jvm, plan, lambda node: _by_name(jvm, node))
+    rule = scala_object(jvm.org.apache.spark.sql.catalyst.analysis, "ResolveEventTimeWatermark")
+    for _ in range(_MAX_WATERMARKS):
+        plan = rule.apply(session.sessionState().analyzer().execute(plan))
+        if not _has_watermark(plan):
+            break
+    return plan
+
+
+def _has_watermark(plan: Any) -> bool:
+    return any(simple_name(node) == _WATERMARK for node in nodes(plan))
+
+
+def _by_name(jvm: Any, node: Any) -> Any | None:
+    """`WATERMARK expression AS name` as a column of that name and a watermark of it: Spark 4.1.4 cannot resolve the first."""
+    if simple_name(node) != _WATERMARK or simple_name(node.eventTimeColExpr()) != "Alias":
+        return None
+    analysis, to_seq = jvm.org.apache.spark.sql.catalyst.analysis, jvm.PythonUtils.toSeq
+    column = node.eventTimeColExpr()
+    columns = to_seq([analysis.UnresolvedStar(jvm.scala.Option.apply(None)), column])
+    child = rewritten(jvm, node.child(), lambda inner: _by_name(jvm, inner))
+    project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(columns, child)
+    return node.copy(analysis.UnresolvedAttribute(to_seq([column.name()])), node.delay(), project)
+
+
+def used(driver: SparkDriver, session: Any, text: str, plan: Any, use: Callable[[Any], T]) -> tuple[Any, T]:
+    """What `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it if Spark
+    cannot analyse it as it is.
+
+    Looking at each of a plan's nodes takes longer than analysing it, so statements that Spark can analyse do not pay for it, but
+    for those that give a relation options, which Spark ignores for a temporary view. Raises what `use` raises, and StatementError for
+    what the tables refuse.
+    """
+    has_options = _RELATION_OPTIONS.search(text) is not None
+    if has_options:
+        plan = _with_target(driver, session, _bound(driver, session, plan))
+    try:
+        return plan, use(plan)
+    except Exception:
+        if has_options or _is_analysable(driver, session, plan):
+            raise
+        bound = _with_target(driver, session, _bound(driver, session, plan))
+        if bound is plan:
+            raise
+    return bound, use(bound)
+
+
+def _is_analysable(driver: SparkDriver, session: Any, plan: Any) -> bool:
+    try:
+        driver.analyse(session, plan)
+    except Exception:
+        return False
+    return True
+
+
+def _with_target(driver: SparkDriver, session: Any, plan: Any) -> Any:
+    """The plan, or for an INSERT into a Kafka table the one that writes its records."""
+    match simple_name(plan):
+        case "InsertIntoStatement":
+            insert, query = plan, plan.query()
+        case "UnresolvedWith" if simple_name(plan.child()) == "InsertIntoStatement":
+            insert = plan.child()
+            query = plan.withNewChildren(driver.jvm.PythonUtils.toSeq([insert.query()]))
+        case _:
+            return plan
+    if simple_name(insert.table()) != _RELATION:
+        return plan
+    topic = topic_of(driver, session, insert)
+    return plan if topic is None else topic.command(driver.of_rows(session, query))
+
+
+def _bound(driver: SparkDriver, session: Any, plan: Any) -> Any:
+    """The plan with the tables that Spark cannot read by name replaced by what their sources give; itself without any."""
+    binder = _Binder(driver, session)
+    bound = binder.bound(plan, frozenset())
+    if not binder.found:
+        return plan
+    match simple_name(bound):
+        case "CreateView" | "AlterViewAs":
+            raise _in_view(binder.found[0])
+        case "CreateViewCommand":
+            return _keeping_plan(driver.jvm, bound, binder.found[0])
+    return bound
+
+
+class _Binder:
+    """Binds the relations of one statement. `found` are the tables that it has bound."""
+
+    def __init__(self, driver: SparkDriver, session: Any) -> None:
+        self._driver = driver
+        self._jvm = driver.jvm
+        self._session = session
+        self.found: list[str] = []
+
+    def bound(self, plan: Any, hidden: frozenset[str]) -> Any:
+        """The plan with its tables bound; the names in `hidden` are those of a WITH around it."""
+        return rewritten(self._jvm, plan, lambda node: self._replaced(node, hidden))
+
+    def _replaced(self, node: Any, hidden: frozenset[str]) -> Any | None:
+        if simple_name(node) == "UnresolvedWith":
+            return self._with(node, hidden)
+        self._check_subqueries(node, hidden)
+        if simple_name(node) != _RELATION or self._is_hidden(node, hidden):
+            return None
+        metadata = metadata_of(self._jvm, self._session, node)
+        if metadata is None:
+            return None
+        provider = provider_of(metadata)
+        if provider not in PROVIDERS or not (node.isStreaming() or provider == PROVIDER):
+            return None
+        self.found.append(str(metadata.identifier().table()))
+        return _named(self._jvm, metadata.identifier(), _read(self._driver, self._session, metadata, provider, node))
+
+    def _with(self, node: Any, hidden: frozenset[str]) -> Any:
+        relations = []
+        for relation in elements(node.cteRelations()):
+            query = self.bound(relation._2(), hidden)
+            relations.append(self._jvm.scala.Tuple3(relation._1(), query, relation._3()))
+            hidden |= {str(relation._1()).lower()}
+        child = self.bound(node.child(), hidden)
+        return node.copy(child, self._jvm.PythonUtils.toSeq(relations), node.allowRecursion())
+
+    def _is_hidden(self, node: Any, hidden: frozenset[str]) -> bool:
+        parts = elements(node.multipartIdentifier())
+        return len(parts) == 1 and str(parts[0]).lower() in hidden
+
+    def _check_subqueries(self, node: Any, hidden: frozenset[str]) -> None:
+        """Raises StatementError for a Kafka table with declared columns in a node's subquery, where nothing is bound."""
+        for inner in (inner for query in elements(node.subqueries()) for inner in nodes(query)):
+            if simple_name(inner) != _RELATION or self._is_hidden(inner, hidden):
+                continue
+            metadata = metadata_of(self._jvm, self._session, inner)
+            if metadata is None or provider_of(metadata) != PROVIDER or is_view(metadata):
+                continue
+            table = kafka_table(metadata, {}, self._driver.policy, streaming=False)
+            if table.format is not Format.RAW:
+                raise table.invalid(
+                    "it cannot be read in a subquery of an expression; put it into a WITH: "
+                    "WITH k AS (SELECT ... FROM t) SELECT ... WHERE x IN (SELECT ... FROM k)"
+                )
+
+
+def _read(driver: SparkDriver, session: Any, metadata: Any, provider: str, node: Any) -> Any:
+    """A Dataset of a table's rows, by its provider and options, with those that the text gives over them."""
+    streaming = bool(node.isStreaming())
+    if provider == PROVIDER:
+        table = kafka_table(metadata, given_options(node), driver.policy, streaming=streaming)
+        return read(driver.jvm, session, table, streaming=streaming)
+    reader = session.readStream().format(provider)
+    options = {str(pair._1()): str(pair._2()) for pair in elements(metadata.storage().properties())}
+    for key, value in {**options, **given_options(node)}.items():
+        reader = reader.option(key, value)
+    return reader.load()
+
+
+def _named(jvm: Any, identifier: Any, frame: Any) -> Any:
+    """The plan of a Dataset under the table's qualified name, as Spark gives it to a table that it reads itself."""
+    catalyst, database = jvm.org.apache.spark.sql.catalyst, option(identifier.database())
+    qualifier = [SESSION_CATALOG, str(database)] if database else []
+    alias = catalyst.AliasIdentifier(identifier.table(), jvm.PythonUtils.toSeq(qualifier))
+    return catalyst.plans.logical.SubqueryAlias(alias, frame.logicalPlan())
+
+
+def _keeping_plan(jvm: Any, view: Any, table: str) -> Any:
+    """CREATE TEMPORARY VIEW that keeps its analysed plan: what it would keep else is its text, to be analysed at each use."""
+    if simple_name(view.viewType()) == "PersistedView$":
+        raise _in_view(table)
+    none = jvm.scala.Option.apply(None)
+    return view.copy(
+        view.name(),
+        view.userSpecifiedColumns(),
+        view.comment(),
+        view.collation(),
+        view.properties(),
+        none,
+        view.plan(),
+        view.allowExisting(),
+        view.replace(),
+        view.viewType(),
+        view.viewSchemaMode(),
+        view.isAnalyzed(),
+        view.referredTempFunctions(),
+    )
+
+
+def _in_view(table: str) -> StatementError:
+    message = f"a view of the catalog cannot read table {table}, only its text would be kept: CREATE TEMPORARY VIEW can"
+    return refusal(ErrorReason.INVALID_SPEC, message)

@@ -1,0 +1,1 @@
+"""Checkpoints and savepoints: who writes one, copies of it, and their removal."""

@@ -1,0 +1,106 @@
+"""The process of a clean-up Job: deletes the data of one savepoint, with neither a driver nor Spark's context.
+
+A small JVM reaches any Hadoop file system with the settings that a driver has: `--conf` names a JSON file of Spark
+properties, of which `spark.hadoop.*` counts; what Spark takes from the environment (AWS keys) is taken from there as well.
+
+Exit codes: 0 the data is gone, 2 refused and nothing was deleted, 1 anything else; the last two say why on stderr and in
+the container's termination message.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from py4j.protocol import Py4JJavaError
+
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.jvm import DriverJvm
+from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, CleaningRefused, check_place, clean
+
+GONE, FAILED, REFUSED = 0, 1, 2
+HEAP_MIB = 192
+TERMINATION_LOG = Path("/dev/termination-log")  # Kubernetes' default terminationMessagePath
+MAX_MESSAGE = 2048  # characters; the kubelet cuts at 4096 bytes
+
+
+def main() -> None:
+    arguments = _arguments()
+    try:
+        code, message = GONE, _run(arguments)
+    except CleaningRefused as refused:
+        code, message = REFUSED, f"refused: {refused}"
+    except Exception as failure:
+        code, message = FAILED, f"failed: {str(failure) or type(failure).__name__}"
+    sys.stderr.write(f"{message}\n")
+    if code != GONE:
+        _leave_word(message)
+    sys.exit(code)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="sparksql.gateway.streaming.checkpoints.delete_main", description="Deletes the data of one savepoint."
+    )
+    parser.add_argument("--target", required=True, help="location of the savepoint")
+    parser.add_argument("--root", required=True, help="the class's savepointRoot; only what lies below it is deleted")
+    parser.add_argument("--owner-uid", required=True, help="UID of the SqlSavepoint that the marker file must name")
+    parser.add_argument("--conf", type=Path, help="JSON file of Spark properties")
+    return parser.parse_args()
+
+
+def _run(arguments: argparse.Namespace) -> str:
+    check_place(arguments.target, arguments.root)  # a wrong place costs no JVM
+    conf = json.loads(arguments.conf.read_text(encoding="utf-8")) if arguments.conf else {}
+    with _hadoop_files(conf) as files:
+        was_there = clean(files, arguments.target, arguments.root, arguments.owner_uid)
+    return f"{arguments.target} {'is deleted' if was_there else 'was not there'}"
+
+
+@contextlib.contextmanager
+def _hadoop_files(conf: Mapping[str, str]) -> Iterator[HadoopFiles]:
+    jvm = DriverJvm.start(HEAP_MIB, _write_jvm_line)
+    try:
+        connection = jvm.connect()
+        client = ClientServer(
+            JavaParameters(port=connection.port, auth_token=connection.secret, auto_convert=True),
+            PythonParameters(port=0, eager_load=False),  # nothing calls back
+        )
+        try:
+            yield HadoopFiles(client.jvm, _hadoop_conf(client.jvm, conf))
+        except Py4JJavaError as thrown:  # its text is the JVM's, which is gone a moment later
+            raise CleaningError(str(thrown.java_exception.toString())) from None
+        finally:
+            client.shutdown()
+    finally:
+        jvm.stop()
+
+
+def _hadoop_conf(jvm: Any, conf: Mapping[str, str]) -> Any:
+    """Hadoop's configuration as Spark makes it for a driver."""
+    spark_conf = jvm.org.apache.spark.SparkConf(False)
+    for key, value in conf.items():
+        spark_conf.set(key, value)
+    return jvm.org.apache.spark.deploy.SparkHadoopUtil.get().newConfiguration(spark_conf)
+
+
+def _leave_word(message: str) -> None:
+    """For `kubectl describe pod`. The file is there in a pod only."""
+    if TERMINATION_LOG.is_file():
+        with contextlib.suppress(OSError):
+            TERMINATION_LOG.write_text(message[:MAX_MESSAGE], encoding="utf-8")
+
+
+def _write_jvm_line(line: bytes) -> None:
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

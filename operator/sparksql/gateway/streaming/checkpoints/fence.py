@@ -1,0 +1,204 @@
+"""One driver at a time writes a checkpoint: a mark beside it names the driver and is looked at while its query runs.
+
+Kubernetes cannot prove that a pod which was deleted by force, or whose node is lost, runs no more. A driver that takes a
+checkpoint over writes its own name into the mark. The one before it finds that and stops its query: within `CHECK_SECONDS`, or,
+if it cannot read the mark, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new one start
+its query, and only if the operator says that the end of the driver before it was not seen.
+
+Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts.
+A query whose batches go through this process looks before each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
+
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.wire.control import OperationError
+
+SUFFIX = ".writer.json"  # beside the checkpoint, so that whoever copies or removes the checkpoint need not know of it
+CHECK_SECONDS = 5.0
+LEASE_SECONDS = 20.0
+# The lease and some time for the query to end; also more than the grace period of a driver pod (25 s).
+WAIT_SECONDS = 30.0
+_POLL_SECONDS = 0.2
+
+TAKEN_OVER = "another driver has taken over the checkpoint; this one has stopped the query"
+UNREADABLE = (
+    f"the storage of the checkpoint has not answered for {LEASE_SECONDS:g} s; the query was stopped, since another driver "
+    "may have taken over the checkpoint meanwhile"
+)
+
+log = logging.getLogger(__name__)
+
+
+class Files(Protocol):
+    """What a fence needs of a file system. All calls raise what the file system raises."""
+
+    def read_text(self, uri: str) -> str | None: ...
+    def write_text(self, uri: str, text: str) -> None: ...
+    def delete(self, uri: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Who writes a checkpoint: the boot of a gateway and its operation. `settled`: who came before is known to be over."""
+
+    boot_id: str
+    operation_id: str
+    settled: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Mark:
+        """Raises ValueError for what is no mark: one that is just being written, or that an unclean end has cut off."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+
+class Fence:
+    """The checkpoints that this process writes, and the thread that looks after their marks. `clock` is monotonic seconds."""
+
+    def __init__(self, files: Files, clock: Callable[[], float] = time.monotonic) -> None:
+        self.files = files
+        self.clock = clock
+        self._held: set[Hold] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def hold(self, checkpoint: str, boot_id: str, operation_id: str) -> Hold:
+        """A hold on a checkpoint, not yet taken."""
+        return Hold(self, f"{checkpoint.rstrip('/')}{SUFFIX}", Mark(boot_id, operation_id))
+
+    def look(self) -> None:
+        """Looks at all marks once. One that cannot be read is looked at again the next time."""
+        with self._lock:
+            held = list(self._held)
+        for hold in held:
+            hold.look()
+
+    def watch(self, hold: Hold) -> None:
+        with self._lock:
+            self._held.add(hold)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="fence", daemon=True)
+                self._thread.start()
+
+    def forget(self, hold: Hold) -> None:
+        with self._lock:
+            self._held.discard(hold)
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(CHECK_SECONDS)
+            self.look()
+
+
+class Hold:
+    """One attempt's hold on its checkpoint: `take`, then `check` or `verify` as long as it writes, then `release`."""
+
+    def __init__(self, fence: Fence, uri: str, mark: Mark) -> None:
+        self._fence = fence
+        self._uri = uri
+        self._mark = mark
+        self._verified: float | None = None  # when the mark was last known to be ours, None before it is taken
+        self._is_settled = False
+        self._is_lost = False
+
+    @property
+    def is_lost(self) -> bool:
+        return self._is_lost
+
+    def take(self, unconfirmed: Collection[str], check: Callable[[], None]) -> None:
+        """Marks the checkpoint as this attempt's; waits if a driver among `unconfirmed` (boot ids) may still write it.
+
+        `check` is called while it waits, to raise what ends the attempt. Raises StatementError when it is taken over meanwhile.
+        """
+        must_wait = self._may_be_written(unconfirmed)
+        asked = self._fence.clock()
+        self._write(replace(self._mark, settled=not must_wait))
+        self._verified = asked
+        self._fence.watch(self)
+        if must_wait:
+            self._outwait(check)
+            self._write(self._mark)
+        self._is_settled = True
+
+    def look(self) -> None:
+        """Reads the mark; one that cannot be read tells nothing."""
+        asked = self._fence.clock()
+        try:
+            is_ours = self._is_ours()
+        except Exception as error:
+            fields = {"operation": self._mark.operation_id, "error": type(error).__name__}
+            log.warning("the mark of a checkpoint could not be read", extra={"fields": fields})
+            return
+        if is_ours:
+            self._verified = asked
+        else:
+            self._is_lost = True
+
+    def check(self) -> None:
+        """Raises StatementError once somebody else has the checkpoint, or may have it. Reads nothing."""
+        if self._is_lost:
+            raise StatementError(OperationError(message=TAKEN_OVER))
+        if self._verified is not None and self._fence.clock() - self._verified > LEASE_SECONDS:
+            self._is_lost = True
+            raise StatementError(OperationError(message=UNREADABLE))
+
+    def verify(self) -> None:
+        """Reads the mark, then `check`."""
+        self.look()
+        self.check()
+
+    def release(self) -> None:
+        """Takes the mark away if it is this attempt's: the next one need not ask who wrote here.
+
+        After a wait that did not end the mark stays: who was waited for may still write.
+        """
+        self._fence.forget(self)
+        if not self._is_settled or self._is_lost:
+            return
+        try:
+            if self._is_ours():
+                self._fence.files.delete(self._uri)
+        except Exception as error:
+            fields = {"operation": self._mark.operation_id, "error": type(error).__name__}
+            log.warning("the mark of a checkpoint could not be removed", extra={"fields": fields})
+
+    def _outwait(self, check: Callable[[], None]) -> None:
+        fields = {"operation": self._mark.operation_id, "seconds": WAIT_SECONDS}
+        log.warning("waits for a driver that may still write the checkpoint", extra={"fields": fields})
+        until = self._fence.clock() + WAIT_SECONDS
+        while self._fence.clock() < until:
+            check()
+            self.check()
+            time.sleep(_POLL_SECONDS)
+        self.verify()
+
+    def _may_be_written(self, unconfirmed: Collection[str]) -> bool:
+        text = self._fence.files.read_text(self._uri)
+        if text is None:
+            return False
+        try:
+            before = Mark.from_json(text)
+        except ValueError:
+            return True
+        return not before.settled or before.boot_id in unconfirmed
+
+    def _is_ours(self) -> bool:
+        text = self._fence.files.read_text(self._uri)
+        return text is not None and Mark.from_json(text).operation_id == self._mark.operation_id
+
+    def _write(self, mark: Mark) -> None:
+        self._fence.files.write_text(self._uri, mark.to_json())

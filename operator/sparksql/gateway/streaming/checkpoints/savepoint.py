@@ -1,0 +1,289 @@
+"""Copies of a checkpoint: pinned to one committed batch, complete or not there at all.
+
+A checkpoint may be copied while its query runs. Spark keeps what the last `spark.sql.streaming.minBatchesToRetain` batches
+need, so the files of a batch N that was committed when the copy began (see `batch_files`) can be taken one after the other as long as
+fewer batches than that are committed meanwhile; a copy that lacks one of them is none. Measured with Spark 4.1.4 on HDFS-backed and
+RocksDB state, with and without changelog: a query that goes on from such a copy gives the rows of one that was never stopped.
+
+The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest.json` last; its presence means complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sparksql.gateway.streaming.checkpoints.batch_files import File, certain_state, files_of, last_committed
+
+OWNER, CHECKPOINT, MANIFEST = "owner.json", "checkpoint", "manifest.json"
+FORMAT_VERSION = 1
+# Half of Spark's default of minBatchesToRetain (100), so that a query that retains less is not trusted either way.
+MAX_BATCHES_MEANWHILE = 50
+_FILES_AT_A_TIME = 8
+
+
+class SavepointError(Exception):
+    """A copy that cannot be made, or cannot be trusted; the message says why."""
+
+
+class LocationInvalid(SavepointError):
+    """What lies at a location is no savepoint, or is another object's: it would be the same the next time."""
+
+
+class CopyCancelled(Exception):
+    """The copy was given up between two files; its folder has no manifest."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The SqlSavepoint that a folder belongs to; nobody else may write or remove it."""
+
+    uid: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a complete savepoint holds. `files` are those below `checkpoint/`; `sql_hash` is that of the query's text.
+
+    Of a checkpoint that is adopted, neither its owner nor the Spark that wrote it is known.
+    """
+
+    owner: Owner | None
+    query_id: str
+    batch_id: int
+    spark_version: str | None
+    files: tuple[File, ...]
+    sql_hash: str | None = None
+    version: int = FORMAT_VERSION
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Raises LocationInvalid for what is no manifest of this form."""
+        try:
+            raw = json.loads(text)
+            if raw["version"] != FORMAT_VERSION:
+                raise LocationInvalid(f"the manifest has version {raw['version']}, this driver knows {FORMAT_VERSION}")
+            files = tuple(File(each["path"], int(each["size"])) for each in raw["files"])
+            owner = Owner(**raw["owner"])
+            return cls(owner, raw["query_id"], int(raw["batch_id"]), raw["spark_version"], files, raw.get("sql_hash"))
+        except (KeyError, TypeError, ValueError) as broken:
+            raise LocationInvalid("manifest.json is not a savepoint's manifest") from broken
+
+
+class Savepoints:
+    """Makes and reads copies with the driver's own file systems and credentials. All calls block."""
+
+    def __init__(self, jvm: Any, hadoop_conf: Any, spark_version: str) -> None:
+        self._jvm = jvm
+        self._conf = hadoop_conf
+        self._version = spark_version
+
+    def take(
+        self,
+        checkpoint: str,
+        target: str,
+        owner: Owner,
+        *,
+        sql_hash: str | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> Manifest:
+        """Copies a checkpoint into `target`, or finds that it is there.
+
+        Raises SavepointError, CopyCancelled, or what the JVM throws.
+        """
+        known = self.read(target)
+        if known is not None:
+            if known.owner != owner:
+                raise LocationInvalid(f"{target} holds the savepoint of another object")
+            return known
+        self._claim(target, owner)
+        found = self._checkpoint(checkpoint)
+        copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", found.files, is_cancelled)
+        self._check(checkpoint, found, copied)
+        manifest = replace(found, owner=owner, spark_version=self._version, files=tuple(copied), sql_hash=sql_hash)
+        self._write(f"{target}/{MANIFEST}", manifest.to_json())
+        return manifest
+
+    def read(self, target: str) -> Manifest | None:
+        """The manifest of a complete savepoint, None when there is none."""
+        return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
+
+    def look(self, location: str) -> Manifest:
+        """What lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
+
+        Raises LocationInvalid when it is neither, or lacks files.
+        """
+        manifest = self.read(location)
+        if manifest is None:
+            if not self._exists(f"{location}/metadata"):
+                message = f"{location} holds neither a complete savepoint (manifest.json) nor a checkpoint (metadata)"
+                raise LocationInvalid(message)
+            return self._checkpoint(location)
+        there = set(self._files(f"{location}/{CHECKPOINT}"))
+        lacking = sorted(file.path for file in manifest.files if file not in there)
+        if lacking:
+            raise LocationInvalid(f"{location} lacks {lacking[0]}, or it has another size than its manifest says")
+        return manifest
+
+    def restore(self, location: str, checkpoint: str, query_id: str) -> None:
+        """Makes a checkpoint, with the identity `query_id`, of what lies at `location`; not again if that was done.
+
+        A query takes a checkpoint for one that has begun when there is `metadata`: that comes last, and what an earlier
+        try has left behind without it is nobody's. Raises SavepointError.
+        """
+        if self._exists(f"{checkpoint}/metadata"):
+            return
+        found = self.look(location)
+        source = location if found.owner is None else f"{location}/{CHECKPOINT}"
+        files = [file for file in found.files if file.path != "metadata"]
+        place = self._path(checkpoint)
+        self._system(place).delete(place, True)
+        if len(self._copy(source, checkpoint, files, lambda: False)) != len(files):
+            raise SavepointError(f"{location} lost files while they were copied")
+        self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
+
+    def checkpoint_in(self, location: str) -> str:
+        """The folder of the checkpoint in what lies at `location`. Raises SavepointError."""
+        return location if self.look(location).owner is None else f"{location}/{CHECKPOINT}"
+
+    def _checkpoint(self, folder: str) -> Manifest:
+        """What a copy of a checkpoint, pinned to its last committed batch, consists of.
+
+        The batch is told first: a running query commits more while its files are listed, and the state of a batch whose commit
+        is there was written before that.
+        """
+        batch = last_committed(f"commits/{file.path}" for file in self._files(f"{folder}/commits"))
+        if batch is None:
+            raise SavepointError(f"the checkpoint {folder} has no committed batch yet")
+        files = list(self._files(folder))
+        query_id = str(json.loads(self._text(f"{folder}/metadata"))["id"])
+        chosen = files_of(files, batch, lambda paths: self._contents([f"{folder}/{path}" for path in paths]))
+        return Manifest(None, query_id, batch, None, chosen)
+
+    def _claim(self, target: str, owner: Owner) -> None:
+        """Begins anew in a folder that is this owner's, or nobody's."""
+        folder, mark = self._path(target), f"{target}/{OWNER}"
+        system = self._system(folder)
+        if system.exists(folder):
+            path = self._path(mark)
+            if not system.exists(path) or json.loads(self._text(mark)) != asdict(owner):
+                raise LocationInvalid(f"{target} exists and is not this savepoint's")
+            system.delete(self._path(f"{target}/{CHECKPOINT}"), True)
+        self._write(mark, json.dumps(asdict(owner)))
+
+    def _files(self, folder: str) -> Iterator[File]:
+        """All files below a folder, which Spark may change meanwhile. (`listFiles` of the local file system fails then.)
+
+        A folder comes before those in it: what a `.zip` of RocksDB names was there before it, and is found after it.
+        """
+        pending = [""]
+        while pending:
+            below = pending.pop()
+            for status in self._children(f"{folder}/{below}".rstrip("/")):
+                path = below + str(status.getPath().getName())
+                if status.isDirectory():
+                    pending.append(f"{path}/")
+                else:
+                    yield File(path, int(status.getLen()))
+
+    def _children(self, folder: str) -> list[Any]:
+        path = self._path(folder)
+        system = self._system(path)
+        try:
+            return list(system.listStatus(path))
+        except Exception:
+            if system.exists(path):
+                raise
+            return []
+
+    def _copy(self, source: str, target: str, files: Sequence[File], is_cancelled: Callable[[], bool]) -> list[File]:
+        """Copies files; those that are gone meanwhile are left out."""
+
+        def copy(file: File) -> bool:
+            if is_cancelled():
+                raise CopyCancelled
+            return self._copy_one(source, target, file)
+
+        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
+            done = list(pool.map(copy, files))
+        return [file for file, is_there in zip(files, done, strict=True) if is_there]
+
+    def _copy_one(self, source: str, target: str, file: File) -> bool:
+        begin, end = self._path(f"{source}/{file.path}"), self._path(f"{target}/{file.path}")
+        here, there = self._system(begin), self._system(end)
+        try:
+            self._jvm.org.apache.hadoop.fs.FileUtil.copy(here, begin, there, end, False, True, self._conf)
+        except Exception:
+            if here.exists(begin):
+                raise
+            return False
+        size = int(there.getFileStatus(end).getLen())
+        if size != file.size:
+            raise SavepointError(f"{file.path} has {size} bytes in the copy and {file.size} in the checkpoint")
+        return True
+
+    def _check(self, checkpoint: str, found: Manifest, copied: Sequence[File]) -> None:
+        batch, paths = found.batch_id, {file.path for file in copied}
+        needed = {"metadata", f"offsets/{batch}", f"commits/{batch}"} | ({f"offsets/{batch - 1}"} if batch else set())
+        missing = (needed | certain_state(file.path for file in found.files)) - paths
+        if missing:
+            raise SavepointError(f"the copy lacks {', '.join(sorted(missing)[:5])}")
+        commits = self._files(f"{checkpoint}/commits")
+        now = last_committed(f"commits/{file.path}" for file in commits)
+        if now is None or now - batch > MAX_BATCHES_MEANWHILE:
+            raise SavepointError("too many batches were committed during the copy: files of its batch may be missing")
+
+    def _exists(self, uri: str) -> bool:
+        path = self._path(uri)
+        return bool(self._system(path).exists(path))
+
+    def _text(self, uri: str) -> str:
+        """A small file of UTF-8."""
+        return self._read(self._path(uri)).decode()
+
+    def _contents(self, uris: Sequence[str]) -> list[bytes | None]:
+        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
+            return list(pool.map(self._content, uris))
+
+    def _content(self, uri: str) -> bytes | None:
+        """A small file, None when it is gone."""
+        path = self._path(uri)
+        try:
+            return self._read(path)
+        except Exception:
+            if self._system(path).exists(path):
+                raise
+            return None
+
+    def _read(self, path: Any) -> bytes:
+        stream = self._system(path).open(path)
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def _write(self, uri: str, text: str) -> None:
+        path = self._path(uri)
+        stream = self._system(path).create(path, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def _system(self, path: Any) -> Any:
+        return path.getFileSystem(self._conf)
+
+    def _path(self, uri: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(uri)

@@ -1,0 +1,1 @@
+"""Tables `USING kafka`, read and written."""

@@ -1,0 +1,228 @@
+"""Tables and temporary views `USING kafka`: what their options and their columns mean.
+
+Spark gives such a table the columns of a Kafka record, and refuses any other. Here a table may declare the columns of the
+record's value instead, with `value.format`; docs/kafka.md is the contract with its users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sparksql.gateway.spark.scala import elements, option
+from sparksql.gateway.sql import kafka_options
+from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.wire.control import ErrorReason
+from sparksql.wire.driver import SqlPolicy
+
+PROVIDER = "kafka"
+OP = "_op"
+_OWN_PREFIXES = ("value.", "key.")
+
+
+class Format(StrEnum):
+    """What `value.format` may be. RAW: no declared columns, Spark's own."""
+
+    RAW = "raw"
+    JSON = "json"
+    AVRO = "avro"
+    DEBEZIUM = "debezium"
+
+
+class Mode(StrEnum):
+    """What becomes of a record whose value is not what the table declares."""
+
+    FAILFAST = "FAILFAST"
+    DROPMALFORMED = "DROPMALFORMED"
+    PERMISSIVE = "PERMISSIVE"
+
+
+FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN = "value.format", "value.mode", "value.avro.schema", "key.column"
+_OWN = frozenset({FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN})
+# Columns of these names are filled from the record, not from its value: Kafka's column, and the types they may be declared with.
+RECORD_COLUMNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "_key": ("key", ("string", "binary")),
+    "_topic": ("topic", ("string",)),
+    "_partition": ("partition", ("int",)),
+    "_offset": ("offset", ("bigint",)),
+    "_timestamp": ("timestamp", ("timestamp",)),
+    "_headers": ("headers", ("array<struct<key:string,value:binary>>",)),
+}
+_WRITABLE = frozenset({"_key", "_headers"})
+_STARTS = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"})
+ENDS = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
+# Options that say the same in different ways: one that a query gives puts out all of the table's.
+_RIVALS = (frozenset({"subscribe", "subscribepattern", "assign"}), _STARTS, ENDS)
+
+
+@dataclass(frozen=True)
+class KafkaColumn:
+    """A declared column; `type` is Spark's DataType."""
+
+    name: str
+    type: Any = field(repr=False)
+
+    @property
+    def type_name(self) -> str:
+        return str(self.type.simpleString())
+
+    @property
+    def is_of_record(self) -> bool:
+        return self.name.lower() in RECORD_COLUMNS
+
+    @property
+    def is_operation(self) -> bool:
+        return self.name.lower() == OP
+
+
+@dataclass(frozen=True)
+class KafkaTable:
+    """A table or temporary view as one query sees it. `options` keep the spelling of their keys, and may hold secrets."""
+
+    name: str
+    columns: tuple[KafkaColumn, ...]
+    options: Mapping[str, str] = field(repr=False)
+
+    @property
+    def format(self) -> Format:
+        text = self.option(FORMAT)
+        try:
+            return Format((text or Format.RAW).lower())
+        except ValueError:
+            raise self.invalid(f"option {FORMAT!r} is {text!r}: it must be one of {', '.join(Format)}") from None
+
+    @property
+    def mode(self) -> Mode:
+        text = self.option(MODE)
+        try:
+            return Mode((text or Mode.FAILFAST).upper())
+        except ValueError:
+            raise self.invalid(f"option {MODE!r} is {text!r}: it must be one of {', '.join(Mode)}") from None
+
+    @property
+    def value_columns(self) -> tuple[KafkaColumn, ...]:
+        """The declared columns that are in the value."""
+        has_operation = self.format is Format.DEBEZIUM
+        return tuple(c for c in self.columns if not c.is_of_record and not (has_operation and c.is_operation))
+
+    @property
+    def written_columns(self) -> tuple[KafkaColumn, ...]:
+        """The declared columns that an INSERT gives: the broker fills the others of the record."""
+        return tuple(c for c in self.columns if not c.is_of_record or c.name.lower() in _WRITABLE)
+
+    def option(self, name: str) -> str | None:
+        return next((value for key, value in self.options.items() if key.lower() == name), None)
+
+    def reading(self) -> dict[str, str]:
+        """Options for Spark's Kafka source."""
+        options = {key: value for key, value in self.options.items() if not key.lower().startswith(_OWN_PREFIXES)}
+        if any(column.name.lower() == "_headers" for column in self.columns):
+            options["includeHeaders"] = "true"
+        return options
+
+    def invalid(self, problem: str) -> StatementError:
+        return refusal(ErrorReason.INVALID_SPEC, f"Kafka table {self.name}: {problem}")
+
+
+def is_kafka(provider: object) -> bool:
+    return str(provider or "").lower() == PROVIDER
+
+
+def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
+    """The table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises StatementError.
+
+    What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and
+    a batch cannot begin at the end.
+    """
+    own: dict[str, str] = {}
+    for pair in elements(metadata.storage().properties()):
+        key, value = str(pair._1()), str(pair._2())
+        begins_at_end = key.lower() == "startingoffsets" and value.strip().lower() == "latest"
+        if (key.lower() in ENDS) if streaming else begins_at_end:
+            continue
+        own[key] = value
+    identifier = metadata.identifier()
+    names = [option(identifier.database()), identifier.table()]
+    table = KafkaTable(
+        name=".".join(str(name) for name in names if name),
+        columns=columns_of(metadata.schema()),
+        options=_merged(own, given),
+    )
+    declared = next((value for key, value in own.items() if key.lower() == FORMAT), Format.RAW)
+    if (table.option(FORMAT) or Format.RAW).lower() != declared.lower():
+        raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
+    check_options(table, policy)
+    return table
+
+
+def columns_of(schema: Any) -> tuple[KafkaColumn, ...]:
+    """Columns of a StructType."""
+    return tuple(KafkaColumn(str(f.name()), f.dataType()) for f in (schema.apply(i) for i in range(schema.length())))
+
+
+def check_options(table: KafkaTable, policy: SqlPolicy) -> None:
+    """Raises StatementError for options of Kafka's clients that SQL may not give, whoever wrote them into the catalog."""
+    problem = kafka_options.problem(table.options, policy.conf_allow)
+    if problem is not None:
+        raise refusal(ErrorReason.NOT_ALLOWED, f"Kafka table {table.name}: {problem}")
+
+
+def check(table: KafkaTable, policy: SqlPolicy) -> None:
+    """Raises StatementError for a definition that could not be read, or that SQL may not give."""
+    check_options(table, policy)
+    for key in table.options:
+        if key.lower().startswith(_OWN_PREFIXES) and key.lower() not in _OWN:
+            raise table.invalid(f"option {key!r} is not known: there are {', '.join(sorted(_OWN))}")
+    if table.format is Format.RAW:
+        _check_raw(table)
+    else:
+        _check_declared(table)
+
+
+def _check_raw(table: KafkaTable) -> None:
+    if table.columns:
+        message = f"columns are declared, so option {FORMAT!r} must say what the value is: json, avro or debezium"
+        raise table.invalid(message)
+    for name in (MODE, AVRO_SCHEMA, KEY_COLUMN):
+        if table.option(name) is not None:
+            raise table.invalid(f"option {name!r} needs declared columns and option {FORMAT!r}")
+
+
+def _check_declared(table: KafkaTable) -> None:
+    if not table.value_columns:
+        raise table.invalid(
+            f"option {FORMAT!r} is {table.format}: declare the columns of the value, CREATE TABLE t (id BIGINT, ...)"
+        )
+    for column in table.columns:
+        types = ("string",) if _is_op(table, column) else RECORD_COLUMNS.get(column.name.lower(), ("", ()))[1]
+        if types and column.type_name not in types:
+            raise table.invalid(f"column {column.name} is of the record and must be {' or '.join(types).upper()}")
+    if (table.format is Format.AVRO) != (table.option(AVRO_SCHEMA) is not None):
+        raise table.invalid(
+            f"option {AVRO_SCHEMA!r}, the Avro schema as JSON, goes with {FORMAT!r} = 'avro', each needs the other"
+        )
+    if table.format is Format.AVRO and table.mode is Mode.DROPMALFORMED:
+        raise table.invalid(f"option {MODE!r} can be FAILFAST or PERMISSIVE with avro, not DROPMALFORMED")
+    _check_key(table)
+
+
+def _check_key(table: KafkaTable) -> None:
+    key = table.option(KEY_COLUMN)
+    if key is None:
+        return
+    if key.lower() not in {column.name.lower() for column in table.value_columns}:
+        raise table.invalid(f"option {KEY_COLUMN!r} is {key!r}, which is not a declared column of the value")
+    if any(column.name.lower() == "_key" for column in table.columns):
+        raise table.invalid(f"the key is written from column _key or from option {KEY_COLUMN!r}: take one of them away")
+
+
+def _is_op(table: KafkaTable, column: KafkaColumn) -> bool:
+    return table.format is Format.DEBEZIUM and column.is_operation
+
+
+def _merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    taken = {key.lower() for key in given}
+    taken |= {name for rivals in _RIVALS if rivals & taken for name in rivals}
+    return {**{key: value for key, value in own.items() if key.lower() not in taken}, **given}

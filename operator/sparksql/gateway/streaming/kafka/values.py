@@ -1,0 +1,189 @@
+"""Values of Kafka records as the columns that a table declares, and back.
+
+A value that is not what the table declares must not become NULLs unless that was asked for: all are read with the parser's
+permissive mode, which marks them, and what then happens to a marked one is said here, with its place in the topic.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sparksql.gateway.streaming.kafka.options import (
+    AVRO_SCHEMA,
+    KEY_COLUMN,
+    OP,
+    PROVIDER,
+    RECORD_COLUMNS,
+    Format,
+    KafkaColumn,
+    KafkaTable,
+    Mode,
+)
+
+_VALUE, _CORRUPT, _ROW, _CHANGE = "__value", "__corrupt", "__row", "__change"
+# Of a change of Debezium: its envelope, which stands in `payload` if the schema is in the value, and what `__row` has of it.
+_ENVELOPE = (
+    f"coalesce({_VALUE}.payload, named_struct('before', {_VALUE}.before, 'after', {_VALUE}.after, 'op', {_VALUE}.op))"
+)
+_CHANGED_ROW = "changed"
+_CHANGED = (
+    f"named_struct('{_CHANGED_ROW}', CASE WHEN {_CHANGE}.op = 'd' THEN {_CHANGE}.before ELSE {_CHANGE}.after END, "
+    f"'{OP}', {_CHANGE}.op)"
+)
+_AVRO_CLASS = "org.apache.spark.sql.avro.functions"
+_UNSAFE = re.compile(r"[^\w.$ -]")  # what a name may not have inside a literal
+_PLACE = "concat('{problem}: topic ', topic, ', partition ', partition, ', offset ', offset, '. {remedy}')"
+
+
+def read(jvm: Any, session: Any, table: KafkaTable, *, streaming: bool) -> Any:
+    """A Dataset of a table's rows. Raises StatementError."""
+    reader = (session.readStream() if streaming else session.read()).format(PROVIDER)
+    for key, value in table.reading().items():
+        reader = reader.option(key, value)
+    return _decoded(jvm, session, table, reader.load())
+
+
+def _decoded(jvm: Any, session: Any, table: KafkaTable, records: Any) -> Any:
+    """A Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
+    match table.format:
+        case Format.RAW:
+            return records
+        case Format.JSON:
+            return _selected(jvm, table, _parsed(jvm, table, records, _struct(jvm, table.value_columns)))
+        case Format.DEBEZIUM:
+            return _selected(jvm, table, _changes(jvm, table, records))
+        case Format.AVRO:
+            return _selected(jvm, table, _avro(jvm, session, table, records))
+
+
+def encoded(jvm: Any, session: Any, table: KafkaTable, rows: Any) -> Any:
+    """A Dataset for Spark's Kafka sink, of one with the table's written columns."""
+    functions, to_seq = jvm.org.apache.spark.sql.functions, jvm.PythonUtils.toSeq
+    value = functions.struct(to_seq([_column(jvm, column.name) for column in table.value_columns]))
+    if table.format is Format.AVRO:
+        value = _avro_functions(jvm, session, table).to_avro(value, table.option(AVRO_SCHEMA))
+    else:
+        value = functions.to_json(value)
+    columns = [value.alias("value")]
+    if (key := table.option(KEY_COLUMN)) is not None:
+        columns.append(_column(jvm, key).cast("string").alias("key"))
+    of_record = [column.name for column in table.written_columns if column.is_of_record]
+    columns += [_column(jvm, name).alias(RECORD_COLUMNS[name.lower()][0]) for name in of_record]
+    return rows.select(to_seq(columns))
+
+
+def _parsed(jvm: Any, table: KafkaTable, records: Any, struct: Any) -> Any:
+    """Records with the JSON of their values as `__row`, treated as the table's mode says. A missing value is malformed."""
+    parsed = _with_value(jvm, table, records, _ROW, _from_json(jvm, struct))
+    bad = f"{_ROW} IS NULL OR {_ROW}.{_CORRUPT} IS NOT NULL"
+    return _treated(jvm, table, parsed, bad, "a value is not JSON with the columns that the table declares")
+
+
+def _changes(jvm: Any, table: KafkaTable, records: Any) -> Any:
+    """Records of Debezium, with or without their schema, as the changed row `__row` and its operation. Tombstones are left out:
+    they only tell the broker that it may forget a key."""
+    row = _struct(jvm, table.value_columns)
+    types = jvm.org.apache.spark.sql.types
+    envelope = types.StructType().add("before", row).add("after", row).add("op", "string")
+    value = envelope.add("payload", envelope)
+    records = records.where("value IS NOT NULL")
+    parsed = _with_value(jvm, table, records, _VALUE, _from_json(jvm, value))
+    for name, text in ((_CHANGE, _ENVELOPE), (_ROW, _CHANGED)):
+        parsed = parsed.withColumn(name, _expression(jvm, text))
+    bad = f"{_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL OR {_ROW}.{OP} IS NULL OR {_ROW}.{_CHANGED_ROW} IS NULL"
+    problem = "a value is not a change of Debezium with the columns that the table declares (a delete needs its row in before)"
+    return _treated(jvm, table, parsed, bad, problem)
+
+
+def _avro(jvm: Any, session: Any, table: KafkaTable, records: Any) -> Any:
+    mode = {"mode": table.mode.value}
+    value = _avro_functions(jvm, session, table).from_avro(_column(jvm, "value"), table.option(AVRO_SCHEMA), mode)
+    parsed = _with_value(jvm, table, records, _ROW, value)
+    fields = parsed.schema().apply(_ROW).dataType()
+    has = {str(name): fields.apply(name).dataType() for name in fields.fieldNames()}
+    for column in table.value_columns:
+        if column.name not in has:
+            raise table.invalid(f"column {column.name} is not a field of the schema in {AVRO_SCHEMA!r}")
+        if has[column.name].simpleString() != column.type_name:
+            message = f"column {column.name} is {column.type_name.upper()}, the Avro schema makes it {has[column.name].sql()}: declare it so"
+            raise table.invalid(message)
+    return _treated(jvm, table, parsed, f"{_ROW} IS NULL", "a record has no value")
+
+
+def _with_value(jvm: Any, table: KafkaTable, records: Any, name: str, value: Any) -> Any:
+    """Records with what their values are parsed to. In mode FAILFAST the check that follows comes out of a generator."""
+    return records.withColumn(name, value) if table.mode is Mode.FAILFAST else _computed_once(jvm, records, name, value)
+
+
+def _computed_once(jvm: Any, records: Any, name: str, value: Any) -> Any:
+    """Records with a column that is computed once for each, whatever is asked of it: Spark repeats what a filter and a projection
+    both use, and leaves out what nobody uses, but does neither with what comes out of a generator."""
+    functions = jvm.org.apache.spark.sql.functions
+    return records.withColumn(name, functions.explode(functions.array(jvm.PythonUtils.toSeq([value]))))
+
+
+def _treated(jvm: Any, table: KafkaTable, parsed: Any, bad: str, problem: str) -> Any:
+    match table.mode:
+        case Mode.PERMISSIVE:
+            return parsed
+        case Mode.DROPMALFORMED:
+            return parsed.where(f"NOT ({bad})")
+        case Mode.FAILFAST:
+            name = _UNSAFE.sub("", table.name)
+            place = _PLACE.format(problem=f"Kafka table {name}: {problem}", remedy=_remedy(table))
+            # Not a filter: one of the query's own could come before it, and leave the record out without a word.
+            row = _expression(jvm, f"CASE WHEN {bad} THEN raise_error({place}) ELSE {_ROW} END")
+            return _computed_once(jvm, parsed, _ROW, row)
+
+
+def _remedy(table: KafkaTable) -> str:
+    drops = "" if table.format is Format.AVRO else "value.mode DROPMALFORMED leaves such records out, "
+    return f"{drops}value.mode PERMISSIVE gives NULLs for what cannot be read"
+
+
+def _selected(jvm: Any, table: KafkaTable, parsed: Any) -> Any:
+    return parsed.select(jvm.PythonUtils.toSeq([_select(jvm, table, column) for column in table.columns]))
+
+
+def _select(jvm: Any, table: KafkaTable, column: KafkaColumn) -> Any:
+    if column.is_of_record:
+        return _column(jvm, RECORD_COLUMNS[column.name.lower()][0]).cast(column.type).alias(column.name)
+    row = _column(jvm, _ROW)
+    if table.format is Format.DEBEZIUM:
+        row = row.getField(OP) if column.is_operation else row.getField(_CHANGED_ROW).getField(column.name)
+        return row.alias(column.name)
+    return row.getField(column.name).alias(column.name)
+
+
+def _expression(jvm: Any, text: str) -> Any:
+    return jvm.org.apache.spark.sql.functions.expr(text)
+
+
+def _from_json(jvm: Any, struct: Any) -> Any:
+    options = {"mode": Mode.PERMISSIVE.value, "columnNameOfCorruptRecord": _CORRUPT}
+    text = _column(jvm, "value").cast("string")
+    return jvm.org.apache.spark.sql.functions.from_json(text, struct.add(_CORRUPT, "string"), options)
+
+
+def _struct(jvm: Any, columns: tuple[KafkaColumn, ...]) -> Any:
+    struct = jvm.org.apache.spark.sql.types.StructType()
+    for column in columns:
+        struct = struct.add(column.name, column.type)
+    return jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.replaceCharVarcharWithStringInSchema(struct)
+
+
+def _column(jvm: Any, name: str) -> Any:
+    return jvm.org.apache.spark.sql.functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _avro_functions(jvm: Any, session: Any, table: KafkaTable) -> Any:
+    """Spark's Avro functions. Raises StatementError where their jar is not there."""
+    try:
+        session.getClass().getClassLoader().loadClass(_AVRO_CLASS)
+    except Exception:
+        message = (
+            "value.format avro needs Spark's jar spark-avro_2.13 in the session's image, of the image's Spark version"
+        )
+        raise table.invalid(message) from None
+    return jvm.org.apache.spark.sql.avro.functions

@@ -1,0 +1,385 @@
+"""Runs a streaming query in its attempt's thread, from the start to the end, and stops it between two batches.
+
+Invariants: nothing is written into a table before every check has passed; the thread does not return while its query is
+active, so that an attempt that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it, and no
+two statements go on from one state (`claims`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark.java_gateway import ensure_callback_server_started
+
+from sparksql.gateway.operations.operation import Attempt, Cancelled
+from sparksql.gateway.results.store import StoredResult
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.sql.classifier import Classifier
+from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
+from sparksql.gateway.sql.script import Fragment
+from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
+from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
+from sparksql.gateway.streaming.checkpoints.fence import Fence, Hold
+from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
+from sparksql.gateway.streaming.mini_batch_hint import hinted
+from sparksql.gateway.streaming.progress import read_stream
+from sparksql.gateway.streaming.sinks import Sink
+from sparksql.gateway.streaming.state import description_file
+from sparksql.gateway.streaming.state.comparison import FITS
+from sparksql.gateway.streaming.state.describe import describe
+from sparksql.gateway.streaming.state.description import Description
+from sparksql.gateway.streaming.state.description_file import StateFile
+from sparksql.gateway.streaming.stopping import bound_rounds, stop
+from sparksql.gateway.streaming.trigger import trigger
+from sparksql.gateway.streaming.upsert import Upsert, upsert_target
+from sparksql.gateway.streaming.upsert import check as check_upsert
+from sparksql.wire.control import ErrorReason, OutputMode, RestoreOptions, StreamOptions, UpsertOptions
+from sparksql.wire.driver import SqlPolicy
+
+POLL_MILLIS = 500
+# What the sinks of these tables take; any other one tells when the query starts.
+_MODES_OF_FILES = (OutputMode.APPEND,)
+_MODES = dict.fromkeys(("delta", "iceberg"), (OutputMode.APPEND, OutputMode.COMPLETE))
+_LOOKS = 3  # at the logs of a query that may be running
+# What the status of a query says until its sources are there and it looks for data.
+_INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
+# What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
+_INITIALISING_STATE = "Current State: INITIALIZING"
+
+log = logging.getLogger(__name__)
+
+
+class Streams:
+    """See the module. One for the whole process. `policy` is the class's."""
+
+    def __init__(self, driver: SparkDriver, files: HadoopFiles, policy: SqlPolicy) -> None:
+        self._driver = driver
+        self._files = files
+        self._policy = policy
+        context = driver.context
+        self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
+        self._fence = Fence(files)
+        self._claims = Claims()
+        self._active: set[str] = set()
+        self._written: dict[str, str] = {}  # folders of files that active queries write, by their checkpoint
+
+    def runs(self, group: str) -> bool:
+        """Whether a query of this attempt's group is active: it is stopped by its own thread, without interrupts."""
+        return group in self._active
+
+    def run(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> None:
+        """Runs the query of a parsed INSERT to its end. Raises StatementError, Cancelled, or what Spark throws."""
+        self._claim(attempt, options)
+        try:
+            hold = self._fence.hold(options.checkpoint, attempt.request.boot_id, attempt.operation_id)
+            try:
+                self._run_held(attempt, session, plan, options, hold)
+            finally:
+                hold.release()
+        finally:
+            self._claims.release(attempt.operation_id)
+
+    def _run_held(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> None:
+        bound_rounds(session)
+        started = self._start(attempt, session, plan, options, hold)
+        if started.sink.path is not None:
+            self._written[options.checkpoint] = started.sink.path
+        try:
+            self._claims.identify(attempt.operation_id, str(started.query.id()))
+            self._see_through(attempt, started, hold)
+        finally:
+            self._clear(started.sink, options, hold)
+            self._written.pop(options.checkpoint, None)
+
+    def _claim(self, attempt: Attempt, options: StreamOptions) -> None:
+        """Takes what the run goes on from. Raises StatementError when another statement does."""
+        query_id = query_id_in(self._files.read_text(f"{options.checkpoint}/metadata"))
+        if query_id is None and options.restore is not None:
+            query_id = options.restore.query_id
+        statement = f"{attempt.request.namespace}/{attempt.request.name}"
+        self._claims.take(Claim(attempt.operation_id, statement, options.checkpoint, query_id))
+
+    def prepared(self, session: Any, plan: Any) -> Any:
+        """A parsed statement that Spark can analyse, see `analysis`."""
+        return analysis.prepared(self._driver, session, plan)
+
+    def _see_through(self, attempt: Attempt, started: _Started, hold: Hold) -> None:
+        query = started.query
+        self._active.add(attempt.group)
+        try:
+            while not query.awaitTermination(POLL_MILLIS):
+                _report(attempt, query)
+                attempt.check()
+                hold.check()
+            _report(attempt, query)
+        except (Cancelled, StatementError):
+            raise
+        except Exception as failed:
+            if _INITIALISING_STATE not in str(failed):  # it may have failed before it was looked at
+                attempt.stream = read_stream(query)
+                attempt.started()
+            own = started.batches.error if started.batches is not None else None
+            raise own or _of_state(started, failed, attempt.request.sql) or failed from None
+        finally:
+            stop(query, at_once=hold.is_lost)
+            if attempt.stream is not None:
+                attempt.stream = read_stream(query)
+            self._active.discard(attempt.group)
+
+    def compare(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> StoredResult:
+        """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin with.
+        Both may be in use; nothing is written.
+
+        Raises StatementError for what would be refused at the start, DoesNotFit if that is because of the state.
+        """
+        planned = self._planned(attempt, session, plan, options)
+        options, state = planned.options, self._state_of(planned.options)
+        self._check_sink(planned.sink, options.checkpoint)
+        self._writer(attempt, planned)
+        StateFile(self._files, state).check(self._described(attempt, session, planned))
+        history.check(self._driver.jvm, planned.frame.queryExecution().analyzed(), state, self._files)
+        return FITS
+
+    def _state_of(self, options: StreamOptions) -> str:
+        """Where the state is that the query would go on from."""
+        restore = options.restore
+        if restore is None or self._files.exists(f"{options.checkpoint}/metadata"):
+            return options.checkpoint
+        try:
+            return self._savepoints.checkpoint_in(restore.location)
+        except SavepointError as failed:
+            raise _not_restored(failed) from failed
+
+    def _check_sink(self, sink: Sink, checkpoint: str) -> None:
+        """Looks several times: a query that runs moves on between two looks at its logs."""
+        if sink.path is not None and self._written.get(checkpoint) == sink.path:
+            return
+        for left in reversed(range(_LOOKS)):
+            try:
+                sinks.check(sink, checkpoint, self._files)
+                return
+            except StatementError:
+                if not left:
+                    raise
+
+    def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> _Started:
+        planned = self._planned(attempt, session, plan, options)
+        options, sink = planned.options, planned.sink
+        self._begin(attempt, options, hold)
+        if planned.upsert is not None:
+            state = self._match_state(attempt, session, planned)
+            return self._start_upsert(self._writer(attempt, planned), state, _Batches(planned.upsert, hold))
+        sinks.check(sink, options.checkpoint, self._files)
+        writer = self._writer(attempt, planned)
+        if sink.provider:
+            writer = writer.format(sink.provider)
+        if sink.partitions:
+            writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
+        state = self._match_state(attempt, session, planned)
+        sinks.mark(sink, options.checkpoint, self._files)
+        try:
+            return _Started(writer.toTable(planned.parsed.name), state, sink)
+        except Exception:
+            self._clear(sink, options, hold)
+            raise
+
+    def _planned(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> _Planned:
+        """The query of a parsed INSERT after every check that needs no checkpoint."""
+        parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
+        query = self.prepared(session, self._limited(parsed.query, options))
+        frame = self._driver.of_rows(session, query)
+        sources.check(parsed.query, frame.logicalPlan())
+        real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
+        if options.upsert is not None:
+            upsert = self._upsert(session, parsed, frame, options.upsert)
+            planned = _Planned(parsed, options, frame, Sink(), upsert)
+        else:
+            insert = resolve(self._driver, session, parsed, frame)
+            planned = _Planned(parsed, options, insert.frame, insert.sink)
+        self._check_supported(attempt, session, planned)
+        _check_mode(planned.sink, options.output_mode)
+        return planned
+
+    def _check_supported(self, attempt: Attempt, session: Any, planned: _Planned) -> None:
+        """Raises StatementError for a query that Spark cannot run. If its state is another one as well, that is what is told: it
+        names what has changed."""
+        fragment, sql = attempt.classified.statements[-1].fragment, attempt.request.sql
+        try:
+            unsupported.check(self._driver, session, planned.frame, planned.options.output_mode, fragment, sql)
+        except StatementError:
+            description = self._described(attempt, session, planned)
+            StateFile(self._files, self._state_of(planned.options)).check(description)
+            raise
+
+    def _begin(self, attempt: Attempt, options: StreamOptions, hold: Hold) -> None:
+        """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
+        hold.take(options.unconfirmed, attempt.check)
+        if options.restore is not None:
+            self._restore(options.restore, options.checkpoint)
+
+    def _restore(self, restore: RestoreOptions, checkpoint: str) -> None:
+        try:
+            self._savepoints.restore(restore.location, checkpoint, restore.query_id)
+        except SavepointError as failed:
+            raise _not_restored(failed) from failed
+
+    def _match_state(self, attempt: Attempt, session: Any, planned: _Planned) -> StateFile:
+        """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last step
+        before the start. Raises StatementError when the state is another one or rows would be left out, or Cancelled."""
+        frame, checkpoint = planned.frame, planned.options.checkpoint
+        file = StateFile(self._files, checkpoint)
+        description = self._described(attempt, session, planned)
+        file.check(description)
+        history.check(self._driver.jvm, frame.queryExecution().analyzed(), checkpoint, self._files)
+        attempt.check()
+        file.write(description)
+        return file
+
+    def _described(self, attempt: Attempt, session: Any, planned: _Planned) -> Description:
+        return describe(
+            self._driver,
+            session,
+            planned.frame,
+            text=attempt.request.sql,
+            output_mode=planned.options.output_mode,
+            mask=attempt.classified.masker.mask,
+            qualified=self._files.qualified,
+        )
+
+    def _limited(self, query: Any, options: StreamOptions) -> Any:
+        """The parsed query with the bounds of a batch among the options of its STREAMs."""
+        limits = read_limits(options)
+        if not limits:
+            return query
+        if not sources.declared(query):
+            message = (
+                "spec.streaming.trigger: the query reads its STREAM through a view, where a limit of a batch cannot be "
+                "added; give it in the view: FROM STREAM t WITH ('maxFilesPerTrigger' = '1')"
+            )
+            raise refusal(ErrorReason.INVALID_SPEC, message)
+        return sources.with_options(self._driver.jvm, query, limits)
+
+    def _clear(self, sink: Sink, options: StreamOptions, hold: Hold) -> None:
+        """Once its query has ended: a table that it has written nothing into is free again."""
+        hold.look()
+        if hold.is_lost:
+            return
+        try:
+            sinks.clear(sink, options.checkpoint, self._files)
+        except Exception as failed:  # the next start finds it as its own
+            log.warning("the log of a sink without a batch could not be removed: %s", type(failed).__name__)
+
+    def _writer(self, attempt: Attempt, planned: _Planned) -> Any:
+        parsed, options = planned.parsed, planned.options
+        writer = planned.frame.writeStream().outputMode(options.output_mode.lower())
+        # First: what the text gives must not move the checkpoint.
+        for key, value in [*planned.sink.options.items(), *parsed.options.items()]:
+            writer = writer.option(key, value)
+        writer = writer.option("checkpointLocation", options.checkpoint)
+        writer = writer.queryName(f"{attempt.request.namespace}/{attempt.request.name}")
+        return writer.trigger(trigger(self._driver.jvm, options, parsed.query))
+
+    def _upsert(self, session: Any, parsed: ParsedInsert, frame: Any, options: UpsertOptions) -> Upsert:
+        if not parsed.is_plain:
+            message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
+            raise refusal(ErrorReason.INVALID_SPEC, message)
+        target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
+        classifier = Classifier(self._driver.jvm, session, self._policy)
+        check_upsert(self._driver.jvm, classifier, session, options, target, frame)
+        return Upsert(self._driver, options, target)
+
+    def _start_upsert(self, writer: Any, state: StateFile, batches: _Batches) -> _Started:
+        sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
+        ensure_callback_server_started(self._driver.context._gateway)
+        sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
+        return _Started(writer.start(), state, Sink(), batches)
+
+
+class _Batches:
+    """Called by the JVM with each batch. Keeps the error itself: on its way through the JVM it becomes a text."""
+
+    def __init__(self, upsert: Upsert, hold: Hold) -> None:
+        self._upsert = upsert
+        self._hold = hold
+        self.error: Exception | None = None
+
+    def call(self, frame: Any, batch_id: int) -> None:
+        try:
+            self._hold.verify()
+            self._upsert.merge(frame, batch_id)
+        except Exception as error:
+            self.error = error
+            raise
+
+    class Java:
+        implements: ClassVar = ["org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction"]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The query of an INSERT that could start, as far as is known without its checkpoint."""
+
+    parsed: ParsedInsert
+    options: StreamOptions
+    frame: Any
+    sink: Sink
+    upsert: Upsert | None = None
+
+
+@dataclass(frozen=True)
+class _Started:
+    """A query that has been started, and what its batches go through if not straight into the table."""
+
+    query: Any
+    state: StateFile
+    sink: Sink
+    batches: _Batches | None = None
+
+
+def _check_mode(sink: Sink, mode: OutputMode) -> None:
+    """Raises StatementError for an output mode that Spark refuses for this target, though only when the query starts."""
+    taken = _MODES_OF_FILES if sink.path is not None else _MODES.get((sink.provider or "").lower())
+    if taken is not None and mode not in taken:
+        names = " and ".join(taken)
+        message = (
+            f"spec.streaming.outputMode: a target like this one takes {names}, not {mode}; "
+            "to write changed rows use spec.streaming.upsert with Iceberg or Delta"
+        )
+        raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def read_limits(options: StreamOptions) -> dict[str, str]:
+    """Options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
+    limits: dict[str, str] = {}
+    if options.max_files_per_trigger:
+        limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)
+        limits["streaming-max-files-per-micro-batch"] = str(options.max_files_per_trigger)
+    if options.max_rows_per_trigger:
+        limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
+        limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
+    return limits
+
+
+def _not_restored(failed: SavepointError) -> StatementError:
+    message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
+    return refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError | None:
+    """The error of a query whose state Spark has refused, None for any other."""
+    error = operation_error(failed, Fragment(sql, 0), sql)
+    if not description_file.is_refusal(error):
+        return None
+    started.state.undo()
+    return StatementError(description_file.refused(error))
+
+
+def _report(attempt: Attempt, query: Any) -> None:
+    if attempt.stream is None and str(query.status().message()) in _INITIALISING:
+        return
+    attempt.stream = read_stream(query)
+    attempt.started()

@@ -1,0 +1,91 @@
+"""A changed text beside the state that it would go on from: what may be run of a script to look at its last statement, and the
+answer as rows. Nothing is started or written for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparksql.gateway.operations.operation import ExplainedError
+from sparksql.gateway.results.store import StoredResult
+from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.sql.classifier import Statement
+from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.streaming.state.compatibility import REMEDY, Difference, message, named
+from sparksql.gateway.streaming.state.description import Description
+from sparksql.wire.control import COMPARISON, Column, ErrorReason, OperationError
+
+# What a script may do to its own copy of the session, which is thrown away: kinds that leave nothing outside it.
+_OF_SESSION = frozenset(
+    {"CREATE TEMPORARY VIEW", "DECLARE", "DROP TEMPORARY FUNCTION", "DROP VARIABLE", "RESET", "SET", "USE"}
+)
+_COLUMNS = tuple(Column(name=name, type="string") for name in COMPARISON)
+FITS = StoredResult(columns=_COLUMNS, row_count=0, truncated=False, bytes=0)
+
+
+class DoesNotFit(ExplainedError):
+    """The text does not fit the state; the rows tell each difference."""
+
+    def __init__(self, found: Sequence[Difference], old: Description, new: Description) -> None:
+        error = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=message(found, old, new))
+        super().__init__(error, _rows(found, old, new))
+
+
+def is_run(session: Any, statement: Statement, plan: Any) -> bool:
+    """Whether a statement before the INSERT of a script is run for the comparison; False for one that changes nothing.
+
+    Raises StatementError for one that would have to be run, and has an effect outside the session.
+    """
+    if statement.kind.read_only or _is_there(session, plan):
+        return False
+    if statement.kind.type in _OF_SESSION and not _is_global(plan):
+        return True
+    message = (
+        f"the text cannot be compared with a state: its {statement.kind.type} would have to be run first; "
+        "create what the INSERT needs by a statement of its own"
+    )
+    raise refusal(ErrorReason.NOT_IMPLEMENTED, message)
+
+
+def _is_there(session: Any, plan: Any) -> bool:
+    """CREATE TABLE IF NOT EXISTS of a table that there is."""
+    if (
+        simple_name(plan) != "CreateTable"
+        or not plan.ignoreIfExists()
+        or simple_name(plan.name()) != "UnresolvedIdentifier"
+    ):
+        return False
+    parts = (str(part).replace("`", "``") for part in elements(plan.name().nameParts()))
+    return bool(session.catalog().tableExists(".".join(f"`{part}`" for part in parts)))
+
+
+def _is_global(plan: Any) -> bool:
+    """A global temporary view is there for all sessions."""
+    match simple_name(plan):
+        case "CreateViewCommand":
+            return simple_name(plan.viewType()) != "LocalTempView$"
+        case "CreateTempViewUsing":
+            return bool(getattr(plan, "global")())  # a keyword of Python
+        case _:
+            return False
+
+
+def _rows(found: Sequence[Difference], old: Description, new: Description) -> StoredResult:
+    told = [
+        (
+            each.change.value,
+            each.operator,
+            named(each.column, old.sources if each.before else new.sources),
+            named(each.before, old.sources),
+            named(each.after, new.sources),
+            REMEDY,
+        )
+        for each in found
+    ]
+    table = pa.table(
+        {name: pa.array(cells, pa.string()) for name, cells in zip(COMPARISON, zip(*told, strict=True), strict=True)}
+    )
+    return StoredResult(columns=_COLUMNS, row_count=len(told), truncated=False, bytes=table.nbytes, table=table)

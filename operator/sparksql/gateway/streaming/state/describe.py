@@ -1,0 +1,387 @@
+"""Reads what a streaming query keeps in its state, and what that means, from its plan. For `compatibility`.
+
+The plan is optimised as Spark does it for a batch, because only then it shows what the state holds: columns that nobody needs
+are gone, WHERE has become join keys, DISTINCT an aggregation. Rules that only reword expressions, some of them as it suits a
+filter, are left out. Another version of Spark may optimise in another way: see `compatibility.differences`.
+
+The bodies of functions in other languages are not looked at, nor is what a table holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.streaming.state import settings, source_identity
+from sparksql.gateway.streaming.state.description import (
+    AGGREGATE,
+    Column,
+    Description,
+    Operator,
+    Setting,
+    Source,
+    Watermark,
+)
+from sparksql.gateway.streaming.state.expressions import Expressions
+from sparksql.gateway.streaming.state.optimised import optimised
+from sparksql.gateway.streaming.state.plan_structure import UnknownPlanError, plan_structure, prepared, table_of
+from sparksql.gateway.streaming.state.structure import WITHOUT_STATE
+
+log = logging.getLogger(__name__)
+
+_CONFS = ("spark.sql.shuffle.partitions", "spark.sql.streaming.stateStore.providerClass", "spark.sql.session.timeZone")
+_WHERE = "where "
+_SIDES = ("left", "right")
+# Nodes that change neither which rows there are nor what their columns mean; and filters, which may change.
+_PLAIN = frozenset(
+    {
+        "Filter",
+        "LocalLimit",
+        "Project",
+        "RebalancePartitions",
+        "Repartition",
+        "RepartitionByExpression",
+        "ResolvedHint",
+        "Sort",
+        "SubqueryAlias",
+    }
+)
+
+
+def describe(
+    driver: SparkDriver,
+    session: Any,
+    frame: Any,
+    *,
+    text: str,
+    output_mode: str,
+    mask: Callable[[str], str],
+    qualified: Callable[[str], str],
+) -> Description:
+    """The description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
+    full form."""
+    try:
+        return _read(driver, session, frame, text, output_mode, mask, qualified)
+    except (Py4JError, RecursionError, UnknownPlanError) as unknown:  # a node or an expression of some extension
+        log.warning("a query's state cannot be described: %s", type(unknown).__name__)
+        found = undescribed(
+            str(driver.context.version), text, output_mode, *_readable(driver.jvm, frame, mask, qualified)
+        )
+        return replace(found, settings=_readable_settings(driver.jvm, session, frame, mask))
+
+
+def undescribed(
+    spark_version: str,
+    text: str,
+    output_mode: str,
+    sources: tuple[Source, ...] = (),
+    columns: tuple[Column, ...] = (),
+) -> Description:
+    """Of a query whose plan cannot be read: its state is taken to fit the very same text over the same sources, with the same
+    `columns`, and nothing else. Both are empty when they cannot be read either."""
+    text_hash = hashlib.sha256(text.encode()).hexdigest()
+    operators = (Operator(f"text {text_hash[:12]}", values=columns),)
+    return Description(spark_version, text_hash, output_mode.lower(), sources, operators=operators)
+
+
+def _readable(
+    jvm: Any, frame: Any, mask: Callable[[str], str], qualified: Callable[[str], str]
+) -> tuple[tuple[Source, ...], tuple[Column, ...]]:
+    """The sources of a plan that cannot be described, and their columns; none when nothing can be read of them either."""
+    try:
+        analysed = _analysed(jvm, frame)
+        columns = [
+            Column(mask(name), mask(str(column.dataType().catalogString())), mask(f"{name} of the source {of}"))
+            for leaf, of in source_identity.streamed(analysed)
+            for column in elements(leaf.output())
+            for name in [str(column.name())]
+        ]
+        return _sources(_Walk(jvm, mask), analysed, qualified), tuple(columns)
+    except (Py4JError, RecursionError) as unknown:
+        log.warning("nor can its sources: %s", type(unknown).__name__)
+        return (), ()
+
+
+def _readable_settings(jvm: Any, session: Any, frame: Any, mask: Callable[[str], str]) -> tuple[Setting, ...] | None:
+    """The settings of a query that cannot be described; None when it cannot be told whether the time zone counts."""
+    try:
+        return _settings(jvm, session, elements(frame.queryExecution().analyzed().collectLeaves()), mask)
+    except (Py4JError, RecursionError) as unknown:
+        log.warning("nor can its settings: %s", type(unknown).__name__)
+        return None
+
+
+def _settings(jvm: Any, session: Any, leaves: list[Any], mask: Callable[[str], str]) -> tuple[Setting, ...]:
+    zoned = any(source_identity.reads_times_in_a_zone(leaf) for leaf in leaves)
+    found = settings.of_session(jvm, session, zone_counts=zoned)
+    return tuple(Setting(each.name, mask(each.value), each.default) for each in found)
+
+
+def _analysed(jvm: Any, frame: Any) -> Any:
+    """The analysed plan, as far as sources are concerned."""
+    inline = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)
+    return source_identity.undecoded(jvm, inline.apply(frame.queryExecution().analyzed()))
+
+
+def _sources(walk: _Walk, analysed: Any, qualified: Callable[[str], str]) -> tuple[Source, ...]:
+    found: list[Source] = []
+    for leaf, name in source_identity.streamed(analysed):
+        if walk.source_number(leaf) > len(found):
+            found.append(source_identity.source(leaf, name, qualified))
+    return tuple(found)
+
+
+def _read(
+    driver: SparkDriver,
+    session: Any,
+    frame: Any,
+    text: str,
+    output_mode: str,
+    mask: Callable[[str], str],
+    qualified: Callable[[str], str],
+) -> Description:
+    jvm = driver.jvm
+    analysed = prepared(jvm, _analysed(jvm, frame))
+    plan = optimised(driver, session, analysed)
+    walk = _Walk(jvm, mask)
+    sources = _sources(walk, analysed, qualified)
+    walk.visit(plan)
+
+    def streamed(leaf: Any) -> tuple[int, str]:
+        number = walk.source_number(leaf)
+        return number, sources[number - 1].identity
+
+    found = plan_structure(
+        jvm,
+        analysed,
+        plan,
+        lambda: optimised(driver, session, analysed, pushed=False),
+        mask=mask,
+        streamed=streamed,
+        qualified=qualified,
+    )
+    if len(found.operators) != len(walk.operators):
+        raise UnknownPlanError("its operators with state are told in two ways")
+    conf = session.conf()
+    return Description(
+        spark_version=str(driver.context.version),
+        text_hash=hashlib.sha256(text.encode()).hexdigest(),
+        output_mode=output_mode.lower(),
+        sources=sources,
+        watermarks=tuple(walk.watermarks),
+        operators=tuple(
+            replace(told, structure=digest) for told, digest in zip(walk.operators, found.operators, strict=True)
+        ),
+        confs=tuple((key, str(conf.get(key))) for key in _CONFS),
+        group_filters=found.group_filters,
+        nodes=found.nodes,
+        settings=_settings(jvm, session, [table_of(jvm, leaf) for leaf in elements(analysed.collectLeaves())], mask),
+    )
+
+
+class _Walk:
+    """One way through a plan, from the leaves up. `visit` tells what the rows of a node come from and went through."""
+
+    def __init__(self, jvm: Any, mask: Callable[[str], str]) -> None:
+        self._jvm = jvm
+        self._mask = mask
+        self._expressions = Expressions(jvm, mask, self._subquery)
+        self._sources: dict[int, int] = {}  # number of the source by the id of its first column
+        self.operators: list[Operator] = []
+        self.watermarks: list[Watermark] = []
+
+    def source_number(self, leaf: Any) -> int:
+        """The number of a streaming leaf, from 1, in the order of the calls. What is used twice under one name is one source for
+        Spark, too."""
+        columns = elements(leaf.output())
+        first = _column_id(columns[0]) if columns else 0
+        if first not in self._sources:
+            self._sources[first] = len(self._sources) + 1
+            for column in columns:
+                self._expressions.define(column, f"[{self._sources[first]}].{self._mask(str(column.name()))}")
+        return self._sources[first]
+
+    def visit(self, node: Any) -> tuple[str, ...]:
+        kind = simple_name(node)
+        children = elements(node.children())
+        if not children:
+            return self._leaf(node)
+        below = [self.visit(child) for child in children]
+        told = tuple(part for parts in below for part in parts)
+        streams = bool(node.isStreaming())
+        match kind:
+            case "Project":
+                for named in elements(node.projectList()):
+                    self._expressions.define_named(named)
+            case "Filter" if not streams:
+                told = (*told, f"{_WHERE}{self._text(node.condition())}")
+            case "ArrowEvalPython" | "BatchEvalPython":
+                for function, column in zip(elements(node.udfs()), elements(node.resultAttrs()), strict=True):
+                    self._expressions.define(column, self._text(function))
+            case "EventTimeWatermark":
+                self._watermark(node)
+            case "Aggregate":
+                told = self._aggregate(node, told)
+            case "Join":
+                told = self._join(node, below)
+            case "Deduplicate" | "DeduplicateWithinWatermark" if streams:
+                told = self._stateful(Operator("deduplication", self._columns(node.keys()), inputs=told))
+            case "GlobalLimit" if streams:
+                limit = ("limit", self._text(node.limitExpr()))
+                told = self._stateful(Operator("limit", settings=(limit,), inputs=told))
+            case "Union":
+                told = self._union(node, children, told)
+            case "Expand":
+                told = self._expand(node, told)
+            case "Generate":
+                told = self._generate(node, told)
+            case _ if streams and kind not in WITHOUT_STATE:  # it may keep something
+                told = self._stateful(Operator(kind, inputs=told))
+            case _ if kind not in _PLAIN:
+                told = (*told, f"{kind}({', '.join(map(self._text, elements(node.expressions())))})")
+        self._define_rest(kind, node)
+        return told
+
+    def _leaf(self, node: Any) -> tuple[str, ...]:
+        columns = elements(node.output())
+        if simple_name(node).startswith("StreamingRelation"):
+            return (f"source {self.source_number(node)}",)
+        name = self._mask(source_identity.static(table_of(self._jvm, node)))
+        for column in columns:
+            self._expressions.define(column, f"{name}.{self._mask(str(column.name()))}")
+        return (name,)
+
+    def _subquery(self, plan: Any) -> str:
+        told = self.visit(plan)
+        return f"{', '.join(self._text(column) for column in elements(plan.output()))} from {', '.join(told)}"
+
+    def _watermark(self, node: Any) -> None:
+        delay = scala_object(self._jvm.org.apache.spark.sql.catalyst.plans.logical, "EventTimeWatermark")
+        self.watermarks.append(Watermark(self._text(node.eventTime()), int(delay.getDelayMs(node.delay()))))
+
+    def _aggregate(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+        results = elements(node.aggregateExpressions())
+        names = {_column_id(result.child()): str(result.name()) for result in results if simple_name(result) == "Alias"}
+        keys = tuple(
+            self._column(names.get(_column_id(key) or -1) or _name(key), key, self._text(key))
+            for key in elements(node.groupingExpressions())
+        )
+        streams = bool(node.isStreaming())
+        values: dict[str, Column] = {}
+        for result in results:
+            for function in _aggregate_functions(result) if streams else ():
+                meaning = self._text(function)
+                # Spark keeps equal functions once, at the place of the first.
+                values.setdefault(meaning, self._column(str(result.name()), function, meaning))
+        for result in results:
+            self._expressions.define_named(result)
+        if not streams:
+            return (*told, f"grouped by {', '.join(key.meaning for key in keys)}")
+        return self._stateful(Operator(AGGREGATE, keys, tuple(values.values()), inputs=told))
+
+    def _join(self, node: Any, below: list[tuple[str, ...]]) -> tuple[str, ...]:
+        left, right = node.left(), node.right()
+        kind = _join_type(node.joinType())
+        told = tuple(part for parts in below for part in parts)
+        if left.isStreaming() and right.isStreaming():
+            return self._stateful(self._stream_join(node, kind, told))
+        if not node.isStreaming():
+            return (*told, f"{kind} join on {self._condition(option(node.condition()))}")
+        if kind in ("LeftSemi", "LeftAnti"):  # a filter, by what is in a table
+            return below[0]
+        if kind == "Inner":
+            told = tuple(part for part in told if not part.startswith(_WHERE))
+        return (*told, f"{kind} join on {self._condition(option(node.condition()))}")
+
+    def _stream_join(self, node: Any, kind: str, told: tuple[str, ...]) -> Operator:
+        keys: list[Column] = []
+        rest = option(node.condition())
+        planning = self._jvm.org.apache.spark.sql.catalyst.planning
+        found = option(scala_object(planning, "ExtractEquiJoinKeys").unapply(node))
+        if found is not None:
+            for left, right in zip(elements(found._2()), elements(found._3()), strict=True):
+                meaning = f"{self._text(left)} = {self._text(right)}"
+                keys.append(self._column(_name(left), left, meaning))
+            rest = option(found._4())
+        values = tuple(
+            self._column(f"{side} {column.name()}", column, self._text(column))
+            for side, child in zip(_SIDES, (node.left(), node.right()), strict=True)
+            for column in elements(child.output())
+        )
+        settings = (("type", kind), ("condition", self._condition(rest)))
+        return Operator("join of streams", tuple(keys), values, settings, told)
+
+    def _union(self, node: Any, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
+        outputs = [elements(child.output()) for child in children]
+        for column, *same_place in zip(elements(node.output()), *outputs, strict=True):
+            self._expressions.define(column, f"union({', '.join(map(self._text, same_place))})")
+        return (*told, f"union of {len(children)}")
+
+    def _expand(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+        rows = [elements(row) for row in elements(node.projections())]
+        for column, *same_place in zip(elements(node.output()), *rows, strict=True):
+            window = self._expressions.window(column, same_place)
+            texts = [window] if window else list(dict.fromkeys(map(self._text, same_place)))
+            self._expressions.define(column, texts[0] if len(texts) == 1 else f"one of ({', '.join(texts)})")
+        return (*told, f"each row {len(rows)} times")
+
+    def _generate(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+        text = self._text(node.generator())
+        for index, column in enumerate(elements(node.generatorOutput())):
+            self._expressions.define(column, f"{text}.{index}")
+        return (*told, f"{'outer ' if node.outer() else ''}{text}")
+
+    def _stateful(self, operator: Operator) -> tuple[str, ...]:
+        self.operators.append(operator)
+        return (f"operator {len(self.operators)}",)
+
+    def _define_rest(self, kind: str, node: Any) -> None:
+        """Columns that a node makes in a way that is not known here."""
+        for column in elements(node.output()):
+            if int(column.exprId().id()) not in self._expressions.meanings:
+                self._expressions.define(column, f"{kind}.{self._mask(str(column.name()))}")
+
+    def _condition(self, condition: Any | None) -> str:
+        """The parts that AND connects, in one order."""
+        return "none" if condition is None else " AND ".join(sorted(map(self._text, _conjuncts(condition))))
+
+    def _columns(self, expressions: Any) -> tuple[Column, ...]:
+        return tuple(self._column(_name(each), each, self._text(each)) for each in elements(expressions))
+
+    def _column(self, name: str, expression: Any, meaning: str) -> Column:
+        return Column(self._mask(name), self._mask(str(expression.dataType().catalogString())), meaning)
+
+    def _text(self, expression: Any) -> str:
+        return self._expressions.text(expression)
+
+
+def _aggregate_functions(expression: Any) -> list[Any]:
+    if simple_name(expression) == "AggregateExpression":
+        return [expression]
+    return [found for child in elements(expression.children()) for found in _aggregate_functions(child)]
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if simple_name(condition) != "And":
+        return [condition]
+    return [part for child in elements(condition.children()) for part in _conjuncts(child)]
+
+
+def _join_type(join_type: Any) -> str:
+    return str(join_type.toString()).partition("(")[0]  # ExistenceJoin(exists#12)
+
+
+def _column_id(expression: Any) -> int:
+    """Spark's id of a plain column, 0 for any other expression."""
+    return int(expression.exprId().id()) if simple_name(expression) == "AttributeReference" else 0
+
+
+def _name(expression: Any) -> str:
+    return str(expression.name()) if simple_name(expression) in ("AttributeReference", "Alias") else "(expression)"

@@ -1,0 +1,141 @@
+"""What a checkpoint's state means, as it is kept beside it.
+
+Version 1 had the readable parts alone; see `compatibility` for what may go on from such a one.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sparksql.gateway.streaming.state.structure_nodes import Node
+
+FORMAT_VERSION = 2
+_READABLE_VERSIONS = (1, FORMAT_VERSION)
+AGGREGATE = "aggregate"
+
+
+class DescriptionError(Exception):
+    """A stored description that this driver cannot read."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is for people.
+    `reading` are the options that say how its values are read, each by a digest."""
+
+    name: str
+    identity: str
+    reading: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of state. `meaning` is its expression over columns of the sources, `[1].amount` being one of the first source;
+    `type` is Spark's; `name` is that of the result and for people only."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator with state. `settings` are what else shapes it, such as a join's type; `inputs` are, in order, what its rows
+    come from and go through, without projections and filters. `structure` is the digest of all that it is made of, among the
+    `nodes` of its description: it decides, and what else is told here is for people. Empty where it is not known."""
+
+    kind: str
+    keys: tuple[Column, ...] = ()
+    values: tuple[Column, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    inputs: tuple[str, ...] = ()
+    structure: str = ""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that the session was given, and the value that it has without that."""
+
+    name: str
+    value: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """An event time column, by its meaning, and the delay behind its maximum."""
+
+    column: str
+    delay_millis: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those whose rows
+    they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the state:
+    Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where nobody has
+    looked.
+    """
+
+    spark_version: str
+    text_hash: str
+    output_mode: str
+    sources: tuple[Source, ...]
+    watermarks: tuple[Watermark, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    confs: tuple[tuple[str, str], ...] = ()
+    group_filters: tuple[str, ...] = ()
+    nodes: dict[str, Node] = field(default_factory=dict)
+    settings: tuple[Setting, ...] | None = None
+    version: int = FORMAT_VERSION
+
+    @property
+    def is_of_first_version(self) -> bool:
+        return self.version < FORMAT_VERSION
+
+    @property
+    def is_text_only(self) -> bool:
+        """Whether nothing is known but the text, see `of_text`."""
+        return [each.kind for each in self.operators] == [f"text {self.text_hash[:12]}"]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Description:
+        """Raises DescriptionError for what is no description of this form."""
+        try:
+            raw = json.loads(text)
+            if raw["version"] not in _READABLE_VERSIONS:
+                raise DescriptionError(f"it has version {raw['version']}, this driver knows {FORMAT_VERSION}")
+            return cls(
+                spark_version=str(raw["spark_version"]),
+                text_hash=str(raw["text_hash"]),
+                output_mode=str(raw["output_mode"]),
+                sources=tuple(Source(**each) for each in raw["sources"]),
+                watermarks=tuple(Watermark(**each) for each in raw["watermarks"]),
+                operators=tuple(map(_operator, raw["operators"])),
+                confs=_pairs(raw["confs"]),
+                group_filters=tuple(map(str, raw.get("group_filters", ()))),
+                nodes=dict(raw.get("nodes", {})),
+                settings=_settings(raw.get("settings")),
+                version=int(raw["version"]),
+            )
+        except (KeyError, TypeError, ValueError) as broken:
+            raise DescriptionError("it is not a description of state") from broken
+
+
+def _operator(raw: Any) -> Operator:
+    keys, values = (tuple(Column(**each) for each in raw[part]) for part in ("keys", "values"))
+    inputs = tuple(map(str, raw["inputs"]))
+    return Operator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, str(raw.get("structure", "")))
+
+
+def _settings(raw: Any) -> tuple[Setting, ...] | None:
+    return None if raw is None else tuple(Setting(**each) for each in raw)
+
+
+def _pairs(raw: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((str(key), str(value)) for key, value in raw)

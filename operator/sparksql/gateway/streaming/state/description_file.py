@@ -1,0 +1,95 @@
+"""The description of a checkpoint's state, kept in the checkpoint itself, where savepoints take it along.
+
+It is written before the query starts. When the driver dies in between, the next start finds the new description and an old
+state, which go together: nothing is written that has not been found compatible. A checkpoint without one, made by plain Spark,
+is taken as it is; Spark's own checks remain.
+"""
+
+from __future__ import annotations
+
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.streaming.state.comparison import DoesNotFit
+from sparksql.gateway.streaming.state.compatibility import REMEDY, differences
+from sparksql.gateway.streaming.state.description import Description, DescriptionError
+from sparksql.wire.control import ErrorReason, OperationError
+
+NAME = "sparksql-query.json"
+_NUMBER_OF_SOURCES = "sources in the checkpoint offsets"  # of an assertion, which has no condition
+# Of Spark's error-conditions.json: state that does not fit the query, whoever runs it and however often.
+CONDITIONS = frozenset(
+    {
+        "CANNOT_LOAD_STATE_STORE.KEY_ROW_FORMAT_VALIDATION_FAILURE",
+        "CANNOT_LOAD_STATE_STORE.VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+        "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
+        "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+        "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+        "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+        "STATE_STORE_KEY_ROW_FORMAT_VALIDATION_FAILURE",
+        "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+        "STATE_STORE_VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+        "STATE_STORE_VALUE_SCHEMA_EVOLUTION_THRESHOLD_EXCEEDED",
+        "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+        "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    }
+)
+
+
+class StateFile:
+    """The file of one checkpoint, for one start of its query. All calls block, and raise what the file system raises."""
+
+    def __init__(self, files: HadoopFiles, checkpoint: str) -> None:
+        self._files = files
+        self._checkpoint = checkpoint
+        self._uri = f"{checkpoint}/{NAME}"
+        self._before = files.read_text(self._uri)
+
+    def known(self) -> Description | None:
+        """What the state in the checkpoint means; None when no query has begun a batch there, or nothing is said of it.
+
+        Raises StatementError for what cannot be read.
+        """
+        if self._before is None or not self._files.children(f"{self._checkpoint}/offsets"):
+            return None
+        try:
+            return Description.from_json(self._before)
+        except DescriptionError as broken:
+            reason = (
+                f"{NAME} in the checkpoint, which says what its state means, cannot be read: {broken}. Remove it if this text "
+                f"is the one that the state is of. Otherwise, {REMEDY}"
+            )
+            raise refusal(ErrorReason.STATE_INCOMPATIBLE, reason) from broken
+
+    def check(self, new: Description) -> None:
+        """Raises StatementError when the checkpoint has been used by a query whose state is not the one of `new`."""
+        old = self.known()
+        found = differences(old, new) if old is not None else ()
+        if old is not None and found:
+            raise DoesNotFit(found, old, new)
+
+    def write(self, description: Description) -> None:
+        """Keeps the description of the query that is about to start."""
+        text = description.to_json()
+        if text != self._before:
+            self._files.write_text(self._uri, text)
+
+    def undo(self) -> None:
+        """Puts back what was there: Spark has refused the state."""
+        if self._before is None:
+            self._files.delete(self._uri)
+        else:
+            self._files.write_text(self._uri, self._before)
+
+
+def is_refusal(error: OperationError) -> bool:
+    """Whether Spark ended a query because its state is another one's."""
+    return error.condition in CONDITIONS or _NUMBER_OF_SOURCES in error.message
+
+
+def refused(error: OperationError) -> OperationError:
+    """Spark's refusal of a state, with what to do about it."""
+    told = (
+        f"Spark refuses the state in the checkpoint for this SQL text: {error.message.rstrip('.')}. To go on, {REMEDY}"
+    )
+    return error.model_copy(update={"reason": ErrorReason.STATE_INCOMPATIBLE, "message": told})

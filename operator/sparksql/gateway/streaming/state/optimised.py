@@ -1,0 +1,43 @@
+"""A plan as Spark's optimiser makes it, but for rules that hide what state is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.scala import option
+
+_RULES = "org.apache.spark.sql.catalyst.optimizer."
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_REWORDING = (
+    "ConstantFolding",
+    "InferFiltersFromConstraints",
+    "InferFiltersFromGenerate",
+    "LikeSimplification",
+    "NullPropagation",
+    "OptimizeIn",
+    "ReorderAssociativeOperator",
+    "SimplifyConditionals",
+)
+# Rules that move conditions below what the text has them above.
+_PUSHING = (
+    "PushDownLeftSemiAntiJoin",
+    "PushDownPredicates",
+    "PushExtraPredicateThroughJoin",
+    "PushPredicateThroughJoin",
+    "PushPredicateThroughNonJoin",
+)
+
+
+def optimised(driver: SparkDriver, session: Any, plan: Any, *, pushed: bool = True) -> Any:
+    """An analysed plan as Spark optimises it for a batch. Not `pushed`: with conditions where the text has them."""
+    other = session.cloneSession()
+    given = option(session.conf().getOption(_EXCLUDED))
+    rules = [*([given] if given else []), *(f"{_RULES}{rule}" for rule in (*_REWORDING, *(() if pushed else _PUSHING)))]
+    other.conf().set(_EXCLUDED, ",".join(rules))
+    driver.activate(other)  # the optimiser follows the settings of the thread's session
+    try:
+        return other.sessionState().optimizer().execute(plan)
+    finally:
+        driver.activate(session)
+        driver.close_session(other)

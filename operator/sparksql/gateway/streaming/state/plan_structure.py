@@ -1,0 +1,72 @@
+"""Reads a plan's structure from Spark: one text of the whole plan by the session's own Java, and what its tables are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from sparksql.gateway.spark.names import JvmNames
+from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.streaming.state import source_identity
+from sparksql.gateway.streaming.state.plan_text import has_group_filter
+from sparksql.gateway.streaming.state.structure import Leaf, Structure, structure
+
+_CLASSES = ("CurrentTime", "HeldTable", "PlanText")
+
+
+class UnknownPlanError(Exception):
+    """The plan cannot be described; the text says why."""
+
+
+def prepared(jvm: Any, analysed: Any) -> Any:
+    """An analysed plan for the optimiser, so that what it makes of it tells the text and nothing else: with the time of a batch for
+    CURRENT_TIMESTAMP and the like, as Spark makes it of a streaming query, where the optimiser would put in the time of its own run;
+    and with tables held as they are, see `HeldTable`."""
+    own = _own(jvm)
+    return own.HeldTable.of(own.CurrentTime.ofBatch(analysed))
+
+
+def table_of(jvm: Any, leaf: Any) -> Any:
+    """The table that a leaf of a prepared plan is."""
+    return _own(jvm).HeldTable.behind(leaf)
+
+
+def plan_structure(
+    jvm: Any,
+    analysed: Any,
+    optimised: Any,
+    unpushed: Callable[[], Any],
+    *,
+    mask: Callable[[str], str],
+    streamed: Callable[[Any], tuple[int, str]],
+    qualified: Callable[[str], str],
+) -> Structure:
+    """The structure of an optimised plan. `unpushed` optimises without moving filters, `streamed` gives the number and the
+    identity of a streaming table."""
+
+    def read(plan: Any) -> tuple[Any, list[Leaf]]:
+        text = _own(jvm).PlanText.of(plan)
+        tables = text.leaves()
+        return json.loads(text.json()), [_leaf(tables.get(index)) for index in range(int(tables.size()))]
+
+    def _leaf(table: Any) -> Leaf:
+        ids = source_identity.column_ids(table)
+        if simple_name(table).startswith("StreamingRelation"):
+            number, identity = streamed(table)
+            return Leaf(mask(identity), number, ids)
+        if not source_identity.is_told(table):
+            return Leaf(str(table.relation().getClass().getName()), 0, ids, is_told=False)
+        return Leaf(mask(source_identity.static_place(table, qualified)), 0, ids)
+
+    above = None
+    if has_group_filter(json.loads(_own(jvm).PlanText.of(analysed).json())):
+        above = read(unpushed())
+    return structure(*read(optimised), mask=mask, unpushed=above)
+
+
+def _own(jvm: Any) -> Any:
+    package = jvm.dev.sparksql.plans
+    if any(isinstance(getattr(package, name), JvmNames) for name in _CLASSES):
+        raise UnknownPlanError("the session's own jar is not on its class path, or is of an earlier version")
+    return package

@@ -1,0 +1,71 @@
+"""Time windows in analysed plans. Spark's analyzer leaves nothing of window(ts, '1 minute') but its arithmetic, which differs
+between versions; what it does is found by doing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name
+
+_MARK = "spark.timeWindow"  # the analyzer's, in the metadata of a window's column
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """window(time, size, slide, offset), in microseconds; `time` is an expression."""
+
+    time: Any
+    size: int
+    slide: int
+    offset: int
+
+
+def time_window(jvm: Any, column: Any, structs: list[Any]) -> TimeWindow | None:
+    """The windows that a column holds, None for any other. `structs` are expressions of start and end, one for each window that
+    a time is in."""
+    if not column.metadata().contains(_MARK):
+        return None
+    time = _time(structs[0])
+    spans = [_span_of_zero(jvm, struct) for struct in structs[:2]]
+    if time is None or spans[0] is None or spans[-1] is None:
+        return None
+    start, end = spans[0]
+    slide = end - start if len(spans) == 1 else abs(start - spans[-1][0])
+    return TimeWindow(time, end - start, slide, start % slide) if slide > 0 else None
+
+
+def _span_of_zero(jvm: Any, struct: Any) -> tuple[int, int] | None:
+    """Start and end, in microseconds since 1970, of the window that the time 0 is in."""
+    if simple_name(struct) != "CreateNamedStruct":
+        return None
+    _, start, _, end = (_at_zero(jvm, child) for child in elements(struct.children()))
+    if start is None or end is None:
+        return None
+    return int(start.eval(None)), int(end.eval(None))
+
+
+def _at_zero(jvm: Any, expression: Any) -> Any | None:
+    """The expression with 0 as its time; None when it reads anything else."""
+    if _is_time(expression):
+        return scala_object(jvm.org.apache.spark.sql.catalyst.expressions, "Literal").default(expression.toType())
+    children = elements(expression.children())
+    if not children:
+        return expression if expression.foldable() else None
+    replaced = [_at_zero(jvm, child) for child in children]
+    if any(child is None for child in replaced):
+        return None
+    return expression.withNewChildren(jvm.PythonUtils.toSeq(replaced))
+
+
+def _time(expression: Any) -> Any | None:
+    """The column that windows are made of."""
+    if _is_time(expression):
+        return expression.child()
+    found = (_time(child) for child in elements(expression.children()))
+    return next((time for time in found if time is not None), None)
+
+
+def _is_time(expression: Any) -> bool:
+    """Whether this makes a number of the time column."""
+    return simple_name(expression) == "PreciseTimestampConversion" and str(expression.toType().typeName()) == "long"
