@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.streaming.checkpoints.delete_main import FAILED, GONE, REFUSED
+from sparksql.gateway.clean import FAILED, GONE, REFUSED
 
 from .process import image_environment
 
@@ -34,7 +34,7 @@ def run(target: str, root: Path, *more: str, uid: str = UID) -> subprocess.Compl
     command = [
         sys.executable,
         "-m",
-        "sparksql.gateway.streaming.checkpoints.delete_main",
+        "sparksql.gateway.clean",
         "--target",
         target,
         "--root",

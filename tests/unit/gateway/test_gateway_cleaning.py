@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.streaming.checkpoints import delete_main as program
+from sparksql.gateway import clean as program
 from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, CleaningRefused, check_place, clean
 
 ROOT = "s3a://lake/savepoints"

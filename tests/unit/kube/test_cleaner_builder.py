@@ -19,7 +19,7 @@ from sparksql.api.session_class import (
     VolumeClaim,
 )
 from sparksql.api.settings import SessionSettings
-from sparksql.gateway.streaming.checkpoints import delete_main
+from sparksql.gateway import clean
 from sparksql.kube.builders import Cleaning, cleaner_job, cleaner_secret
 from sparksql.kube.builders.cleaner import CONF_FILE, REFUSED_CODE, is_cleaner_of
 
@@ -102,7 +102,7 @@ def test_job_without_a_template_golden() -> None:
                     "args": [
                         "python3",
                         "-m",
-                        "sparksql.gateway.streaming.checkpoints.delete_main",
+                        "sparksql.gateway.clean",
                         f"--target={PLAIN.target}",
                         f"--root={ROOT}",
                         f"--owner-uid={PLAIN.uid}",
@@ -200,7 +200,7 @@ def test_a_job_is_told_by_the_uid_of_its_savepoint() -> None:
 
 
 def test_job_and_program_agree_on_the_code_of_a_refusal() -> None:
-    assert REFUSED_CODE == delete_main.REFUSED
+    assert REFUSED_CODE == clean.REFUSED
 
 
 def test_building_leaves_the_template_alone() -> None:

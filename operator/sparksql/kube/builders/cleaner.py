@@ -24,9 +24,7 @@ COMPONENT = "cleaner"
 LABEL_SAVEPOINT = f"{names.GROUP}/savepoint"
 LABEL_SAVEPOINT_UID = f"{names.GROUP}/savepoint-uid"
 CONF_FILE = "hadoop.json"
-REFUSED_CODE = (
-    2  # exit code of `sparksql.gateway.streaming.checkpoints.delete_main` for what another attempt would refuse as well
-)
+REFUSED_CODE = 2  # exit code of `sparksql.gateway.clean` for what another attempt would refuse as well
 
 DEADLINE_SECONDS = 55  # within the savepoint finalizer's sixty
 BACKOFF_LIMIT = 2
@@ -139,7 +137,7 @@ def _pod(cleaning: Cleaning) -> dict[str, Any]:
 
 
 def _fill_container(container: dict[str, Any], cleaning: Cleaning) -> None:
-    program = ["python3", "-m", "sparksql.gateway.streaming.checkpoints.delete_main"]
+    program = ["python3", "-m", "sparksql.gateway.clean"]
     place = [f"--target={cleaning.target}", f"--root={cleaning.root}", f"--owner-uid={cleaning.uid}"]
     for field_of_a_driver in _OF_A_DRIVER:
         container.pop(field_of_a_driver, None)

@@ -1,5 +1,7 @@
 """The process of a clean-up Job: deletes the data of one savepoint, with neither a driver nor Spark's context.
 
+Its module path is what an operator asks of an image, which may be of another version: it stays.
+
 A small JVM reaches any Hadoop file system with the settings that a driver has: `--conf` names a JSON file of Spark
 properties, of which `spark.hadoop.*` counts; what Spark takes from the environment (AWS keys) is taken from there as well.
 
@@ -45,9 +47,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="sparksql.gateway.streaming.checkpoints.delete_main", description="Deletes the data of one savepoint."
-    )
+    parser = argparse.ArgumentParser(prog="sparksql.gateway.clean", description="Deletes the data of one savepoint.")
     parser.add_argument("--target", required=True, help="location of the savepoint")
     parser.add_argument("--root", required=True, help="the class's savepointRoot; only what lies below it is deleted")
     parser.add_argument("--owner-uid", required=True, help="UID of the SqlSavepoint that the marker file must name")
