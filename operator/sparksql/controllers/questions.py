@@ -22,7 +22,7 @@ class _Asked:
 
 
 class Questions:
-    """See the module."""
+    """Asks drivers without making a reconcile wait: an answer is there at a later look."""
 
     def __init__(self) -> None:
         self._asked: dict[Key, _Asked] = {}

@@ -47,7 +47,7 @@ KINDS = {resource: kind for kind, resource in BY_KIND.items()}
 
 
 class World:
-    """See the module. All names are in `namespace`; the class of its sessions is `class_name`."""
+    """Holds the operator, an API server and scripted drivers. All names are in `namespace`; the class of its sessions is `class_name`."""
 
     def __init__(self, client: KubeClient, namespace: str, credentials: Credentials) -> None:
         self.client = client

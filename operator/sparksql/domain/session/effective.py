@@ -58,7 +58,7 @@ class Endpoints:
 
 @dataclass(frozen=True)
 class EffectiveSession:
-    """See the module. `conf` is the merged Spark configuration without the keys that the operator itself sets."""
+    """Holds a session's settings as they apply, class and spec together. `conf` is the merged Spark configuration without the keys that the operator itself sets."""
 
     namespace: str
     name: str

@@ -71,7 +71,7 @@ class _Scope:
 
 
 class SparkRunner:
-    """See the module. One for the whole process."""
+    """Reads and runs statements in Spark. One for the whole process."""
 
     def __init__(
         self, driver: SparkDriver, policy: SqlPolicy, store: ResultStore, files: HadoopFiles, root: str

@@ -31,7 +31,7 @@ Guarded = Callable[..., Awaitable[Any]]
 
 
 class Stopper:
-    """See the module. `guarded` runs a blocking call beside the loop and answers None when it fails."""
+    """Stops attempts, and waits until what they ran is quiet. `guarded` runs a blocking call beside the loop and answers None when it fails."""
 
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded

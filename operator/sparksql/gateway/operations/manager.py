@@ -65,7 +65,7 @@ class ClientOrigin:
 
 
 class Engine:
-    """See the module. `clock` gives UTC times; `slots` statements run at a time."""
+    """Takes statements, runs them in slots and threads, and ends them. `clock` gives UTC times; `slots` statements run at a time."""
 
     def __init__(
         self,

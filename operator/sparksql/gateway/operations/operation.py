@@ -86,7 +86,7 @@ class Runner(Protocol):
 
 
 class Attempt:
-    """See the module. Made on the loop when its statement is queued."""
+    """Carries one attempt between the loop and its thread. Made on the loop when its statement is queued."""
 
     def __init__(
         self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified, runner: Runner

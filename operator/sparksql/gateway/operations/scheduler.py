@@ -66,7 +66,7 @@ def overlap(left: frozenset[str], right: frozenset[str]) -> bool:
 
 
 class Scheduler:
-    """See the module. Every method that changes something returns the Step that follows from it."""
+    """Says who waits, who runs and who excludes whom. Every method that changes something returns the Step that follows from it."""
 
     def __init__(self, slots: int) -> None:
         self._slots = max(1, slots)

@@ -39,7 +39,7 @@ class Usage:
 
 
 class Sessions:
-    """See the module. `retire` closes one operation of a session."""
+    """Opens, finds, expires and closes sessions. `retire` closes one operation of a session."""
 
     def __init__(self, lifecycle: Lifecycle, retire: Callable[[Session, Operation], None]) -> None:
         self._lifecycle = lifecycle

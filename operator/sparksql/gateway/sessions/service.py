@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class ClientService:
-    """See the module."""
+    """Answers the doors: sessions, statements and results of clients."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self.settings: GatewaySettings = lifecycle.settings.gateway

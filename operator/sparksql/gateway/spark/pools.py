@@ -31,7 +31,7 @@ def weight_of(priority: int) -> int:
 
 
 class Pools:
-    """See the module. Safe to use from several threads."""
+    """Makes and removes scheduler pools. Safe to use from several threads."""
 
     def __init__(self, driver: SparkDriver) -> None:
         self._scheduling = driver.jvm.dev.sparksql.scheduling

@@ -40,7 +40,7 @@ def check_wanted() -> None:
 
 
 class Readers:
-    """See the module."""
+    """Reads texts in threads, at most as long as they may take. Belongs to the event loop."""
 
     def __init__(self, seconds: float = READ_SECONDS) -> None:
         self._seconds = seconds

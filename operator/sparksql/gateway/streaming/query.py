@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class Streams:
-    """See the module. One for the whole process. `policy` is the class's."""
+    """Runs streaming queries, each in its attempt's thread. One for the whole process. `policy` is the class's."""
 
     def __init__(self, driver: SparkDriver, files: HadoopFiles, policy: SqlPolicy) -> None:
         self._driver = driver

@@ -46,7 +46,7 @@ class ExecutionState(Enum):
 
 @dataclass(frozen=True)
 class Backend:
-    """See the module. `token` is what an RPC to `port` needs."""
+    """Reaches Spark's own Connect service. `token` is what an RPC to `port` needs."""
 
     driver: SparkDriver
     service: Any

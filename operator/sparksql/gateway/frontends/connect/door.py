@@ -79,7 +79,7 @@ class _Passed:
 
 
 class Door:
-    """See the module. Belongs to the event loop."""
+    """Serves Spark Connect: checks each request and hands it to Spark's own service. Belongs to the event loop."""
 
     def __init__(
         self,

@@ -131,7 +131,7 @@ class Execution:
 
 
 class Executions:
-    """See the module."""
+    """Follows executions of Connect as operations of the gateway."""
 
     def __init__(self, service: ClientService, backend: Backend, pool: ThreadPoolExecutor) -> None:
         self._service = service

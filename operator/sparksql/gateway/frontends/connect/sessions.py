@@ -37,7 +37,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class ConnectSessions:
-    """See the module."""
+    """Pairs clients' sessions of Connect with sessions of the gateway."""
 
     def __init__(self, service: ClientService, backend: Backend, pool: ThreadPoolExecutor) -> None:
         self._service = service

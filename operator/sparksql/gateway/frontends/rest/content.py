@@ -19,7 +19,7 @@ from sparksql.wire.control import Column
 
 @dataclass(frozen=True)
 class Content:
-    """See the module. `only` is the single value of a result that the statement itself has not got."""
+    """Says what the content of an operation's result is to a client. `only` is the single value of a result that the statement itself has not got."""
 
     columns: tuple[Column, ...]
     kind: ResultKind

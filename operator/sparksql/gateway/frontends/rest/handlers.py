@@ -61,7 +61,7 @@ Handler = Callable[[Call], Awaitable[web.Response]]
 
 
 class Handlers:
-    """See the module. A handler is found by its route's name."""
+    """Does what the routes ask for. A handler is found by its route's name."""
 
     def __init__(self, service: ClientService, bookmarks: Bookmarks, product_version: str) -> None:
         self._service = service

@@ -22,7 +22,7 @@ _INT = range(-(2**31), 2**31)
 
 
 class RestModel(BaseModel):
-    """See the module."""
+    """Reads and writes JSON with the field names of the released server."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 

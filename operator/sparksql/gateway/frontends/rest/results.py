@@ -34,7 +34,7 @@ _TOKENS = range(-(2**63), 2**63)
 
 
 class Results:
-    """See the module. `arrow_page_rows` bounds a page of rowFormat=ARROW."""
+    """Fetches pages of results by token. `arrow_page_rows` bounds a page of rowFormat=ARROW."""
 
     def __init__(self, service: ClientService, bookmarks: Bookmarks, arrow_page_rows: int) -> None:
         self._service = service

@@ -32,7 +32,7 @@ class Claim:
 
 
 class Claims:
-    """See the module. A claim is held until the query of its run has ended."""
+    """Knows which statement goes on from which state. A claim is held until the query of its run has ended."""
 
     def __init__(self) -> None:
         self._held: dict[str, Claim] = {}
