@@ -15,9 +15,10 @@ from pyspark.sql.connect.proto import expressions_pb2 as expressions
 from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.gateway.frontends.connect import writes
-from sparksql.gateway.frontends.connect.backend import Backend, SessionKey, connect_conf
+from sparksql.gateway.frontends.connect.backend import Backend, SessionKey
 from sparksql.gateway.frontends.connect.plans import read_execute
 from sparksql.gateway.frontends.connect.sql import check
+from sparksql.gateway.spark.connect_conf import connect_conf
 from sparksql.wire.driver import SqlPolicy
 
 from .local_spark import local_spark

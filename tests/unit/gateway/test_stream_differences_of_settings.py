@@ -56,6 +56,8 @@ def test_settings_say_nothing_of_a_query_without_state_or_where_nobody_has_looke
         ("spark.hadoop.parquet.of.a.later.version", True),
         ("parquet.strings.signed-min-max.enabled", True),
         ("spark.hive.exec.orc.of.a.later.version", True),
+        ("my.own", False),
+        ("spark.hadoop.my.own", False),
         ("spark.hadoop.fs.s3a.endpoint", False),
         ("fs.s3a.endpoint", False),
         ("spark.hadoop.hive.metastore.uris", False),

@@ -2,7 +2,9 @@
 
 Spark's plans have most of what a setting means, but not all: how a text is read as a time, how a struct becomes text, how files are
 read, is asked of the session while the query runs, and Hadoop's file formats ask settings of their own. So every setting counts that
-is given, but those of harmless_settings.py, and Spark's own that are not of SQL: they say what drivers and executors are.
+is given and that a program of the image may read, but those of harmless_settings.py, and Spark's own that are not of SQL: they say
+what drivers and executors are. A name that is only a user's own (`SET my.day = ...`) stands for its value in the text, and the plan
+has that.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sparksql.api.conf_policy import NAMESPACES
 from sparksql.gateway.streaming.state.description import Setting
 from sparksql.gateway.streaming.state.harmless_settings import HARMLESS, OPEN
 
@@ -37,7 +40,8 @@ def counts(name: str) -> bool:
     plain = _HADOOP.sub("", name, count=1)
     if plain == ZONE or plain in HARMLESS or plain.startswith(OPEN):
         return False
-    return plain.startswith(_COUNTED) or not plain.startswith("spark.")
+    first = plain.partition(".")[0]
+    return plain.startswith(_COUNTED) or (first != "spark" and first in NAMESPACES)
 
 
 def changed(old: Mapping[str, Setting], new: Mapping[str, Setting]) -> Iterator[tuple[str, str, str]]:
