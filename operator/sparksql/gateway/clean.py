@@ -24,6 +24,7 @@ from py4j.protocol import Py4JJavaError
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.jvm import DriverJvm
+from sparksql.gateway.spark.shapes import Jvm
 from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, CleaningRefused, check_place, clean
 
 GONE, FAILED, REFUSED = 0, 1, 2
@@ -82,7 +83,7 @@ def _hadoop_files(conf: Mapping[str, str]) -> Iterator[HadoopFiles]:
         jvm.stop()
 
 
-def _hadoop_conf(jvm: Any, conf: Mapping[str, str]) -> Any:
+def _hadoop_conf(jvm: Jvm, conf: Mapping[str, str]) -> Any:
     """Hadoop's configuration as Spark makes it for a driver."""
     spark_conf = jvm.org.apache.spark.SparkConf(False)
     for key, value in conf.items():

@@ -27,6 +27,7 @@ from sparksql.gateway.catalog.sources import (
 )
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.shapes import JvmSession
 
 MAX_COLUMN_TABLES = 2_000  # a table's columns cost 3 calls to the JVM, and in a remote catalog a request
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
@@ -87,7 +88,7 @@ class Catalog:
     raises for a catalog that does not load.
     """
 
-    def __init__(self, driver: SparkDriver, session: Any) -> None:
+    def __init__(self, driver: SparkDriver, session: JvmSession) -> None:
         """`session` is a JVM `org.apache.spark.sql.classic.SparkSession`."""
         self._driver = driver
         self._session = session

@@ -10,12 +10,12 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import Any
 
 from sparksql.gateway.catalog.catalog import Catalog
 from sparksql.gateway.catalog.cursor import Place, Table, Wish, read_cursor
 from sparksql.gateway.catalog.sources import read_json
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.errors import name_of
 
 MAX_CANDIDATES = 500
@@ -26,7 +26,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 log = logging.getLogger(__name__)
 
 
-def complete(driver: SparkDriver, session: Any, text: str, position: int) -> list[str]:
+def complete(driver: SparkDriver, session: JvmSession, text: str, position: int) -> list[str]:
     """Candidates at an offset of a text (in code points), the likeliest kind first, at most MAX_CANDIDATES. Blocks."""
     wish = read_cursor(text, position)
     if wish.place is Place.NOTHING:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from sparksql.gateway.catalog.name_patterns import NamePattern, find_namespaces
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import scala_object
+from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.sql.errors import condition_of
 
 SESSION_CATALOG = "spark_catalog"
@@ -73,7 +74,7 @@ class Source(Protocol):
 class SessionSource:
     """Spark's session catalog, kept in memory or by a Hive metastore."""
 
-    def __init__(self, driver: SparkDriver, session: Any) -> None:
+    def __init__(self, driver: SparkDriver, session: JvmSession) -> None:
         self._driver = driver
         self._catalog = session.sessionState().catalog()
         self._manager = session.sessionState().catalogManager()
@@ -306,7 +307,7 @@ def read_json(driver: SparkDriver, value: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _mapper(jvm: Any) -> Any:
+def _mapper(jvm: Jvm) -> Any:
     """Jackson as Spark brings it. Making one costs more than what it is used for here; it may be shared by threads."""
     jackson = jvm.com.fasterxml.jackson
     mapper = jackson.databind.ObjectMapper()

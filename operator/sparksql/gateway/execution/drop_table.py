@@ -14,12 +14,13 @@ from pyspark.errors import PySparkException
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 
 _CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 _SPARKS_TABLE = "V1Table"
 
 
-def with_files(driver: SparkDriver, session: Any, plan: Any) -> Any:
+def with_files(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     """A parsed DROP TABLE that will remove the files of a table that is not Iceberg's; any other plan as it is."""
     if simple_name(plan) != "DropTable" or plan.purge():
         return plan
@@ -32,7 +33,7 @@ def with_files(driver: SparkDriver, session: Any, plan: Any) -> Any:
     return logical.DropTable(plan.child(), plan.ifExists(), True)
 
 
-def _is_sparks_own(driver: SparkDriver, session: Any, plan: Any) -> bool:
+def _is_sparks_own(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> bool:
     catalog = session.sessionState().catalogManager().v2SessionCatalog()
     if str(catalog.getClass().getName()) != _CATALOG:
         return False

@@ -28,6 +28,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.pools import Pools
 from sparksql.gateway.spark.scala import option, simple_name
+from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
@@ -66,7 +67,7 @@ class _Scope:
     """What one statement is run with."""
 
     attempt: Attempt
-    session: Any
+    session: JvmSession
     collector: Collector
 
 
@@ -235,13 +236,13 @@ class SparkRunner:
             case Mode.EXECUTE:
                 return self._execute_effect(scope, statement, plan)
 
-    def _compare(self, scope: _Scope, statement: Statement, plan: Any, against: StreamOptions) -> StoredResult:
+    def _compare(self, scope: _Scope, statement: Statement, plan: LogicalPlan, against: StreamOptions) -> StoredResult:
         scope.attempt.started()
         if statement is scope.attempt.classified.statements[-1]:
             return self._streams.compare(scope.attempt, scope.session, plan, against)
         return self._execute_effect(scope, statement, plan) if is_run(scope.session, statement, plan) else EMPTY
 
-    def _execute_effect(self, scope: _Scope, statement: Statement, plan: Any) -> StoredResult:
+    def _execute_effect(self, scope: _Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         attempt, session = scope.attempt, scope.session
         with_tables = partial(analysis.used, self._driver, session, statement.fragment.text)
         streaming = attempt.request.streaming
@@ -299,7 +300,7 @@ class SparkRunner:
             raise refusal(ErrorReason.RESULT_TOO_LARGE, "the plan is too large to be shown without its secrets")
         return result
 
-    def _keep_stream(self, scope: _Scope, statement: Statement, frame: Any) -> StoredResult:
+    def _keep_stream(self, scope: _Scope, statement: Statement, frame: Dataset) -> StoredResult:
         """The first rows that a streaming query gives; they are shown as they come."""
         attempt = scope.attempt
         rows = _wanted_rows(attempt) + 1
@@ -312,7 +313,7 @@ class SparkRunner:
             kept = self._keep(scope, found.frame)
             return replace(kept, truncated=kept.truncated or found.is_cut)
 
-    def _so_far(self, scope: _Scope, frame: Any, count: int) -> StoredResult:
+    def _so_far(self, scope: _Scope, frame: Dataset, count: int) -> StoredResult:
         """What status shows of `count` rows that have come: the first ones, none if they are too wide for memory."""
         collector, wish = scope.collector, scope.attempt.request.result
         shape = collector.shape(frame)
@@ -327,7 +328,7 @@ class SparkRunner:
             table=table,
         )
 
-    def _keep(self, scope: _Scope, frame: Any) -> StoredResult:
+    def _keep(self, scope: _Scope, frame: Dataset) -> StoredResult:
         """The first `maxRows` rows of a Dataset, in memory or in files."""
         collector, attempt = scope.collector, scope.attempt
         wanted = _wanted_rows(attempt)
@@ -358,7 +359,7 @@ class SparkRunner:
         spilled = self._spill(scope, frame, wanted, collected.row_bytes)
         return replace(spilled, columns=columns, time_zone=shape.time_zone)
 
-    def _spill(self, scope: _Scope, frame: Any, wanted: int, row_bytes: int) -> StoredResult:
+    def _spill(self, scope: _Scope, frame: Dataset, wanted: int, row_bytes: int) -> StoredResult:
         folder = f"{self._root}/{scope.attempt.operation_id}"
         try:
             written = scope.collector.write(frame, folder, row_bytes)
@@ -373,7 +374,7 @@ class SparkRunner:
             columns=(), row_count=min(total, wanted), truncated=total > wanted, bytes=size, groups=groups, folder=folder
         )
 
-    def _written(self, frame: Any) -> StoredResult:
+    def _written(self, frame: Dataset) -> StoredResult:
         """One row of what Spark reports of a write; no row when it reports nothing."""
         plan = frame.logicalPlan()
         if simple_name(plan) != "CommandResult":
@@ -398,7 +399,7 @@ class SparkRunner:
             log.warning("a folder of the committer could not be removed: %s", type(exception).__name__)
 
     @contextmanager
-    def _settings(self, session: Any, settings: dict[str, str]) -> Iterator[None]:
+    def _settings(self, session: JvmSession, settings: dict[str, str]) -> Iterator[None]:
         """Sets a statement's settings. In the base session they are undone, unless the statement itself changed them."""
         conf = session.conf()
         before = {key: option(conf.getOption(key)) for key in settings}

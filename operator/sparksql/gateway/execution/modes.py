@@ -14,6 +14,7 @@ from sparksql.gateway.results.collector import Collector
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.masking import Masker
 from sparksql.wire.control import Column, ErrorReason
@@ -21,7 +22,7 @@ from sparksql.wire.control import Column, ErrorReason
 _PLAN_COLUMN = Column(name="plan", type="string")
 
 
-def preview_query(jvm: Any, plan: Any) -> Any:
+def preview_query(jvm: Jvm, plan: LogicalPlan) -> Any:
     """The query of a parsed statement. Raises StatementError for one that has not exactly one."""
     match simple_name(plan):
         case "InsertIntoStatement" | "OverwriteByExpression" | "CreateTableAsSelect" | "ReplaceTableAsSelect":
@@ -38,7 +39,7 @@ def preview_query(jvm: Any, plan: Any) -> Any:
             return plan
 
 
-def explain(driver: SparkDriver, session: Any, plan: Any, masker: Masker) -> StoredResult:
+def explain(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, masker: Masker) -> StoredResult:
     """The physical plan as one row of text, without secrets."""
     execution = driver.analyse(session, plan)
     mode = driver.jvm.org.apache.spark.sql.execution.ExplainMode.fromString("simple")
@@ -47,12 +48,12 @@ def explain(driver: SparkDriver, session: Any, plan: Any, masker: Masker) -> Sto
     return StoredResult(columns=(_PLAN_COLUMN,), row_count=1, truncated=False, bytes=table.nbytes, table=table)
 
 
-def validate(driver: SparkDriver, session: Any, plan: Any) -> StoredResult:
+def validate(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> StoredResult:
     """No rows; the columns that a query would have."""
     execution = driver.analyse(session, plan)
     columns = Collector(driver.jvm, session).columns(execution.analyzed().schema())
     return StoredResult(columns=columns, row_count=0, truncated=False, bytes=0) if columns else EMPTY
 
 
-def _writes(plan: Any) -> bool:
+def _writes(plan: LogicalPlan) -> bool:
     return "InsertIntoStatement" in str(plan.toString())

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import OperationError
@@ -27,7 +28,7 @@ class _Resource:
     uri: str
 
 
-def check_resources(plan: Any, files: HadoopFiles, parse: Callable[[str], Any]) -> None:
+def check_resources(plan: LogicalPlan, files: HadoopFiles, parse: Callable[[str], Any]) -> None:
     """Raises StatementError for the first that is not there, and for a folder where a jar or an archive is meant."""
     for resource in _named(plan, parse):
         place = (
@@ -40,7 +41,7 @@ def check_resources(plan: Any, files: HadoopFiles, parse: Callable[[str], Any]) 
             raise _not_found(f"{resource.uri!r} is a folder where a {resource.kind} is meant; name a file in it")
 
 
-def _named(plan: Any, parse: Callable[[str], Any], nesting: int = 0) -> Iterator[_Resource]:
+def _named(plan: LogicalPlan, parse: Callable[[str], Any], nesting: int = 0) -> Iterator[_Resource]:
     if nesting > _MAX_NESTING:  # the policy has refused it
         return
     match simple_name(plan):

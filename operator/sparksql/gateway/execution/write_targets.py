@@ -13,17 +13,18 @@ from typing import Any
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 
 TEMPORARY = "_temporary"
 _MAX_DEPTH = 4  # INSERTs stand below WithCTE and Union only
 
 
-def write_targets(session: Any, plan: Any, files: HadoopFiles) -> frozenset[str]:
+def write_targets(session: JvmSession, plan: LogicalPlan, files: HadoopFiles) -> frozenset[str]:
     """Qualified URIs of the path-based tables and folders that an analysed plan writes."""
     return frozenset(files.qualified(path) for path in _paths(session, plan))
 
 
-def _paths(session: Any, plan: Any) -> Iterator[str]:
+def _paths(session: JvmSession, plan: LogicalPlan) -> Iterator[str]:
     pending = deque([(plan, 0)])
     while pending:
         node, depth = pending.popleft()
@@ -34,7 +35,7 @@ def _paths(session: Any, plan: Any) -> Iterator[str]:
             pending.extend((child, depth + 1) for child in elements(node.children()))
 
 
-def _path(session: Any, node: Any) -> str | None:
+def _path(session: JvmSession, node: LogicalPlan) -> str | None:
     match simple_name(node):
         case "InsertIntoHadoopFsRelationCommand":
             return str(node.outputPath().toString())
@@ -59,12 +60,12 @@ def _path(session: Any, node: Any) -> str | None:
             return None
 
 
-def _table_path(session: Any, table: Any) -> str:
+def _table_path(session: JvmSession, table: Any) -> str:
     location = option(table.storage().locationUri())
     if location is None:  # not made yet: where the catalog will put it
         location = session.sessionState().catalog().defaultTablePath(table.identifier())
     return str(location.toString())
 
 
-def _named_path(session: Any, identifier: Any) -> str | None:
+def _named_path(session: JvmSession, identifier: Any) -> str | None:
     return _table_path(session, session.sessionState().catalog().getTableMetadata(identifier))

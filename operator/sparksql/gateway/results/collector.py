@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from sparksql.gateway.spark.scala import option, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.wire.control import Column
 
 COLLECT_ROWS = 10_000
@@ -63,7 +64,7 @@ class Collected:
     `row_bytes` is about what a row takes."""
 
     table: pa.Table | None
-    frame: Any
+    frame: Dataset
     row_count: int
     row_bytes: int
 
@@ -79,12 +80,12 @@ class Written:
 class Collector:
     """Reads results of one session (a JVM SparkSession)."""
 
-    def __init__(self, jvm: Any, session: Any) -> None:
+    def __init__(self, jvm: Jvm, session: JvmSession) -> None:
         self._jvm = jvm
         self._session = session
         self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
 
-    def shape(self, frame: Any) -> Shape:
+    def shape(self, frame: Dataset) -> Shape:
         """Columns of a JVM Dataset."""
         schema = _struct(frame.schema())
         return Shape(
@@ -97,7 +98,7 @@ class Collector:
         """Columns of a JVM StructType."""
         return _columns(_struct(schema))
 
-    def presentable(self, frame: Any, shape: Shape) -> Any:
+    def presentable(self, frame: Dataset, shape: Shape) -> Any:
         """The same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
         names = [f"c{index}" for index in range(len(shape.columns))]
         renamed = frame.toDF(self._jvm.PythonUtils.toSeq(names))
@@ -109,7 +110,7 @@ class Collector:
         ]
         return renamed.selectExpr(self._jvm.PythonUtils.toSeq(expressions))
 
-    def collect(self, frame: Any, limit: int) -> Collected:
+    def collect(self, frame: Dataset, limit: int) -> Collected:
         """At most `limit` rows of a Dataset, which decides itself how little of it must run."""
         local = self._local_rows(frame, limit)
         count = int(local.logicalPlan().data().size())
@@ -128,7 +129,7 @@ class Collector:
         table = pa.concat_tables(tables) if tables else pa.table({})
         return Collected(table, local, count, size // max(1, rows))
 
-    def limited_per_partition(self, frame: Any, limit: int) -> Any:
+    def limited_per_partition(self, frame: Dataset, limit: int) -> Any:
         """The Dataset with at most `limit` rows in each partition, for writing."""
         catalyst = self._jvm.org.apache.spark.sql.catalyst
         plan = catalyst.plans.logical.LocalLimit(
@@ -137,7 +138,7 @@ class Collector:
         )
         return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, plan)
 
-    def write(self, frame: Any, path: str, row_bytes: int) -> Written:
+    def write(self, frame: Dataset, path: str, row_bytes: int) -> Written:
         """Writes a Dataset from a clone, so that the session's own settings stay as they are."""
         batch_rows = max(1, min(WRITTEN_ROWS, WRITTEN_BYTES // max(1, row_bytes)))
         clone = self._session.cloneSession()
@@ -150,7 +151,7 @@ class Collector:
         empty = self._arrow.createEmptyArrowBatch(dataset.schema(), "UTC", False, False)
         return Written(pa.ipc.open_stream(empty).schema, batch_rows)
 
-    def is_small(self, frame: Any) -> bool:
+    def is_small(self, frame: Dataset) -> bool:
         """Whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
         plan = frame.logicalPlan()
         if simple_name(plan) in _LOCAL_PLANS:
@@ -158,11 +159,11 @@ class Collector:
         known = option(plan.maxRows())
         return known is not None and int(known) <= COLLECT_ROWS
 
-    def over_its_rows(self, frame: Any) -> Any:
+    def over_its_rows(self, frame: Dataset) -> Any:
         """The Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
         return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
 
-    def _local_rows(self, frame: Any, limit: int) -> Any:
+    def _local_rows(self, frame: Dataset, limit: int) -> Any:
         """A Dataset over a LocalRelation with the collected rows."""
         plan = frame.logicalPlan()
         schema = frame.schema()

@@ -16,6 +16,7 @@ from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.sessions.quota import Quota
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import refusal
@@ -35,7 +36,7 @@ class ClientSpark:
     spark: SparkRunner
     quota: Quota
     handle: str
-    session: Any
+    session: JvmSession
     property_set: Callable[[str, str | None], None]
 
 

@@ -23,6 +23,7 @@ from sparksql.gateway.spark.connect_conf import connect_conf
 from sparksql.gateway.spark.jvm import JvmConnection
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS, JvmNames
 from sparksql.gateway.spark.scala import elements, scala_object
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT, SqlPolicy
 
 # Correctness of this gateway's own making; nothing may override these.
@@ -159,11 +160,11 @@ class SparkDriver:
             catalog.dropTempView(identifier.identifier().table())
         return clone
 
-    def close_session(self, session: Any) -> None:
+    def close_session(self, session: JvmSession) -> None:
         """Frees what a session that nobody uses any more has on disk."""
         session.artifactManager().cleanUpResources()
 
-    def activate(self, session: Any) -> None:
+    def activate(self, session: JvmSession) -> None:
         """Makes a session the one whose settings Spark's parser and planner use in this thread."""
         self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
 
@@ -171,11 +172,11 @@ class SparkDriver:
         """This thread's next statement may be another session's."""
         self.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
 
-    def of_rows(self, session: Any, plan: Any) -> Any:
+    def of_rows(self, session: JvmSession, plan: LogicalPlan) -> Any:
         """A Dataset of a plan; a command is executed by this."""
         return self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
 
-    def analyse(self, session: Any, plan: Any) -> Any:
+    def analyse(self, session: JvmSession, plan: LogicalPlan) -> Any:
         """The QueryExecution of a plan whose commands are not executed."""
         skip = scala_object(self.jvm.org.apache.spark.sql.execution, "CommandExecutionMode").SKIP()
         execution = session.sessionState().executePlan(plan, skip)
@@ -218,7 +219,7 @@ class SparkDriver:
         log4j = self.jvm.org.apache.logging.log4j
         log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
 
-    def _variables(self, session: Any) -> Any:
+    def _variables(self, session: JvmSession) -> Any:
         return session.sessionState().catalogManager().tempVariableManager()
 
     def _variable_map(self, manager: Any) -> Any:

@@ -10,13 +10,15 @@ import io
 import os
 from typing import Any, Protocol
 
+from sparksql.gateway.spark.shapes import Jvm
+
 CHUNK_BYTES = 1 << 20  # py4j holds a transfer several times, as text
 
 
 class HadoopFiles:
     """What results and writers need of a file system. Safe to use from several threads."""
 
-    def __init__(self, jvm: Any, hadoop_conf: Any) -> None:
+    def __init__(self, jvm: Jvm, hadoop_conf: Any) -> None:
         self._jvm = jvm
         self._conf = hadoop_conf
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import LogicalPlan
 
 
-def nodes(plan: Any) -> Iterator[Any]:
+def nodes(plan: LogicalPlan) -> Iterator[Any]:
     """All nodes of a plan, those of its WITH and of its subqueries included."""
     pending = [plan]
     while pending:
@@ -19,7 +20,7 @@ def nodes(plan: Any) -> Iterator[Any]:
         pending.extend(_with_queries(node))
 
 
-def _with_queries(node: Any) -> list[Any]:
+def _with_queries(node: LogicalPlan) -> list[Any]:
     match simple_name(node):
         case "UnresolvedWith":
             return [relation._2() for relation in elements(node.cteRelations())]

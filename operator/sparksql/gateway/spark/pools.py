@@ -16,6 +16,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import scala_object
+from sparksql.gateway.spark.shapes import JvmSession
 
 POOL_KEY = "spark.scheduler.pool"
 _PREFIX = "sparksql-"
@@ -55,7 +56,7 @@ class Pools:
             self._context._jsc.sc().setLocalProperty(POOL_KEY, None)
             self.remove(name)
 
-    def give(self, name: str, session: Any) -> None:
+    def give(self, name: str, session: JvmSession) -> None:
         """Makes a pool for all that a JVM session runs in threads of Spark's own; its jobs share it equally.
 
         Spark takes each setting of a session over into the properties of its jobs.

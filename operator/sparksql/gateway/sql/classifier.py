@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql import source_options
 from sparksql.gateway.sql.errors import StatementError, condition_of, operation_error, refusal
@@ -65,7 +66,7 @@ class _Asks:
 class Classifier:
     """Reads texts with the parser of one session. Safe to use from several threads."""
 
-    def __init__(self, jvm: Any, session: Any, policy: SqlPolicy) -> None:
+    def __init__(self, jvm: Jvm, session: JvmSession, policy: SqlPolicy) -> None:
         self._jvm = jvm
         self._session = session
         self._policy = policy
@@ -108,7 +109,7 @@ class Classifier:
             masker=binder.masker(parameters, literals),
         )
 
-    def check(self, plan: Any, text: str) -> None:
+    def check(self, plan: LogicalPlan, text: str) -> None:
         """Checks a plan of a text that has passed before: settings may have changed how it is read. Raises StatementError."""
         self._checked(plan, asks=self._asks(text))
 
@@ -145,13 +146,13 @@ class Classifier:
         except Exception as exception:
             raise StatementError(operation_error(exception, fragment, sql)) from exception
 
-    def _check(self, plan: Any, fragment: Fragment, sql: str, *, asks: _Asks) -> Kind:
+    def _check(self, plan: LogicalPlan, fragment: Fragment, sql: str, *, asks: _Asks) -> Kind:
         try:
             return self._checked(plan, asks=asks)
         except Exception as exception:
             raise StatementError(operation_error(exception, fragment, sql)) from exception
 
-    def _checked(self, plan: Any, *, asks: _Asks, nesting: int = 0) -> Kind:
+    def _checked(self, plan: LogicalPlan, *, asks: _Asks, nesting: int = 0) -> Kind:
         """The kind of a parsed plan after the policy has passed it and everything in it."""
         if nesting > _MAX_NESTING:
             raise rules.not_allowed("statements are nested too deeply to be checked")
@@ -206,19 +207,19 @@ def check_mode(mode: Mode, kinds: Sequence[Kind]) -> None:
         raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
-def _on_driver(jvm: Any, plan: Any, kind: Kind) -> bool:
+def _on_driver(jvm: Jvm, plan: LogicalPlan, kind: Kind) -> bool:
     """Whether a statement needs no executor. A SET of a variable may hold a query."""
     if kind.query:
         return is_local(jvm, plan)
     return kind.on_driver and simple_name(plan) != "SetVariable"
 
 
-def _assigns(plan: Any) -> bool:
+def _assigns(plan: LogicalPlan) -> bool:
     pair = option(plan.kv())
     return pair is not None and bool(pair._2().isDefined())
 
 
-def _multi_insert(plan: Any) -> Kind | None:
+def _multi_insert(plan: LogicalPlan) -> Kind | None:
     """INSERT for `FROM s INSERT INTO a ... INSERT INTO b ...`, which parses as a Union of INSERTs."""
     if simple_name(plan) != "Union":
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sparksql.gateway.spark.shapes import Jvm
 from sparksql.gateway.sql.script import Section, Token
 
 _DEFAULT_CHANNEL = 0
@@ -18,7 +19,7 @@ _EOF = -1
 class Lexed:
     """The tokens of one text."""
 
-    def __init__(self, jvm: Any, sql: str) -> None:
+    def __init__(self, jvm: Jvm, sql: str) -> None:
         parser = jvm.org.apache.spark.sql.catalyst.parser
         antlr = jvm.org.antlr.v4.runtime
         self._sql = sql

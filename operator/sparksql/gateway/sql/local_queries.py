@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 
 _ONE_ROW = "OneRowRelation"
 _ON_DRIVER = frozenset({_ONE_ROW, "LocalRelation", "UnresolvedInlineTable"})
@@ -42,7 +43,7 @@ _MAX_LEVELS = 32
 _MAX_EXPRESSIONS = 64
 
 
-def is_local(jvm: Any, plan: Any) -> bool:
+def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
     """Whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
     if _asks_for_nothing(plan):
         return True
@@ -57,12 +58,12 @@ def is_local(jvm: Any, plan: Any) -> bool:
     return False
 
 
-def with_rows_of_driver(jvm: Any, plan: Any) -> Any:
+def with_rows_of_driver(jvm: Jvm, plan: LogicalPlan) -> Any:
     """A local query over a relation that the driver holds; any other plan as it is."""
     return _replaced(jvm, plan) if is_local(jvm, plan) and not _asks_for_nothing(plan) else plan
 
 
-def _replaced(jvm: Any, plan: Any) -> Any:
+def _replaced(jvm: Jvm, plan: LogicalPlan) -> Any:
     if simple_name(plan) == _ONE_ROW:
         return _one_row(jvm)
     children = elements(plan.children())
@@ -74,14 +75,14 @@ def _replaced(jvm: Any, plan: Any) -> Any:
     return plan.withNewChildren(jvm.PythonUtils.toSeq(replaced))
 
 
-def _one_row(jvm: Any) -> Any:
+def _one_row(jvm: Jvm) -> Any:
     """A relation of one row without columns."""
     row = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
     logical, none = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.scala.Option.empty()
     return logical.LocalRelation(jvm.PythonUtils.toSeq([]), jvm.PythonUtils.toSeq([row]), False, none)
 
 
-def _calls_row_functions(jvm: Any, node: Any) -> bool:
+def _calls_row_functions(jvm: Jvm, node: LogicalPlan) -> bool:
     """Whether the functions that a parsed node calls are all Spark's own, and each makes one value of one row."""
     if not node.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION()):
         return True
@@ -96,7 +97,7 @@ def _calls_row_functions(jvm: Any, node: Any) -> bool:
     return False  # too long to be looked through
 
 
-def _is_row_function(jvm: Any, call: Any) -> bool:
+def _is_row_function(jvm: Jvm, call: Any) -> bool:
     parts = elements(call.nameParts())
     if len(parts) != 1:
         return False
@@ -106,7 +107,7 @@ def _is_row_function(jvm: Any, call: Any) -> bool:
     return info is not None and info.getGroup() in _OF_ROWS
 
 
-def _asks_for_nothing(plan: Any) -> bool:
+def _asks_for_nothing(plan: LogicalPlan) -> bool:
     if simple_name(plan) != "GlobalLimit" or simple_name(plan.limitExpr()) != "Literal":
         return False
     value = plan.limitExpr().value()

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.masking import Masker
 from sparksql.wire.control import ErrorReason, Parameter
@@ -43,7 +44,7 @@ def check_unbindable(parameters: Sequence[Parameter], markers: Iterable[str], st
 class ParameterBinder:
     """Makes Spark's literals for one session, whose time zone and parser rules apply."""
 
-    def __init__(self, jvm: Any, session: Any) -> None:
+    def __init__(self, jvm: Jvm, session: JvmSession) -> None:
         self._jvm = jvm
         self._parser = session.sessionState().sqlParser()
         self._time_zone = str(session.sessionState().conf().sessionLocalTimeZone())
@@ -72,7 +73,7 @@ class ParameterBinder:
         )
         return self._parser.parsePlanWithParameters(sql, context)
 
-    def _bound(self, plan: Any, literals: Mapping[str, Any]) -> Any:
+    def _bound(self, plan: LogicalPlan, literals: Mapping[str, Any]) -> Any:
         """A plan with its markers replaced, where Spark's way is closed: it writes a literal's text into the statement, which not every
         parser does, and with `escapedStringLiterals` it reads a string that has a quote or a backslash otherwise than it has written it.
 
@@ -143,7 +144,7 @@ class ParameterBinder:
         return folded
 
 
-def _left(plan: Any, literals: Mapping[str, Any]) -> str | None:
+def _left(plan: LogicalPlan, literals: Mapping[str, Any]) -> str | None:
     """A name whose marker a plan still has, None when there is none."""
     shown = str(plan.toString())
     left = next((name for name in literals if f"namedparameter({name})" in shown), None)

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise, wrong_value
 from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.spark.scala import elements, fields, option, simple_name
+from sparksql.gateway.spark.shapes import LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 from sparksql.wire.driver import SqlPolicy
@@ -103,7 +104,7 @@ def _is_below(uri: str, prefix: str) -> bool:
         return False
 
 
-def check_plan(plan: Any, policy: SqlPolicy) -> None:
+def check_plan(plan: LogicalPlan, policy: SqlPolicy) -> None:
     """Refuses a parsed statement that asks for what the policy does not give. Raises StatementError."""
     match simple_name(plan):
         case "SetCommand":
@@ -123,7 +124,7 @@ def check_plan(plan: Any, policy: SqlPolicy) -> None:
             pass
 
 
-def check_transform(plan: Any, *, has_keyword: bool) -> None:
+def check_transform(plan: LogicalPlan, *, has_keyword: bool) -> None:
     """Refuses TRANSFORM, which runs a command. Without its keyword (or MAP, REDUCE) no plan has one. Raises StatementError."""
     if has_keyword and "ScriptTransformation" in str(plan.toString()):
         raise not_allowed("TRANSFORM ... USING runs a command and is not allowed")
@@ -135,7 +136,7 @@ def block_statements(block: Any) -> Iterable[Any]:
         yield from _nested(field)
 
 
-def immediate_text(plan: Any) -> str:
+def immediate_text(plan: LogicalPlan) -> str:
     """The SQL of an EXECUTE IMMEDIATE. Raises StatementError when it is not a literal."""
     text = plan.sqlStmtStr()
     if simple_name(text) != "Literal" or text.value() is None:
@@ -143,7 +144,7 @@ def immediate_text(plan: Any) -> str:
     return str(text.value().toString())
 
 
-def function_body(plan: Any) -> str:
+def function_body(plan: LogicalPlan) -> str:
     """The query that a SQL function stands for."""
     query = option(plan.queryText())
     return str(query) if query is not None else f"SELECT {option(plan.exprText())}"
@@ -165,7 +166,7 @@ def _nested(value: Any) -> Iterable[Any]:
             yield from _nested(element)
 
 
-def _check_function(plan: Any, policy: SqlPolicy) -> None:
+def _check_function(plan: LogicalPlan, policy: SqlPolicy) -> None:
     if str(plan.className()).strip() in DENIED_FUNCTION_CLASSES:
         raise not_allowed(f"function class {plan.className()} is not allowed")
     for resource in elements(plan.resources()):

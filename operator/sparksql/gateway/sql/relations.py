@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option
+from sparksql.gateway.spark.shapes import Jvm, JvmSession
 
 SESSION_CATALOG = "spark_catalog"
 _INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
 
 
-def metadata_of(jvm: Any, session: Any, relation: Any) -> Any | None:
+def metadata_of(jvm: Jvm, session: JvmSession, relation: Any) -> Any | None:
     """CatalogTable of the session catalog's table, or of the temporary view, that an UnresolvedRelation names.
 
     None for views of the catalog, other catalogs, and what is not there.

@@ -14,6 +14,7 @@ from typing import Any
 from sparksql.api.conf_policy import NAMESPACES, is_allowed, is_denied, normalise
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql import kafka_options
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.relations import given_options
@@ -48,7 +49,7 @@ def check(options: Mapping[str, str], policy: SqlPolicy) -> None:
         raise refusal(ErrorReason.NOT_ALLOWED, told)
 
 
-def check_plan(jvm: Any, plan: Any, policy: SqlPolicy, *, relations: bool) -> None:
+def check_plan(jvm: Jvm, plan: LogicalPlan, policy: SqlPolicy, *, relations: bool) -> None:
     """Checks the options in a parsed statement, and those of its `relations` if its text may give them. Raises StatementError."""
     for options in _of_command(plan):
         check(options, policy)
@@ -64,7 +65,7 @@ def may_give_relations_options(text: str) -> bool:
     return "WITH" in upper and (_COMMENT.search(upper) is not None or _RELATION_OPTIONS.search(upper) is not None)
 
 
-def _relations(jvm: Any, plan: Any) -> Iterator[Any]:
+def _relations(jvm: Jvm, plan: LogicalPlan) -> Iterator[Any]:
     """The unresolved relations of a plan: also those that are there once IDENTIFIER(...) has a name, and targets of INSERTs, which
     are not among their children, as what is read AS OF a time is not."""
     for node in nodes(plan):
@@ -82,7 +83,7 @@ def _relations(jvm: Any, plan: Any) -> Iterator[Any]:
                 pass
 
 
-def _of_command(plan: Any) -> Iterator[dict[str, str]]:
+def _of_command(plan: LogicalPlan) -> Iterator[dict[str, str]]:
     name = simple_name(plan)
     if name in _TABLES:
         spec = plan.tableSpec()
@@ -119,6 +120,6 @@ def _map(properties: Any) -> dict[str, str]:
     return {str(pair._1()): str(pair._2()) for pair in elements(properties)}
 
 
-def _value(expression: Any) -> str:
+def _value(expression: Expression) -> str:
     """What an option's literal says; what is not a literal is computed later, and no value that needs a look."""
     return str(expression.value()) if simple_name(expression) == "Literal" else ""

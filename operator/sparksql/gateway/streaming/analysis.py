@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.sql.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
 from sparksql.gateway.streaming.kafka.options import PROVIDER, Format, kafka_table
@@ -36,12 +37,12 @@ _WATERMARK = "UnresolvedEventTimeWatermark"
 _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with more
 
 
-def prepared(driver: SparkDriver, session: Any, plan: Any) -> Any:
+def prepared(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     """A parsed statement that Spark can analyse; parts of it are analysed already."""
     return _watermarked(driver.jvm, session, _bound(driver, session, plan))
 
 
-def _watermarked(jvm: Any, session: Any, plan: Any) -> Any:
+def _watermarked(jvm: Jvm, session: JvmSession, plan: LogicalPlan) -> Any:
     """The plan with its WATERMARKs resolved, innermost first: each needs its child analysed, and what is above it waits."""
     if not _has_watermark(plan):
         return plan
@@ -54,11 +55,11 @@ def _watermarked(jvm: Any, session: Any, plan: Any) -> Any:
     return plan
 
 
-def _has_watermark(plan: Any) -> bool:
+def _has_watermark(plan: LogicalPlan) -> bool:
     return any(simple_name(node) == _WATERMARK for node in nodes(plan))
 
 
-def _by_name(jvm: Any, node: Any) -> Any | None:
+def _by_name(jvm: Jvm, node: LogicalPlan) -> Any | None:
     """`WATERMARK expression AS name` as a column of that name and a watermark of it: Spark 4.1.4 cannot resolve the first."""
     if simple_name(node) != _WATERMARK or simple_name(node.eventTimeColExpr()) != "Alias":
         return None
@@ -70,7 +71,9 @@ def _by_name(jvm: Any, node: Any) -> Any | None:
     return node.copy(analysis.UnresolvedAttribute(to_seq([column.name()])), node.delay(), project)
 
 
-def used(driver: SparkDriver, session: Any, text: str, plan: Any, use: Callable[[Any], T]) -> tuple[Any, T]:
+def used(
+    driver: SparkDriver, session: JvmSession, text: str, plan: LogicalPlan, use: Callable[[Any], T]
+) -> tuple[Any, T]:
     """What `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it if Spark
     cannot analyse it as it is.
 
@@ -92,7 +95,7 @@ def used(driver: SparkDriver, session: Any, text: str, plan: Any, use: Callable[
     return bound, use(bound)
 
 
-def _is_analysable(driver: SparkDriver, session: Any, plan: Any) -> bool:
+def _is_analysable(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> bool:
     try:
         driver.analyse(session, plan)
     except Exception:
@@ -100,7 +103,7 @@ def _is_analysable(driver: SparkDriver, session: Any, plan: Any) -> bool:
     return True
 
 
-def _with_target(driver: SparkDriver, session: Any, plan: Any) -> Any:
+def _with_target(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     """The plan, or for an INSERT into a Kafka table the one that writes its records."""
     match simple_name(plan):
         case "InsertIntoStatement":
@@ -116,7 +119,7 @@ def _with_target(driver: SparkDriver, session: Any, plan: Any) -> Any:
     return plan if topic is None else topic.command(driver.of_rows(session, query))
 
 
-def _bound(driver: SparkDriver, session: Any, plan: Any) -> Any:
+def _bound(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     """The plan with the tables that Spark cannot read by name replaced by what their sources give; itself without any."""
     binder = _Binder(driver, session)
     bound = binder.bound(plan, frozenset())
@@ -133,17 +136,17 @@ def _bound(driver: SparkDriver, session: Any, plan: Any) -> Any:
 class _Binder:
     """Binds the relations of one statement. `found` are the tables that it has bound."""
 
-    def __init__(self, driver: SparkDriver, session: Any) -> None:
+    def __init__(self, driver: SparkDriver, session: JvmSession) -> None:
         self._driver = driver
         self._jvm = driver.jvm
         self._session = session
         self.found: list[str] = []
 
-    def bound(self, plan: Any, hidden: frozenset[str]) -> Any:
+    def bound(self, plan: LogicalPlan, hidden: frozenset[str]) -> Any:
         """The plan with its tables bound; the names in `hidden` are those of a WITH around it."""
         return rewritten(self._jvm, plan, lambda node: self._replaced(node, hidden))
 
-    def _replaced(self, node: Any, hidden: frozenset[str]) -> Any | None:
+    def _replaced(self, node: LogicalPlan, hidden: frozenset[str]) -> Any | None:
         if simple_name(node) == "UnresolvedWith":
             return self._with(node, hidden)
         self._check_subqueries(node, hidden)
@@ -158,7 +161,7 @@ class _Binder:
         self.found.append(str(metadata.identifier().table()))
         return _named(self._jvm, metadata.identifier(), _read(self._driver, self._session, metadata, provider, node))
 
-    def _with(self, node: Any, hidden: frozenset[str]) -> Any:
+    def _with(self, node: LogicalPlan, hidden: frozenset[str]) -> Any:
         relations = []
         for relation in elements(node.cteRelations()):
             query = self.bound(relation._2(), hidden)
@@ -167,11 +170,11 @@ class _Binder:
         child = self.bound(node.child(), hidden)
         return node.copy(child, self._jvm.PythonUtils.toSeq(relations), node.allowRecursion())
 
-    def _is_hidden(self, node: Any, hidden: frozenset[str]) -> bool:
+    def _is_hidden(self, node: LogicalPlan, hidden: frozenset[str]) -> bool:
         parts = elements(node.multipartIdentifier())
         return len(parts) == 1 and str(parts[0]).lower() in hidden
 
-    def _check_subqueries(self, node: Any, hidden: frozenset[str]) -> None:
+    def _check_subqueries(self, node: LogicalPlan, hidden: frozenset[str]) -> None:
         """Raises StatementError for a Kafka table with declared columns in a node's subquery, where nothing is bound."""
         for inner in (inner for query in elements(node.subqueries()) for inner in nodes(query)):
             if simple_name(inner) != _RELATION or self._is_hidden(inner, hidden):
@@ -187,7 +190,7 @@ class _Binder:
                 )
 
 
-def _read(driver: SparkDriver, session: Any, metadata: Any, provider: str, node: Any) -> Any:
+def _read(driver: SparkDriver, session: JvmSession, metadata: Any, provider: str, node: LogicalPlan) -> Any:
     """A Dataset of a table's rows, by its provider and options, with those that the text gives over them."""
     streaming = bool(node.isStreaming())
     if provider == PROVIDER:
@@ -200,7 +203,7 @@ def _read(driver: SparkDriver, session: Any, metadata: Any, provider: str, node:
     return reader.load()
 
 
-def _named(jvm: Any, identifier: Any, frame: Any) -> Any:
+def _named(jvm: Jvm, identifier: Any, frame: Dataset) -> Any:
     """The plan of a Dataset under the table's qualified name, as Spark gives it to a table that it reads itself."""
     catalyst, database = jvm.org.apache.spark.sql.catalyst, option(identifier.database())
     qualifier = [SESSION_CATALOG, str(database)] if database else []
@@ -208,7 +211,7 @@ def _named(jvm: Any, identifier: Any, frame: Any) -> Any:
     return catalyst.plans.logical.SubqueryAlias(alias, frame.logicalPlan())
 
 
-def _keeping_plan(jvm: Any, view: Any, table: str) -> Any:
+def _keeping_plan(jvm: Jvm, view: Any, table: str) -> Any:
     """CREATE TEMPORARY VIEW that keeps its analysed plan: what it would keep else is its text, to be analysed at each use."""
     if simple_name(view.viewType()) == "PersistedView$":
         raise _in_view(table)

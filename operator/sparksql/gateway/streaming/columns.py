@@ -9,11 +9,12 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import OperationError
 
 
-def aligned(driver: SparkDriver, session: Any, insert: Any, name: str, frame: Any, table: Any) -> Any:
+def aligned(driver: SparkDriver, session: JvmSession, insert: Any, name: str, frame: Dataset, table: Any) -> Any:
     """The Dataset `frame` of a parsed INSERT's query with the columns of the analysed plan `table`. Raises StatementError."""
     analysis = driver.jvm.org.apache.spark.sql.catalyst.analysis
     plan = scala_object(analysis, "TableOutputResolver").resolveOutputColumns(
@@ -34,7 +35,7 @@ def _with_defaults(driver: SparkDriver, analysis: Any) -> Any:
     return scala_object(analysis, "TableOutputResolver$DefaultValueFillMode").FILL()
 
 
-def _named(jvm: Any, insert: Any, frame: Any, table: Any) -> Any:
+def _named(jvm: Jvm, insert: Any, frame: Dataset, table: Any) -> Any:
     """The query with the target's column names: as the text lists them, by position, or as they are (BY NAME)."""
     types = {str(column.name()).lower(): column.dataType() for column in elements(table.output())}
     spec = insert.partitionSpec()

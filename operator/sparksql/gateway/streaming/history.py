@@ -14,13 +14,14 @@ from typing import Any
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.wire.control import ErrorReason
 
 _FROM = "stream-from-timestamp"  # where the text says to begin
 
 
-def check(jvm: Any, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
+def check(jvm: Jvm, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
     """Raises StatementError when a query that begins anew would read only the end of an Iceberg table, or one that goes on stands
     on a snapshot that is not of its table."""
     relations = [node for node in nodes(analysed) if simple_name(node) == "StreamingRelationV2" and _is_iceberg(node)]
@@ -35,7 +36,7 @@ def check(jvm: Any, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
         _check_begin(jvm, relations)
 
 
-def _check_begin(jvm: Any, relations: list[Any]) -> None:
+def _check_begin(jvm: Jvm, relations: list[Any]) -> None:
     for node in relations:
         if not node.extraOptions().containsKey(_FROM) and _has_lost_snapshots(jvm, node.table().table()):
             message = (
@@ -46,7 +47,7 @@ def _check_begin(jvm: Any, relations: list[Any]) -> None:
             raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
-def _check_place(jvm: Any, relations: list[Any], offsets: str) -> None:
+def _check_place(jvm: Jvm, relations: list[Any], offsets: str) -> None:
     """Of several tables the offsets do not tell which is whose: a snapshot must be of one of them."""
     tables = [node.table().table() for node in relations]
     for snapshot in snapshots(offsets):
@@ -78,16 +79,16 @@ def _name(uri: str) -> str:
     return uri.rsplit("/", 1)[-1]
 
 
-def _is_iceberg(node: Any) -> bool:
+def _is_iceberg(node: LogicalPlan) -> bool:
     return "iceberg" in str(node.table().getClass().getName())
 
 
-def _has_lost_snapshots(jvm: Any, table: Any) -> bool:
+def _has_lost_snapshots(jvm: Jvm, table: Any) -> bool:
     oldest = jvm.org.apache.iceberg.util.SnapshotUtil.oldestAncestor(table)
     return oldest is not None and oldest.parentId() is not None
 
 
-def _has_snapshot(jvm: Any, table: Any, snapshot: int) -> bool:
+def _has_snapshot(jvm: Jvm, table: Any, snapshot: int) -> bool:
     """Whether it is on the line of one of the table's branches."""
     util = jvm.org.apache.iceberg.util.SnapshotUtil
     heads = [int(ref.snapshotId()) for ref in table.refs().values() if ref.isBranch()]

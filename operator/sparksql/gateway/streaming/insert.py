@@ -12,6 +12,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.streaming.columns import aligned
 from sparksql.gateway.streaming.kafka.sink import topic_of
@@ -54,10 +55,10 @@ class StreamInsert:
     """What a query is started from: where it writes, and a streaming Dataset with the target's columns."""
 
     sink: Sink
-    frame: Any
+    frame: Dataset
 
 
-def parsed_insert(jvm: Any, plan: Any) -> ParsedInsert:
+def parsed_insert(jvm: Jvm, plan: LogicalPlan) -> ParsedInsert:
     """The INSERT of a parsed plan. Raises StatementError for what cannot be run as a stream."""
     match simple_name(plan):
         case "InsertIntoStatement":
@@ -84,7 +85,7 @@ def parsed_insert(jvm: Any, plan: Any) -> ParsedInsert:
     return parsed
 
 
-def resolve(driver: SparkDriver, session: Any, parsed: ParsedInsert, frame: Any) -> StreamInsert:
+def resolve(driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, frame: Dataset) -> StreamInsert:
     """The INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
     topic = topic_of(driver, session, parsed.insert)
     if topic is not None:

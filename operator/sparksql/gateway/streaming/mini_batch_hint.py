@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.insert import ParsedInsert
 from sparksql.gateway.streaming.sources import rewritten
@@ -27,7 +28,7 @@ _MOST = {"latency": MAX_INTERVAL_MILLIS, "rows": 2**53 - 1, "files": 2**31 - 1}
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
-def hinted(jvm: Any, parsed: ParsedInsert, options: StreamOptions) -> tuple[ParsedInsert, StreamOptions]:
+def hinted(jvm: Jvm, parsed: ParsedInsert, options: StreamOptions) -> tuple[ParsedInsert, StreamOptions]:
     """The INSERT without its hint, which Spark does not know, and the options with what the hint says.
 
     Raises StatementError for a hint that cannot be understood.
@@ -53,15 +54,15 @@ def merged(options: StreamOptions, said: dict[str, int]) -> StreamOptions:
     )
 
 
-def _is_ours(node: Any) -> bool:
+def _is_ours(node: LogicalPlan) -> bool:
     return simple_name(node) == "UnresolvedHint" and str(node.name()).upper() == NAME
 
 
-def _without(jvm: Any, query: Any) -> Any:
+def _without(jvm: Jvm, query: Any) -> Any:
     return rewritten(jvm, query, lambda node: _without(jvm, node.child()) if _is_ours(node) else None)
 
 
-def _arguments(jvm: Any, hint: Any) -> dict[str, int]:
+def _arguments(jvm: Jvm, hint: Any) -> dict[str, int]:
     said: dict[str, int] = {}
     for argument in elements(hint.parameters()):
         name = _called(argument)
@@ -81,7 +82,7 @@ def _called(argument: Any) -> str:
     return ".".join(str(part) for part in elements(argument.nameParts())).lower()
 
 
-def _value(jvm: Any, name: str, call: Any) -> int:
+def _value(jvm: Jvm, name: str, call: Any) -> int:
     given = elements(call.arguments())
     value = None
     if len(given) == 1 and simple_name(given[0]) == "Literal":

@@ -19,6 +19,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
@@ -37,7 +38,7 @@ _MODES = ("Complete", "Append")
 class Previewed:
     """A Dataset of the rows that were seen, and whether more could have come."""
 
-    frame: Any
+    frame: Dataset
     is_cut: bool
 
 
@@ -47,7 +48,7 @@ def previewed(
     files: HadoopFiles,
     attempt: Attempt,
     fragment: Fragment,
-    frame: Any,
+    frame: Dataset,
     rows: int,
     folder: str,
     show: Callable[[Any, int], None],
@@ -72,7 +73,9 @@ def previewed(
         files.delete(folder)
 
 
-def _watch(attempt: Attempt, query: Any, session: Any, view: str, rows: int, show: Callable[[Any, int], None]) -> bool:
+def _watch(
+    attempt: Attempt, query: Any, session: JvmSession, view: str, rows: int, show: Callable[[Any, int], None]
+) -> bool:
     """Until the query has ended, or has rows enough, or some rows and no time left; whether it is over before its end."""
     until = time.monotonic() + (attempt.request.execution_seconds or PREVIEW_SECONDS)
     seen = 0
@@ -93,7 +96,7 @@ def _watch(attempt: Attempt, query: Any, session: Any, view: str, rows: int, sho
     return False
 
 
-def _output_mode(driver: SparkDriver, session: Any, frame: Any, fragment: Fragment, sql: str) -> str:
+def _output_mode(driver: SparkDriver, session: JvmSession, frame: Dataset, fragment: Fragment, sql: str) -> str:
     """The first mode in which Spark runs the query. Raises StatementError if there is none, for what is not about the mode."""
     refusals: list[StatementError] = []
     for mode in _MODES:
@@ -106,13 +109,13 @@ def _output_mode(driver: SparkDriver, session: Any, frame: Any, fragment: Fragme
     raise next((each for each in refusals if each.error.condition != unsupported.OUTPUT_MODE), refusals[0])
 
 
-def _is_endless(frame: Any) -> bool:
+def _is_endless(frame: Dataset) -> bool:
     """Whether one of the sources is neither a table of files nor one of Iceberg or Delta."""
     leaves = (node for node in nodes(frame.queryExecution().analyzed()) if simple_name(node) == "StreamingRelationV2")
     return any("iceberg" not in str(leaf.table().getClass().getName()) for leaf in leaves)
 
 
-def _start(jvm: Any, frame: Any, mode: str, endless: bool, view: str, folder: str) -> Any:
+def _start(jvm: Jvm, frame: Dataset, mode: str, endless: bool, view: str, folder: str) -> Any:
     triggers = jvm.org.apache.spark.sql.streaming.Trigger
     writer = frame.writeStream().format("memory").queryName(view).outputMode(mode.lower())
     writer = writer.option("checkpointLocation", f"{folder}/{mode.lower()}")

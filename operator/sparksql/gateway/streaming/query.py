@@ -17,6 +17,7 @@ from sparksql.gateway.operations.operation import Attempt, Cancelled
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
@@ -71,7 +72,7 @@ class Streams:
         """Whether a query of this attempt's group is active: it is stopped by its own thread, without interrupts."""
         return group in self._active
 
-    def run(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> None:
+    def run(self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> None:
         """Runs the query of a parsed INSERT to its end. Raises StatementError, Cancelled, or what Spark throws."""
         self._claim(attempt, options)
         try:
@@ -83,7 +84,9 @@ class Streams:
         finally:
             self._claims.release(attempt.operation_id)
 
-    def _run_held(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> None:
+    def _run_held(
+        self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions, hold: Hold
+    ) -> None:
         bound_rounds(session)
         started = self._start(attempt, session, plan, options, hold)
         if started.sink.path is not None:
@@ -103,7 +106,7 @@ class Streams:
         statement = f"{attempt.request.namespace}/{attempt.request.name}"
         self._claims.take(Claim(attempt.operation_id, statement, options.checkpoint, query_id))
 
-    def prepared(self, session: Any, plan: Any) -> Any:
+    def prepared(self, session: JvmSession, plan: LogicalPlan) -> Any:
         """A parsed statement that Spark can analyse, see `analysis`."""
         return analysis.prepared(self._driver, session, plan)
 
@@ -130,7 +133,7 @@ class Streams:
                 attempt.stream = read_stream(query)
             self._active.discard(attempt.group)
 
-    def compare(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> StoredResult:
+    def compare(self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> StoredResult:
         """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin with.
         Both may be in use; nothing is written.
 
@@ -166,7 +169,9 @@ class Streams:
                 if not left:
                     raise
 
-    def _start(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions, hold: Hold) -> _Started:
+    def _start(
+        self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions, hold: Hold
+    ) -> _Started:
         planned = self._planned(attempt, session, plan, options)
         options, sink = planned.options, planned.sink
         self._begin(attempt, options, hold)
@@ -187,7 +192,7 @@ class Streams:
             self._clear(sink, options, hold)
             raise
 
-    def _planned(self, attempt: Attempt, session: Any, plan: Any, options: StreamOptions) -> _Planned:
+    def _planned(self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> _Planned:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
@@ -204,7 +209,7 @@ class Streams:
         _check_mode(planned.sink, options.output_mode)
         return planned
 
-    def _check_supported(self, attempt: Attempt, session: Any, planned: _Planned) -> None:
+    def _check_supported(self, attempt: Attempt, session: JvmSession, planned: _Planned) -> None:
         """Raises StatementError for a query that Spark cannot run. If its state is another one as well, that is what is told: it
         names what has changed."""
         fragment, sql = attempt.classified.statements[-1].fragment, attempt.request.sql
@@ -227,7 +232,7 @@ class Streams:
         except SavepointError as failed:
             raise _not_restored(failed) from failed
 
-    def _match_state(self, attempt: Attempt, session: Any, planned: _Planned) -> StateFile:
+    def _match_state(self, attempt: Attempt, session: JvmSession, planned: _Planned) -> StateFile:
         """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last step
         before the start. Raises StatementError when the state is another one or rows would be left out, or Cancelled."""
         frame, checkpoint = planned.frame, planned.options.checkpoint
@@ -239,7 +244,7 @@ class Streams:
         file.write(description)
         return file
 
-    def _described(self, attempt: Attempt, session: Any, planned: _Planned) -> Description:
+    def _described(self, attempt: Attempt, session: JvmSession, planned: _Planned) -> Description:
         return describe(
             self._driver,
             session,
@@ -283,7 +288,7 @@ class Streams:
         writer = writer.queryName(f"{attempt.request.namespace}/{attempt.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query))
 
-    def _upsert(self, session: Any, parsed: ParsedInsert, frame: Any, options: UpsertOptions) -> Upsert:
+    def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: UpsertOptions) -> Upsert:
         if not parsed.is_plain:
             message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
             raise refusal(ErrorReason.INVALID_SPEC, message)
@@ -307,7 +312,7 @@ class _Batches:
         self._hold = hold
         self.error: Exception | None = None
 
-    def call(self, frame: Any, batch_id: int) -> None:
+    def call(self, frame: Dataset, batch_id: int) -> None:
         try:
             self._hold.verify()
             self._upsert.merge(frame, batch_id)
@@ -325,7 +330,7 @@ class _Planned:
 
     parsed: ParsedInsert
     options: StreamOptions
-    frame: Any
+    frame: Dataset
     sink: Sink
     upsert: Upsert | None = None
 

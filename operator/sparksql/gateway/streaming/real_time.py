@@ -11,6 +11,7 @@ from typing import Any
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.insert import ParsedInsert
 from sparksql.gateway.streaming.kafka.options import is_kafka
@@ -30,7 +31,9 @@ _STATEFUL = frozenset(
 )
 
 
-def check(driver: SparkDriver, session: Any, parsed: ParsedInsert, analysed: Any, options: StreamOptions) -> None:
+def check(
+    driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, analysed: Any, options: StreamOptions
+) -> None:
     """Raises StatementError when the trigger is RealTime and the query cannot run so. Writes nothing."""
     if options.trigger is not TriggerMode.REAL_TIME:
         return
@@ -64,9 +67,9 @@ def _of_query(analysed: Any) -> str | None:
     return None
 
 
-def _is_kafka(leaf: Any) -> bool:
+def _is_kafka(leaf: LogicalPlan) -> bool:
     return simple_name(leaf) == "StreamingRelationV2" and is_kafka(str(leaf.sourceName()))
 
 
-def _joins_streams(node: Any) -> bool:
+def _joins_streams(node: LogicalPlan) -> bool:
     return simple_name(node) == "Join" and bool(node.left().isStreaming() and node.right().isStreaming())

@@ -7,18 +7,19 @@ from typing import Any
 
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 
 _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})
 
 
-def is_stream(node: Any) -> bool:
+def is_stream(node: LogicalPlan) -> bool:
     """Whether a node of a parsed plan is `STREAM name`."""
     return simple_name(node) == "UnresolvedRelation" and bool(node.isStreaming())
 
 
-def declared(plan: Any) -> list[str]:
+def declared(plan: LogicalPlan) -> list[str]:
     """Names behind STREAM in a parsed plan."""
     return [".".join(map(str, elements(n.multipartIdentifier()))) for n in nodes(plan) if is_stream(n)]
 
@@ -43,10 +44,10 @@ def read_as_batch(names: list[str]) -> StatementError:
     return refusal(ErrorReason.INVALID_SPEC, message)
 
 
-def with_options(jvm: Any, plan: Any, options: Mapping[str, str]) -> Any:
+def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any:
     """A parsed plan whose STREAMs have further options; what the text gives wins."""
 
-    def replaced(node: Any) -> Any | None:
+    def replaced(node: LogicalPlan) -> Any | None:
         if not is_stream(node):
             return None
         given = node.options().asCaseSensitiveMap()
@@ -62,7 +63,7 @@ def with_options(jvm: Any, plan: Any, options: Mapping[str, str]) -> Any:
     return rewritten(jvm, plan, replaced)
 
 
-def rewritten(jvm: Any, plan: Any, replaced: Callable[[Any], Any | None]) -> Any:
+def rewritten(jvm: Jvm, plan: LogicalPlan, replaced: Callable[[Any], Any | None]) -> Any:
     """A parsed plan with each node replaced for which `replaced` gives another one; not looked at inside subqueries."""
     other = replaced(plan)
     if other is not None:

@@ -14,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import JvmSession
 
 # How long a stop waits for the batch that runs; after that the batch is cut off, and runs again when the query goes on.
 BATCH_END_SECONDS = 8.0
@@ -25,7 +26,7 @@ _FRAMES = 40  # of the thread's stack in the log: enough to reach Spark's own co
 log = logging.getLogger(__name__)
 
 
-def bound_rounds(session: Any) -> None:
+def bound_rounds(session: JvmSession) -> None:
     """Before a query of this session is started that `stop` will stop."""
     session.conf().set(*ROUND)
 

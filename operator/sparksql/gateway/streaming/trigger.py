@@ -8,6 +8,7 @@ from typing import Any
 
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Expression, Jvm
 from sparksql.wire.control import StreamOptions, TriggerMode
 
 # Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little
@@ -27,7 +28,7 @@ def inferred_interval(window_millis: Iterable[int]) -> int:
     return min(max(divisor, MIN_INTERVAL_MILLIS), MAX_INTERVAL_MILLIS)
 
 
-def trigger(jvm: Any, options: StreamOptions, parsed: Any) -> Any:
+def trigger(jvm: Jvm, options: StreamOptions, parsed: Any) -> Any:
     """Spark's Trigger for these options and this parsed query."""
     triggers = jvm.org.apache.spark.sql.streaming.Trigger
     match options.trigger:
@@ -44,7 +45,7 @@ def trigger(jvm: Any, options: StreamOptions, parsed: Any) -> Any:
             return triggers.RealTime(int(options.interval_millis or REAL_TIME_MILLIS))
 
 
-def window_millis(jvm: Any, parsed: Any) -> Iterator[int]:
+def window_millis(jvm: Jvm, parsed: Any) -> Iterator[int]:
     """Sizes and slides of the time windows in a parsed query, as far as they are literals."""
     for node in nodes(parsed):
         pending = elements(node.expressions())
@@ -56,11 +57,11 @@ def window_millis(jvm: Any, parsed: Any) -> Iterator[int]:
                 yield from (found for found in (millis(jvm, argument) for argument in children[1:3]) if found)
 
 
-def _function(expression: Any) -> str:
+def _function(expression: Expression) -> str:
     return str(elements(expression.nameParts())[-1]).lower()
 
 
-def millis(jvm: Any, argument: Any) -> int | None:
+def millis(jvm: Jvm, argument: Any) -> int | None:
     """Milliseconds of `'10 minutes'` or `INTERVAL 10 MINUTES`; None for anything else, and for months and years."""
     if simple_name(argument) != "Literal" or argument.value() is None:
         return None

@@ -19,6 +19,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment, locate
 
@@ -46,7 +47,9 @@ class _Kind:
     find: Find | None = None
 
 
-def check(driver: SparkDriver, session: Any, frame: Any, output_mode: str, fragment: Fragment, sql: str) -> None:
+def check(
+    driver: SparkDriver, session: JvmSession, frame: Dataset, output_mode: str, fragment: Fragment, sql: str
+) -> None:
     """Raises StatementError when Spark cannot run a streaming Dataset, which comes from a fragment of `sql`, in this mode."""
     jvm, analysed = driver.jvm, frame.queryExecution().analyzed()
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
@@ -62,7 +65,7 @@ def check(driver: SparkDriver, session: Any, frame: Any, output_mode: str, fragm
         log.info("a query could not be planned before its start: %s", type(unknown).__name__)
 
 
-def _plan(jvm: Any, session: Any, analysed: Any, mode: Any) -> None:
+def _plan(jvm: Jvm, session: JvmSession, analysed: Any, mode: Any) -> None:
     """Plans a batch as the query will. Another version of Spark may want other arguments: then its own planning tells."""
     execution = jvm.org.apache.spark.sql.execution
     runtime = execution.streaming.runtime
@@ -124,7 +127,7 @@ def _named(refused: AnalysisException) -> Any | None:
         return None
 
 
-def _path(plan: Any, wanted: Any) -> list[Any]:
+def _path(plan: LogicalPlan, wanted: Any) -> list[Any]:
     """The nodes from the one that has `wanted`, a node or an expression, up to the root; none if it is not in the plan."""
     if plan.equals(wanted) or any(each.equals(wanted) for each in _expressions(plan)):
         return [plan]
@@ -147,7 +150,7 @@ def _span(tree: Any, text: str) -> tuple[int, int] | None:
     return (text.index(clause), text.index(clause) + len(clause)) if text.count(clause) == 1 else None
 
 
-def _expressions(node: Any) -> Iterator[Any]:
+def _expressions(node: LogicalPlan) -> Iterator[Any]:
     """All expressions of a node, from the outermost on."""
     pending = elements(node.expressions())
     while pending:
@@ -157,7 +160,7 @@ def _expressions(node: Any) -> Iterator[Any]:
 
 
 def _expression(name: str, is_meant: Callable[[Any], bool] = lambda _: True) -> Find:
-    def find(node: Any, _: Any) -> Iterator[Any]:
+    def find(node: LogicalPlan, _: Any) -> Iterator[Any]:
         return (each for each in _expressions(node) if simple_name(each) == name and is_meant(each))
 
     return find
@@ -178,7 +181,7 @@ def _aggregate(_: Any, analysed: Any) -> Iterator[Any]:
     return (node for node in nodes(analysed) if simple_name(node) in _AGGREGATES and node.isStreaming())
 
 
-def _session_aggregate(node: Any, analysed: Any) -> Iterator[Any]:
+def _session_aggregate(node: LogicalPlan, analysed: Any) -> Iterator[Any]:
     for aggregate in _aggregate(node, analysed):
         keys = elements(aggregate.groupingExpressions()) if simple_name(aggregate) == "Aggregate" else ()
         if any(simple_name(key) == "AttributeReference" and key.metadata().contains(_SESSION_WINDOW) for key in keys):

@@ -15,6 +15,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
@@ -63,7 +64,7 @@ def _full_name(relation: Any) -> str | None:
     return ".".join(map(_quoted, parts))
 
 
-def _provider(leaf: Any) -> str:
+def _provider(leaf: LogicalPlan) -> str:
     match simple_name(leaf):
         case "LogicalRelation":
             table = option(leaf.catalogTable())
@@ -75,7 +76,7 @@ def _provider(leaf: Any) -> str:
 
 
 def check(
-    jvm: Any, classifier: Classifier, session: Any, options: UpsertOptions, target: UpsertTarget, frame: Any
+    jvm: Jvm, classifier: Classifier, session: JvmSession, options: UpsertOptions, target: UpsertTarget, frame: Dataset
 ) -> None:
     """Raises when keys, expressions or columns do not fit the target and the query: StatementError, or what Spark throws."""
     given = {str(column).lower() for column in frame.columns()}
@@ -94,7 +95,7 @@ def check(
         _check_expression(jvm, classifier, session, options.delete_when, frame)
 
 
-def _check_expression(jvm: Any, classifier: Classifier, session: Any, text: str, *frames: Any) -> None:
+def _check_expression(jvm: Jvm, classifier: Classifier, session: JvmSession, text: str, *frames: Dataset) -> None:
     """The text must be one expression, allowed by the session's class, over the columns of each of these Datasets."""
     parser = session.sessionState().sqlParser()
     try:
@@ -115,7 +116,7 @@ class Upsert:
         self._target = target
         self._may_be_there = True  # only the first batch of a start can have been committed before
 
-    def merge(self, frame: Any, batch_id: int) -> None:
+    def merge(self, frame: Dataset, batch_id: int) -> None:
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
         may_be_there, self._may_be_there = self._may_be_there, False
@@ -136,7 +137,7 @@ class Upsert:
         finally:
             batch.unpersist()
 
-    def _prepared(self, frame: Any) -> Any:
+    def _prepared(self, frame: Dataset) -> Any:
         """The batch under names of our own, one row for each key. Without an order two rows of one key are an error."""
         options, jvm = self._options, self._driver.jvm
         order = f"({options.order_by})" if options.order_by else "1"
@@ -149,14 +150,14 @@ class Upsert:
         ranked = batch.withColumn(_RANK, jvm.org.apache.spark.sql.functions.expr(rank))
         return ranked.where(f"CASE WHEN {_RANK} = 1 THEN true ELSE {others} END")
 
-    def _has_batch(self, session: Any, query_id: str, batch_id: int) -> bool:
+    def _has_batch(self, session: JvmSession, query_id: str, batch_id: int) -> bool:
         """Whether a snapshot of the table carries this query's batch. A batch without a change may leave none; it does no
         harm to merge it again."""
         snapshots = session.table(f"{self._target.name}.snapshots")
         ours = f"summary['{_QUERY_PROPERTY}'] = '{query_id}' AND CAST(summary['{_BATCH_PROPERTY}'] AS BIGINT) >= {batch_id}"
         return not bool(snapshots.where(ours).isEmpty())
 
-    def _mark(self, session: Any, query_id: str, batch_id: int) -> None:
+    def _mark(self, session: JvmSession, query_id: str, batch_id: int) -> None:
         conf = session.conf()
         if self._target.is_delta:
             conf.set("spark.databricks.delta.write.txnAppId", query_id)

@@ -15,6 +15,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object
+from sparksql.gateway.spark.shapes import JvmSession
 
 _LOGGERS = "org.apache.spark.sql.connect"
 _TOKEN_KEY = "spark.connect.authenticate.token"  # noqa: S105  a key's name
@@ -69,7 +70,7 @@ class Backend:
         log4j.core.config.Configurator.setLevel(_LOGGERS, log4j.Level.OFF)
         return cls(driver, service, int(service.localPort()), token)
 
-    def adopt(self, key: SessionKey, session: Any) -> None:
+    def adopt(self, key: SessionKey, session: JvmSession) -> None:
         """Makes a JVM session the one that Connect uses for this key."""
         holder = self._classes.SessionHolder(key.user_id, key.session_id, session)
         self.service.sessionManager().putSessionForTesting(holder)

@@ -42,6 +42,7 @@ from sparksql.gateway.frontends.connect.upstream import ClientGone, SparkError, 
 from sparksql.gateway.sessions.model import ClientError
 from sparksql.gateway.sessions.service import ClientService
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import source_options
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.kinds import Kind
@@ -223,7 +224,7 @@ class Door:
     ) -> _Passed:
         """Takes what the plan holds through the policy, and makes a DROP TABLE complete. Raises StatementError, Refused."""
 
-        def check(driver: SparkDriver, session: Any) -> _Passed:
+        def check(driver: SparkDriver, session: JvmSession) -> _Passed:
             statement = sql.check(driver, session, self._policy, findings) if findings.has_sql else None
             kind = None if statement is None else statement.kind
             local = statement is not None and statement.local
@@ -301,7 +302,7 @@ class Door:
             raise
 
 
-def _purge(driver: SparkDriver, session: Any, request: wire.ExecutePlanRequest) -> None:
+def _purge(driver: SparkDriver, session: JvmSession, request: wire.ExecutePlanRequest) -> None:
     command, relation = request.plan.command.sql_command, statement_relation(request)
     if relation is not None:
         relation.query = sql.with_purge(driver, session, relation.query)
@@ -309,7 +310,7 @@ def _purge(driver: SparkDriver, session: Any, request: wire.ExecutePlanRequest) 
         command.sql = sql.with_purge(driver, session, command.sql)
 
 
-def _without_executor(driver: SparkDriver, session: Any, relation: relations.SQL) -> bool:
+def _without_executor(driver: SparkDriver, session: JvmSession, relation: relations.SQL) -> bool:
     """Whether a query needs no executor; its text is then one for which Spark plans none."""
     if len(relation.ListFields()) > 1:  # with arguments its text is not all of it
         return False

@@ -14,6 +14,7 @@ from sparksql.gateway.frontends.connect.plans import Findings
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classifier, Statement
 from sparksql.gateway.sql.errors import StatementError, operation_error
@@ -30,7 +31,7 @@ _EXPRESSION_ID = re.compile(r"#\d+L?")
 _MAY_NAME_FILES = frozenset({"ADD", "CREATE FUNCTION", "BEGIN END", "EXECUTE IMMEDIATE"})
 
 
-def check(driver: SparkDriver, session: Any, policy: SqlPolicy, findings: Findings) -> Statement | None:
+def check(driver: SparkDriver, session: JvmSession, policy: SqlPolicy, findings: Findings) -> Statement | None:
     """A SQL command's one statement, None without one. Raises StatementError for what is not allowed."""
     driver.activate(session)  # the parser follows the settings of the thread's session
     try:
@@ -45,7 +46,7 @@ def check(driver: SparkDriver, session: Any, policy: SqlPolicy, findings: Findin
         driver.deactivate()
 
 
-def without_executor(driver: SparkDriver, session: Any, text: str) -> str | None:
+def without_executor(driver: SparkDriver, session: JvmSession, text: str) -> str | None:
     """A query that needs no executor, as a text for which Spark plans none; None for any other query.
 
     Connect takes texts alone: what Spark reads with the clause behind it must be the same query.
@@ -76,7 +77,7 @@ def _columns(project: Any) -> str:
     return _EXPRESSION_ID.sub("", str(project.projectList().toString()))
 
 
-def with_purge(driver: SparkDriver, session: Any, text: str) -> str:
+def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
     """A DROP TABLE as a text that removes the files of a table that is not Iceberg's (see `execution.drop_table`); any other text as it is.
 
     Connect takes texts alone, so the word is put behind it, and what Spark reads then decides whether that was right.
@@ -103,7 +104,7 @@ def _statement(classifier: Classifier, text: str) -> Statement:
     return statements[0]
 
 
-def _command(driver: SparkDriver, session: Any, classifier: Classifier, text: str) -> Statement:
+def _command(driver: SparkDriver, session: JvmSession, classifier: Classifier, text: str) -> Statement:
     statement = _statement(classifier, text)
     if statement.kind.type in _MAY_NAME_FILES:
         parse = session.sessionState().sqlParser().parsePlan
@@ -119,7 +120,7 @@ def _check_query(classifier: Classifier, text: str) -> None:
         raise rules.not_allowed(f"{kind.type} is allowed as a SQL command, not within a plan")
 
 
-def _check_expression(session: Any, classifier: Classifier, text: str) -> None:
+def _check_expression(session: JvmSession, classifier: Classifier, text: str) -> None:
     """An expression can hold a query, and that a TRANSFORM: then it must pass as the column of a query."""
     try:
         session.sessionState().sqlParser().parseExpression(text)

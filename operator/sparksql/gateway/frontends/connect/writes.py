@@ -15,6 +15,7 @@ from sparksql.gateway.execution.write_targets import write_targets
 from sparksql.gateway.frontends.connect.backend import Backend, SessionKey
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, option
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.kinds import Kind
 
 _SESSION_CATALOG = "spark_catalog"
@@ -29,7 +30,7 @@ def may_write(request: wire.ExecutePlanRequest, kind: Kind | None) -> bool:
     return command in ("write_operation", "write_operation_v2")
 
 
-def targets(backend: Backend, key: SessionKey, session: Any, request: wire.ExecutePlanRequest) -> frozenset[str]:
+def targets(backend: Backend, key: SessionKey, session: JvmSession, request: wire.ExecutePlanRequest) -> frozenset[str]:
     """Qualified URIs. Raises what Spark raises for a request that it refuses."""
     driver, command = backend.driver, request.plan.command
     files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
@@ -52,7 +53,7 @@ def targets(backend: Backend, key: SessionKey, session: Any, request: wire.Execu
         driver.deactivate()
 
 
-def _of_sql(backend: Backend, key: SessionKey, session: Any, command: Any, files: HadoopFiles) -> frozenset[str]:
+def _of_sql(backend: Backend, key: SessionKey, session: JvmSession, command: Any, files: HadoopFiles) -> frozenset[str]:
     driver, asked = backend.driver, command.input
     if asked.WhichOneof("rel_type") == "with_relations":
         # Connect's own way with these executes the command at once.
@@ -71,7 +72,7 @@ def _of_sql(backend: Backend, key: SessionKey, session: Any, command: Any, files
     return write_targets(session, driver.analyse(session, plan).analyzed(), files)
 
 
-def _written(session: Any, table: str | None, path: str | None, options: Mapping[str, str]) -> Iterator[str]:
+def _written(session: JvmSession, table: str | None, path: str | None, options: Mapping[str, str]) -> Iterator[str]:
     location = path or next((value for key, value in options.items() if key.lower() == "path"), None)
     if table is None:
         if location is not None:
@@ -91,7 +92,7 @@ def _written(session: Any, table: str | None, path: str | None, options: Mapping
         yield location
 
 
-def _in_session_catalog(session: Any, table: str) -> Any | None:
+def _in_session_catalog(session: JvmSession, table: str) -> Any | None:
     """The table's identifier, None for one of another catalog."""
     state = session.sessionState()
     parts = [str(part) for part in elements(state.sqlParser().parseMultipartIdentifier(table))]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import Mode
@@ -14,7 +13,7 @@ from sparksql.wire.driver import SqlPolicy
 _SETTINGS = frozenset({"SET", "RESET"})
 
 
-def refused_type(driver: SparkDriver, session: Any, sql: str) -> str | None:
+def refused_type(driver: SparkDriver, session: JvmSession, sql: str) -> str | None:
     """The type of a statement in the text that reads or writes data instead of configuring. Blocks.
 
     A text that does not parse, or is not allowed, is none: running it tells why.

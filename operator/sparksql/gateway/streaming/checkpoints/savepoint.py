@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from sparksql.gateway.spark.shapes import Jvm
 from sparksql.gateway.streaming.checkpoints.batch_files import File, certain_state, files_of, last_committed
 
 OWNER, CHECKPOINT, MANIFEST = "owner.json", "checkpoint", "manifest.json"
@@ -85,7 +86,7 @@ class Manifest:
 class Savepoints:
     """Makes and reads copies with the driver's own file systems and credentials. All calls block."""
 
-    def __init__(self, jvm: Any, hadoop_conf: Any, spark_version: str) -> None:
+    def __init__(self, jvm: Jvm, hadoop_conf: Any, spark_version: str) -> None:
         self._jvm = jvm
         self._conf = hadoop_conf
         self._version = spark_version

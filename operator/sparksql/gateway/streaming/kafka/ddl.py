@@ -11,6 +11,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import (
     ENDS,
     OP,
@@ -29,7 +30,7 @@ _KEEPS_PLAN = "view.storingAnalyzedPlan"  # Spark's CatalogTable.VIEW_STORING_AN
 _PROPERTIES = 11  # index of CatalogTable's `properties`
 
 
-def table_definition(driver: SparkDriver, session: Any, plan: Any) -> Any:
+def table_definition(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     """A parsed CREATE TABLE that Spark can run: one `USING kafka` is checked, others stay as they are. Raises StatementError."""
     if simple_name(plan) != "CreateTable" or not is_kafka(option(plan.tableSpec().provider())):
         return plan
@@ -52,7 +53,7 @@ def table_definition(driver: SparkDriver, session: Any, plan: Any) -> Any:
     return driver.jvm.org.apache.spark.sql.execution.command.CreateTableCommand(metadata, plan.ignoreIfExists())
 
 
-def make_view(driver: SparkDriver, session: Any, plan: Any) -> bool:
+def make_view(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> bool:
     """Executes a parsed CREATE TEMPORARY VIEW `USING kafka`; False for any other statement. Raises StatementError.
 
     The view holds the plan of a batch, as Spark's own does, and beside it what a STREAM of it is read by.
@@ -86,7 +87,7 @@ def _checked(driver: SparkDriver, name: str, columns: tuple[KafkaColumn, ...], o
     return table
 
 
-def _schema(driver: SparkDriver, session: Any, table: KafkaTable) -> Any:
+def _schema(driver: SparkDriver, session: JvmSession, table: KafkaTable) -> Any:
     """StructType of the table's rows. Raises StatementError, or what Spark raises for the source's options."""
     if table.format is Format.RAW:
         options = {key: value for key, value in table.options.items() if key.lower() not in ENDS}
@@ -102,7 +103,7 @@ def _schema(driver: SparkDriver, session: Any, table: KafkaTable) -> Any:
     return schema
 
 
-def _catalog_table(jvm: Any, first: tuple[Any, ...]) -> Any:
+def _catalog_table(jvm: Jvm, first: tuple[Any, ...]) -> Any:
     """A CatalogTable of a temporary view that keeps its plan; the fields behind the first five have their defaults."""
     catalog = jvm.org.apache.spark.sql.catalyst.catalog
     fields = int(jvm.java.lang.Class.forName(catalog.CatalogTable._fqn).getConstructors()[0].getParameterCount())

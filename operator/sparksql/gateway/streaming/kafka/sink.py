@@ -7,6 +7,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
+from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.relations import given_options, is_view, metadata_of, provider_of
 from sparksql.gateway.streaming.columns import aligned, check_count
@@ -16,7 +17,7 @@ from sparksql.gateway.streaming.kafka.values import encoded
 _SINK_COLUMNS = ("key", "value", "headers", "topic", "partition")
 
 
-def topic_of(driver: SparkDriver, session: Any, insert: Any) -> Topic | None:
+def topic_of(driver: SparkDriver, session: JvmSession, insert: Any) -> Topic | None:
     """The topic that a parsed InsertIntoStatement writes, None for any other target. Raises StatementError."""
     relation = insert.table()
     metadata = metadata_of(driver.jvm, session, relation)
@@ -39,12 +40,12 @@ class Topic:
     """The target of one INSERT."""
 
     driver: SparkDriver = field(repr=False)
-    session: Any = field(repr=False)
+    session: JvmSession = field(repr=False)
     insert: Any = field(repr=False)
     table: KafkaTable
     is_view: bool
 
-    def command(self, frame: Any) -> Any:
+    def command(self, frame: Dataset) -> Any:
         """The plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can run."""
         records = self._records(frame)
         if frame.isStreaming():
@@ -58,7 +59,7 @@ class Topic:
         )
         return source.planForWriting(jvm.org.apache.spark.sql.SaveMode.Append, records.logicalPlan())
 
-    def stream(self, frame: Any) -> RecordStream:
+    def stream(self, frame: Dataset) -> RecordStream:
         """What a streaming query's writer is made from."""
         if self.is_view:
             raise self.table.invalid(
@@ -67,7 +68,7 @@ class Topic:
         records = self._records(frame)
         return RecordStream(records, self._options(records))
 
-    def _records(self, frame: Any) -> Any:
+    def _records(self, frame: Dataset) -> Any:
         if self.table.format is Format.RAW:
             return self._named(frame)
         jvm, struct = self.driver.jvm, self.driver.jvm.org.apache.spark.sql.types.StructType()
@@ -77,7 +78,7 @@ class Topic:
         rows = aligned(self.driver, self.session, self.insert, self.table.name, frame, target)
         return encoded(jvm, self.session, self.table, rows)
 
-    def _named(self, frame: Any) -> Any:
+    def _named(self, frame: Dataset) -> Any:
         """A query for a table without declared columns, whose columns are known by their names alone."""
         names = [str(name) for name in elements(self.insert.userSpecifiedCols())]
         if names:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.streaming.kafka.options import (
     AVRO_SCHEMA,
     KEY_COLUMN,
@@ -36,7 +37,7 @@ _UNSAFE = re.compile(r"[^\w.$ -]")  # what a name may not have inside a literal
 _PLACE = "concat('{problem}: topic ', topic, ', partition ', partition, ', offset ', offset, '. {remedy}')"
 
 
-def read(jvm: Any, session: Any, table: KafkaTable, *, streaming: bool) -> Any:
+def read(jvm: Jvm, session: JvmSession, table: KafkaTable, *, streaming: bool) -> Any:
     """A Dataset of a table's rows. Raises StatementError."""
     reader = (session.readStream() if streaming else session.read()).format(PROVIDER)
     for key, value in table.reading().items():
@@ -44,7 +45,7 @@ def read(jvm: Any, session: Any, table: KafkaTable, *, streaming: bool) -> Any:
     return _decoded(jvm, session, table, reader.load())
 
 
-def _decoded(jvm: Any, session: Any, table: KafkaTable, records: Any) -> Any:
+def _decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
     """A Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
     match table.format:
         case Format.RAW:
@@ -57,7 +58,7 @@ def _decoded(jvm: Any, session: Any, table: KafkaTable, records: Any) -> Any:
             return _selected(jvm, table, _avro(jvm, session, table, records))
 
 
-def encoded(jvm: Any, session: Any, table: KafkaTable, rows: Any) -> Any:
+def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
     """A Dataset for Spark's Kafka sink, of one with the table's written columns."""
     functions, to_seq = jvm.org.apache.spark.sql.functions, jvm.PythonUtils.toSeq
     value = functions.struct(to_seq([_column(jvm, column.name) for column in table.value_columns]))
@@ -73,14 +74,14 @@ def encoded(jvm: Any, session: Any, table: KafkaTable, rows: Any) -> Any:
     return rows.select(to_seq(columns))
 
 
-def _parsed(jvm: Any, table: KafkaTable, records: Any, struct: Any) -> Any:
+def _parsed(jvm: Jvm, table: KafkaTable, records: Any, struct: Any) -> Any:
     """Records with the JSON of their values as `__row`, treated as the table's mode says. A missing value is malformed."""
     parsed = _with_value(jvm, table, records, _ROW, _from_json(jvm, struct))
     bad = f"{_ROW} IS NULL OR {_ROW}.{_CORRUPT} IS NOT NULL"
     return _treated(jvm, table, parsed, bad, "a value is not JSON with the columns that the table declares")
 
 
-def _changes(jvm: Any, table: KafkaTable, records: Any) -> Any:
+def _changes(jvm: Jvm, table: KafkaTable, records: Any) -> Any:
     """Records of Debezium, with or without their schema, as the changed row `__row` and its operation. Tombstones are left out:
     they only tell the broker that it may forget a key."""
     row = _struct(jvm, table.value_columns)
@@ -96,7 +97,7 @@ def _changes(jvm: Any, table: KafkaTable, records: Any) -> Any:
     return _treated(jvm, table, parsed, bad, problem)
 
 
-def _avro(jvm: Any, session: Any, table: KafkaTable, records: Any) -> Any:
+def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
     mode = {"mode": table.mode.value}
     value = _avro_functions(jvm, session, table).from_avro(_column(jvm, "value"), table.option(AVRO_SCHEMA), mode)
     parsed = _with_value(jvm, table, records, _ROW, value)
@@ -111,19 +112,19 @@ def _avro(jvm: Any, session: Any, table: KafkaTable, records: Any) -> Any:
     return _treated(jvm, table, parsed, f"{_ROW} IS NULL", "a record has no value")
 
 
-def _with_value(jvm: Any, table: KafkaTable, records: Any, name: str, value: Any) -> Any:
+def _with_value(jvm: Jvm, table: KafkaTable, records: Any, name: str, value: Any) -> Any:
     """Records with what their values are parsed to. In mode FAILFAST the check that follows comes out of a generator."""
     return records.withColumn(name, value) if table.mode is Mode.FAILFAST else _computed_once(jvm, records, name, value)
 
 
-def _computed_once(jvm: Any, records: Any, name: str, value: Any) -> Any:
+def _computed_once(jvm: Jvm, records: Any, name: str, value: Any) -> Any:
     """Records with a column that is computed once for each, whatever is asked of it: Spark repeats what a filter and a projection
     both use, and leaves out what nobody uses, but does neither with what comes out of a generator."""
     functions = jvm.org.apache.spark.sql.functions
     return records.withColumn(name, functions.explode(functions.array(jvm.PythonUtils.toSeq([value]))))
 
 
-def _treated(jvm: Any, table: KafkaTable, parsed: Any, bad: str, problem: str) -> Any:
+def _treated(jvm: Jvm, table: KafkaTable, parsed: Any, bad: str, problem: str) -> Any:
     match table.mode:
         case Mode.PERMISSIVE:
             return parsed
@@ -142,11 +143,11 @@ def _remedy(table: KafkaTable) -> str:
     return f"{drops}value.mode PERMISSIVE gives NULLs for what cannot be read"
 
 
-def _selected(jvm: Any, table: KafkaTable, parsed: Any) -> Any:
+def _selected(jvm: Jvm, table: KafkaTable, parsed: Any) -> Any:
     return parsed.select(jvm.PythonUtils.toSeq([_select(jvm, table, column) for column in table.columns]))
 
 
-def _select(jvm: Any, table: KafkaTable, column: KafkaColumn) -> Any:
+def _select(jvm: Jvm, table: KafkaTable, column: KafkaColumn) -> Any:
     if column.is_of_record:
         return _column(jvm, RECORD_COLUMNS[column.name.lower()][0]).cast(column.type).alias(column.name)
     row = _column(jvm, _ROW)
@@ -156,28 +157,28 @@ def _select(jvm: Any, table: KafkaTable, column: KafkaColumn) -> Any:
     return row.getField(column.name).alias(column.name)
 
 
-def _expression(jvm: Any, text: str) -> Any:
+def _expression(jvm: Jvm, text: str) -> Any:
     return jvm.org.apache.spark.sql.functions.expr(text)
 
 
-def _from_json(jvm: Any, struct: Any) -> Any:
+def _from_json(jvm: Jvm, struct: Any) -> Any:
     options = {"mode": Mode.PERMISSIVE.value, "columnNameOfCorruptRecord": _CORRUPT}
     text = _column(jvm, "value").cast("string")
     return jvm.org.apache.spark.sql.functions.from_json(text, struct.add(_CORRUPT, "string"), options)
 
 
-def _struct(jvm: Any, columns: tuple[KafkaColumn, ...]) -> Any:
+def _struct(jvm: Jvm, columns: tuple[KafkaColumn, ...]) -> Any:
     struct = jvm.org.apache.spark.sql.types.StructType()
     for column in columns:
         struct = struct.add(column.name, column.type)
     return jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.replaceCharVarcharWithStringInSchema(struct)
 
 
-def _column(jvm: Any, name: str) -> Any:
+def _column(jvm: Jvm, name: str) -> Any:
     return jvm.org.apache.spark.sql.functions.col("`" + name.replace("`", "``") + "`")
 
 
-def _avro_functions(jvm: Any, session: Any, table: KafkaTable) -> Any:
+def _avro_functions(jvm: Jvm, session: JvmSession, table: KafkaTable) -> Any:
     """Spark's Avro functions. Raises StatementError where their jar is not there."""
     try:
         session.getClass().getClassLoader().loadClass(_AVRO_CLASS)

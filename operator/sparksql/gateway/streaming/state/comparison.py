@@ -5,13 +5,13 @@ answer as rows. Nothing is started or written for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from sparksql.gateway.operations.operation import ExplainedError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.state.compatibility import REMEDY, Difference, message, named
@@ -34,7 +34,7 @@ class DoesNotFit(ExplainedError):
         super().__init__(error, _rows(found, old, new))
 
 
-def is_run(session: Any, statement: Statement, plan: Any) -> bool:
+def is_run(session: JvmSession, statement: Statement, plan: LogicalPlan) -> bool:
     """Whether a statement before the INSERT of a script is run for the comparison; False for one that changes nothing.
 
     Raises StatementError for one that would have to be run, and has an effect outside the session.
@@ -50,7 +50,7 @@ def is_run(session: Any, statement: Statement, plan: Any) -> bool:
     raise refusal(ErrorReason.NOT_IMPLEMENTED, message)
 
 
-def _is_there(session: Any, plan: Any) -> bool:
+def _is_there(session: JvmSession, plan: LogicalPlan) -> bool:
     """CREATE TABLE IF NOT EXISTS of a table that there is."""
     if (
         simple_name(plan) != "CreateTable"
@@ -62,7 +62,7 @@ def _is_there(session: Any, plan: Any) -> bool:
     return bool(session.catalog().tableExists(".".join(f"`{part}`" for part in parts)))
 
 
-def _is_global(plan: Any) -> bool:
+def _is_global(plan: LogicalPlan) -> bool:
     """A global temporary view is there for all sessions."""
     match simple_name(plan):
         case "CreateViewCommand":

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Dataset, Expression, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.streaming.state import settings, source_identity
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
@@ -57,8 +58,8 @@ _PLAIN = frozenset(
 
 def describe(
     driver: SparkDriver,
-    session: Any,
-    frame: Any,
+    session: JvmSession,
+    frame: Dataset,
     *,
     text: str,
     output_mode: str,
@@ -92,7 +93,7 @@ def undescribed(
 
 
 def _readable(
-    jvm: Any, frame: Any, mask: Callable[[str], str], qualified: Callable[[str], str]
+    jvm: Jvm, frame: Dataset, mask: Callable[[str], str], qualified: Callable[[str], str]
 ) -> tuple[tuple[Source, ...], tuple[Column, ...]]:
     """The sources of a plan that cannot be described, and their columns; none when nothing can be read of them either."""
     try:
@@ -109,7 +110,9 @@ def _readable(
         return (), ()
 
 
-def _readable_settings(jvm: Any, session: Any, frame: Any, mask: Callable[[str], str]) -> tuple[Setting, ...] | None:
+def _readable_settings(
+    jvm: Jvm, session: JvmSession, frame: Dataset, mask: Callable[[str], str]
+) -> tuple[Setting, ...] | None:
     """The settings of a query that cannot be described; None when it cannot be told whether the time zone counts."""
     try:
         return _settings(jvm, session, elements(frame.queryExecution().analyzed().collectLeaves()), mask)
@@ -118,13 +121,13 @@ def _readable_settings(jvm: Any, session: Any, frame: Any, mask: Callable[[str],
         return None
 
 
-def _settings(jvm: Any, session: Any, leaves: list[Any], mask: Callable[[str], str]) -> tuple[Setting, ...]:
+def _settings(jvm: Jvm, session: JvmSession, leaves: list[Any], mask: Callable[[str], str]) -> tuple[Setting, ...]:
     zoned = any(source_identity.reads_times_in_a_zone(leaf) for leaf in leaves)
     found = settings.of_session(jvm, session, zone_counts=zoned)
     return tuple(Setting(each.name, mask(each.value), each.default) for each in found)
 
 
-def _analysed(jvm: Any, frame: Any) -> Any:
+def _analysed(jvm: Jvm, frame: Dataset) -> Any:
     """The analysed plan, as far as sources are concerned."""
     inline = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)
     return source_identity.undecoded(jvm, inline.apply(frame.queryExecution().analyzed()))
@@ -140,8 +143,8 @@ def _sources(walk: _Walk, analysed: Any, qualified: Callable[[str], str]) -> tup
 
 def _read(
     driver: SparkDriver,
-    session: Any,
-    frame: Any,
+    session: JvmSession,
+    frame: Dataset,
     text: str,
     output_mode: str,
     mask: Callable[[str], str],
@@ -154,7 +157,7 @@ def _read(
     sources = _sources(walk, analysed, qualified)
     walk.visit(plan)
 
-    def streamed(leaf: Any) -> tuple[int, str]:
+    def streamed(leaf: LogicalPlan) -> tuple[int, str]:
         number = walk.source_number(leaf)
         return number, sources[number - 1].identity
 
@@ -189,7 +192,7 @@ def _read(
 class _Walk:
     """One way through a plan, from the leaves up. `visit` tells what the rows of a node come from and went through."""
 
-    def __init__(self, jvm: Any, mask: Callable[[str], str]) -> None:
+    def __init__(self, jvm: Jvm, mask: Callable[[str], str]) -> None:
         self._jvm = jvm
         self._mask = mask
         self._expressions = Expressions(jvm, mask, self._subquery)
@@ -197,7 +200,7 @@ class _Walk:
         self.operators: list[Operator] = []
         self.watermarks: list[Watermark] = []
 
-    def source_number(self, leaf: Any) -> int:
+    def source_number(self, leaf: LogicalPlan) -> int:
         """The number of a streaming leaf, from 1, in the order of the calls. What is used twice under one name is one source for
         Spark, too."""
         columns = elements(leaf.output())
@@ -208,7 +211,7 @@ class _Walk:
                 self._expressions.define(column, f"[{self._sources[first]}].{self._mask(str(column.name()))}")
         return self._sources[first]
 
-    def visit(self, node: Any) -> tuple[str, ...]:
+    def visit(self, node: LogicalPlan) -> tuple[str, ...]:
         kind = simple_name(node)
         children = elements(node.children())
         if not children:
@@ -249,7 +252,7 @@ class _Walk:
         self._define_rest(kind, node)
         return told
 
-    def _leaf(self, node: Any) -> tuple[str, ...]:
+    def _leaf(self, node: LogicalPlan) -> tuple[str, ...]:
         columns = elements(node.output())
         if simple_name(node).startswith("StreamingRelation"):
             return (f"source {self.source_number(node)}",)
@@ -258,15 +261,15 @@ class _Walk:
             self._expressions.define(column, f"{name}.{self._mask(str(column.name()))}")
         return (name,)
 
-    def _subquery(self, plan: Any) -> str:
+    def _subquery(self, plan: LogicalPlan) -> str:
         told = self.visit(plan)
         return f"{', '.join(self._text(column) for column in elements(plan.output()))} from {', '.join(told)}"
 
-    def _watermark(self, node: Any) -> None:
+    def _watermark(self, node: LogicalPlan) -> None:
         delay = scala_object(self._jvm.org.apache.spark.sql.catalyst.plans.logical, "EventTimeWatermark")
         self.watermarks.append(Watermark(self._text(node.eventTime()), int(delay.getDelayMs(node.delay()))))
 
-    def _aggregate(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+    def _aggregate(self, node: LogicalPlan, told: tuple[str, ...]) -> tuple[str, ...]:
         results = elements(node.aggregateExpressions())
         names = {_column_id(result.child()): str(result.name()) for result in results if simple_name(result) == "Alias"}
         keys = tuple(
@@ -286,7 +289,7 @@ class _Walk:
             return (*told, f"grouped by {', '.join(key.meaning for key in keys)}")
         return self._stateful(Operator(AGGREGATE, keys, tuple(values.values()), inputs=told))
 
-    def _join(self, node: Any, below: list[tuple[str, ...]]) -> tuple[str, ...]:
+    def _join(self, node: LogicalPlan, below: list[tuple[str, ...]]) -> tuple[str, ...]:
         left, right = node.left(), node.right()
         kind = _join_type(node.joinType())
         told = tuple(part for parts in below for part in parts)
@@ -300,7 +303,7 @@ class _Walk:
             told = tuple(part for part in told if not part.startswith(_WHERE))
         return (*told, f"{kind} join on {self._condition(option(node.condition()))}")
 
-    def _stream_join(self, node: Any, kind: str, told: tuple[str, ...]) -> Operator:
+    def _stream_join(self, node: LogicalPlan, kind: str, told: tuple[str, ...]) -> Operator:
         keys: list[Column] = []
         rest = option(node.condition())
         planning = self._jvm.org.apache.spark.sql.catalyst.planning
@@ -318,13 +321,13 @@ class _Walk:
         settings = (("type", kind), ("condition", self._condition(rest)))
         return Operator("join of streams", tuple(keys), values, settings, told)
 
-    def _union(self, node: Any, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
+    def _union(self, node: LogicalPlan, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
         outputs = [elements(child.output()) for child in children]
         for column, *same_place in zip(elements(node.output()), *outputs, strict=True):
             self._expressions.define(column, f"union({', '.join(map(self._text, same_place))})")
         return (*told, f"union of {len(children)}")
 
-    def _expand(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+    def _expand(self, node: LogicalPlan, told: tuple[str, ...]) -> tuple[str, ...]:
         rows = [elements(row) for row in elements(node.projections())]
         for column, *same_place in zip(elements(node.output()), *rows, strict=True):
             window = self._expressions.window(column, same_place)
@@ -332,7 +335,7 @@ class _Walk:
             self._expressions.define(column, texts[0] if len(texts) == 1 else f"one of ({', '.join(texts)})")
         return (*told, f"each row {len(rows)} times")
 
-    def _generate(self, node: Any, told: tuple[str, ...]) -> tuple[str, ...]:
+    def _generate(self, node: LogicalPlan, told: tuple[str, ...]) -> tuple[str, ...]:
         text = self._text(node.generator())
         for index, column in enumerate(elements(node.generatorOutput())):
             self._expressions.define(column, f"{text}.{index}")
@@ -342,7 +345,7 @@ class _Walk:
         self.operators.append(operator)
         return (f"operator {len(self.operators)}",)
 
-    def _define_rest(self, kind: str, node: Any) -> None:
+    def _define_rest(self, kind: str, node: LogicalPlan) -> None:
         """Columns that a node makes in a way that is not known here."""
         for column in elements(node.output()):
             if int(column.exprId().id()) not in self._expressions.meanings:
@@ -355,14 +358,14 @@ class _Walk:
     def _columns(self, expressions: Any) -> tuple[Column, ...]:
         return tuple(self._column(_name(each), each, self._text(each)) for each in elements(expressions))
 
-    def _column(self, name: str, expression: Any, meaning: str) -> Column:
+    def _column(self, name: str, expression: Expression, meaning: str) -> Column:
         return Column(self._mask(name), self._mask(str(expression.dataType().catalogString())), meaning)
 
-    def _text(self, expression: Any) -> str:
+    def _text(self, expression: Expression) -> str:
         return self._expressions.text(expression)
 
 
-def _aggregate_functions(expression: Any) -> list[Any]:
+def _aggregate_functions(expression: Expression) -> list[Any]:
     if simple_name(expression) == "AggregateExpression":
         return [expression]
     return [found for child in elements(expression.children()) for found in _aggregate_functions(child)]
@@ -378,10 +381,10 @@ def _join_type(join_type: Any) -> str:
     return str(join_type.toString()).partition("(")[0]  # ExistenceJoin(exists#12)
 
 
-def _column_id(expression: Any) -> int:
+def _column_id(expression: Expression) -> int:
     """Spark's id of a plain column, 0 for any other expression."""
     return int(expression.exprId().id()) if simple_name(expression) == "AttributeReference" else 0
 
 
-def _name(expression: Any) -> str:
+def _name(expression: Expression) -> str:
     return str(expression.name()) if simple_name(expression) in ("AttributeReference", "Alias") else "(expression)"

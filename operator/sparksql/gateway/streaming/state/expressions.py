@@ -14,6 +14,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Expression, Jvm
 from sparksql.gateway.streaming.state.windows import time_window
 
 _OPERATORS = {
@@ -75,7 +76,7 @@ class Expressions:
     `mask` hides secret values in literals and names. `subquery` tells a subquery's plan.
     """
 
-    def __init__(self, jvm: Any, mask: Callable[[str], str], subquery: Callable[[Any], str]) -> None:
+    def __init__(self, jvm: Jvm, mask: Callable[[str], str], subquery: Callable[[Any], str]) -> None:
         self._jvm = jvm
         self._mask = mask
         self._subquery = subquery
@@ -100,7 +101,7 @@ class Expressions:
         time, spans = self.text(found.time), (found.size, found.slide, found.offset)
         return f"window({time}, {', '.join(map(_interval, spans))})"
 
-    def text(self, expression: Any) -> str:
+    def text(self, expression: Expression) -> str:
         """What an expression means."""
         name = simple_name(expression)
         match name:
@@ -153,14 +154,14 @@ class Expressions:
         zone = option(cast.timeZoneId()) if needs_zone else None
         return f"cast({child} AS {target.catalogString()}{f' @{zone}' if zone else ''})"
 
-    def _aggregate(self, expression: Any) -> str:
+    def _aggregate(self, expression: Expression) -> str:
         text = self.text(expression.aggregateFunction())
         if expression.isDistinct():
             text = text.replace("(", "(DISTINCT ", 1)
         condition = option(expression.filter())
         return text if condition is None else f"{text} FILTER (WHERE {self.text(condition)})"
 
-    def _settings(self, expression: Any, children: int) -> list[str]:
+    def _settings(self, expression: Expression, children: int) -> list[str]:
         """Fields besides the children, such as `ignoreNulls` of first(). Those that only newer versions have would be told,
         too, and be a difference."""
         told: list[str] = []

@@ -6,6 +6,7 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import option
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 
 _RULES = "org.apache.spark.sql.catalyst.optimizer."
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -29,7 +30,7 @@ _PUSHING = (
 )
 
 
-def optimised(driver: SparkDriver, session: Any, plan: Any, *, pushed: bool = True) -> Any:
+def optimised(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, *, pushed: bool = True) -> Any:
     """An analysed plan as Spark optimises it for a batch. Not `pushed`: with conditions where the text has them."""
     other = session.cloneSession()
     given = option(session.conf().getOption(_EXCLUDED))

@@ -8,6 +8,7 @@ from typing import Any
 
 from sparksql.gateway.spark.names import JvmNames
 from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.state import source_identity
 from sparksql.gateway.streaming.state.plan_text import has_group_filter
 from sparksql.gateway.streaming.state.structure import Leaf, Structure, structure
@@ -19,7 +20,7 @@ class UnknownPlanError(Exception):
     """The plan cannot be described; the text says why."""
 
 
-def prepared(jvm: Any, analysed: Any) -> Any:
+def prepared(jvm: Jvm, analysed: Any) -> Any:
     """An analysed plan for the optimiser, so that what it makes of it tells the text and nothing else: with the time of a batch for
     CURRENT_TIMESTAMP and the like, as Spark makes it of a streaming query, where the optimiser would put in the time of its own run;
     and with tables held as they are, see `HeldTable`."""
@@ -27,13 +28,13 @@ def prepared(jvm: Any, analysed: Any) -> Any:
     return own.HeldTable.of(own.CurrentTime.ofBatch(analysed))
 
 
-def table_of(jvm: Any, leaf: Any) -> Any:
+def table_of(jvm: Jvm, leaf: LogicalPlan) -> Any:
     """The table that a leaf of a prepared plan is."""
     return _own(jvm).HeldTable.behind(leaf)
 
 
 def plan_structure(
-    jvm: Any,
+    jvm: Jvm,
     analysed: Any,
     optimised: Any,
     unpushed: Callable[[], Any],
@@ -45,7 +46,7 @@ def plan_structure(
     """The structure of an optimised plan. `unpushed` optimises without moving filters, `streamed` gives the number and the
     identity of a streaming table."""
 
-    def read(plan: Any) -> tuple[Any, list[Leaf]]:
+    def read(plan: LogicalPlan) -> tuple[Any, list[Leaf]]:
         text = _own(jvm).PlanText.of(plan)
         tables = text.leaves()
         return json.loads(text.json()), [_leaf(tables.get(index)) for index in range(int(tables.size()))]
@@ -65,7 +66,7 @@ def plan_structure(
     return structure(*read(optimised), mask=mask, unpushed=above)
 
 
-def _own(jvm: Any) -> Any:
+def _own(jvm: Jvm) -> Any:
     package = jvm.dev.sparksql.plans
     if any(isinstance(getattr(package, name), JvmNames) for name in _CLASSES):
         raise UnknownPlanError("the session's own jar is not on its class path, or is of an earlier version")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparksql.api.conf_policy import NAMESPACES
+from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.streaming.state.description import Setting
 from sparksql.gateway.streaming.state.harmless_settings import HARMLESS, OPEN
 
@@ -24,7 +25,7 @@ _HADOOP = re.compile(r"spark\.hadoop\.(?=.)|spark\.(?=hive\.)")  # so Spark hand
 _BETWEEN = "\u0001"
 
 
-def of_session(jvm: Any, session: Any, *, zone_counts: bool) -> tuple[Setting, ...]:
+def of_session(jvm: Jvm, session: JvmSession, *, zone_counts: bool) -> tuple[Setting, ...]:
     """The settings of a session that may say what its queries mean, by name. `zone_counts`: the time zone does, too: where it
     counts in an expression, the plan has it."""
     entries = jvm.org.apache.spark.internal.config.ConfigEntry
@@ -62,7 +63,7 @@ def _told(entries: Any, name: str, value: str) -> Setting:
     return Setting(name, value, str(entry.defaultValueString()))
 
 
-def _given(session: Any) -> Iterator[tuple[str, str]]:
+def _given(session: JvmSession) -> Iterator[tuple[str, str]]:
     """All settings in one call: there are many, and each call of the JVM takes its time."""
     pairs = str(session.sessionState().conf().getAllConfs().mkString(_BETWEEN))
     for pair in pairs.split(_BETWEEN):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, fields, option, simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.sources import rewritten
 from sparksql.gateway.streaming.state.description import Source
@@ -28,7 +29,7 @@ _OWN_FORMAT = re.compile(r"org\.apache\.spark\.sql\.(?:\w+\.)+(\w+?)(?:Parquet)?
 _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
-def streamed(plan: Any) -> Iterator[tuple[Any, str]]:
+def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
     """Streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the text."""
     pending = [(plan, "")]
     while pending:
@@ -40,11 +41,11 @@ def streamed(plan: Any) -> Iterator[tuple[Any, str]]:
         pending.extend((child, name) for child in reversed(elements(node.children())))
 
 
-def undecoded(jvm: Any, plan: Any) -> Any:
+def undecoded(jvm: Jvm, plan: LogicalPlan) -> Any:
     """An analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
     of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
 
-    def replaced(node: Any) -> Any | None:
+    def replaced(node: LogicalPlan) -> Any | None:
         leaf = _decoded_leaf(node.child()) if simple_name(node) == "SubqueryAlias" else None
         if leaf is None:
             return None
@@ -56,7 +57,7 @@ def undecoded(jvm: Any, plan: Any) -> Any:
     return rewritten(jvm, plan, replaced)
 
 
-def _decoded_leaf(node: Any) -> Any | None:
+def _decoded_leaf(node: LogicalPlan) -> Any | None:
     """The leaf below what `kafka.values` makes of Kafka's records; None for anything else."""
     if simple_name(node) not in _DECODING:
         return None
@@ -65,7 +66,7 @@ def _decoded_leaf(node: Any) -> Any | None:
     return node if simple_name(node) == "StreamingRelationV2" and is_kafka(node.sourceName()) else None
 
 
-def source(leaf: Any, name: str, qualified: Callable[[str], str]) -> Source:
+def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Source:
     """What a streaming leaf streams. `qualified` gives a path its full form."""
     if simple_name(leaf) == "StreamingRelationV2":
         identifier, catalog = option(leaf.identifier()), option(leaf.catalog())
@@ -85,7 +86,7 @@ def source(leaf: Any, name: str, qualified: Callable[[str], str]) -> Source:
     return Source(name, f"{relation.className()}{place}{_told(given)}", read_by_stream(given).strip())
 
 
-def static(leaf: Any) -> str:
+def static(leaf: LogicalPlan) -> str:
     """What a leaf without a STREAM is: a table's name, or a digest of rows that the text has."""
     match simple_name(leaf):
         case "LogicalRelation" | "HiveTableRelation" as kind:
@@ -99,7 +100,7 @@ def static(leaf: Any) -> str:
             return kind
 
 
-def static_place(leaf: Any, qualified: Callable[[str], str]) -> str:
+def static_place(leaf: LogicalPlan, qualified: Callable[[str], str]) -> str:
     """What a leaf without a STREAM is, whole: its table, or its place and the options that it is read with."""
     kind = simple_name(leaf)
     if kind == "LogicalRelation" and _is_of_files(leaf.relation()):
@@ -127,7 +128,7 @@ def _files(relation: Any, table: str | None, qualified: Callable[[str], str]) ->
     return f"{place}{read_by_table(of_scala(relation.options()))}"
 
 
-def is_told(leaf: Any) -> bool:
+def is_told(leaf: LogicalPlan) -> bool:
     """Whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library may have
     nothing but its address in memory."""
     if simple_name(leaf) != "LogicalRelation" or option(leaf.catalogTable()) is not None:
@@ -136,7 +137,7 @@ def is_told(leaf: Any) -> bool:
     return _is_of_files(relation) or not _ADDRESS.search(str(relation.toString()))
 
 
-def column_ids(leaf: Any) -> dict[str, str]:
+def column_ids(leaf: LogicalPlan) -> dict[str, str]:
     """What tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not known to
     find values by the names of their columns, as CSV."""
     table = leaf.table() if simple_name(leaf) in ("DataSourceV2Relation", "StreamingRelationV2") else None
@@ -148,7 +149,7 @@ def column_ids(leaf: Any) -> dict[str, str]:
     return {str(column.name()): f"place {index}" for index, column in enumerate(elements(leaf.output()))}
 
 
-def read_as(leaf: Any) -> str:
+def read_as(leaf: LogicalPlan) -> str:
     """The format that a table's rows are read as: a short name, or the class where Spark knows no such."""
     match simple_name(leaf):
         case "StreamingRelation":
@@ -170,7 +171,7 @@ def _short_name(provider: str) -> str:
     return (provider if found is None else found[1]).lower()
 
 
-def reads_times_in_a_zone(leaf: Any) -> bool:
+def reads_times_in_a_zone(leaf: LogicalPlan) -> bool:
     """Whether times of a table may be read in the session's time zone, where they are written without one: as text, and so in
     the names of partitions. Not of formats that are known to keep instants."""
     columns = elements(leaf.output())
@@ -188,7 +189,7 @@ def reads_times_in_a_zone(leaf: Any) -> bool:
             return bool(times)
 
 
-def _partitions(leaf: Any) -> set[str]:
+def _partitions(leaf: LogicalPlan) -> set[str]:
     if simple_name(leaf) == "StreamingRelation":
         table = option(leaf.dataSource().catalogTable())
         names = [*elements(leaf.dataSource().partitionColumns())]

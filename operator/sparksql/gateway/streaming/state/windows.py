@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
+from sparksql.gateway.spark.shapes import Expression, Jvm
 
 _MARK = "spark.timeWindow"  # the analyzer's, in the metadata of a window's column
 
@@ -21,7 +22,7 @@ class TimeWindow:
     offset: int
 
 
-def time_window(jvm: Any, column: Any, structs: list[Any]) -> TimeWindow | None:
+def time_window(jvm: Jvm, column: Any, structs: list[Any]) -> TimeWindow | None:
     """The windows that a column holds, None for any other. `structs` are expressions of start and end, one for each window that
     a time is in."""
     if not column.metadata().contains(_MARK):
@@ -35,7 +36,7 @@ def time_window(jvm: Any, column: Any, structs: list[Any]) -> TimeWindow | None:
     return TimeWindow(time, end - start, slide, start % slide) if slide > 0 else None
 
 
-def _span_of_zero(jvm: Any, struct: Any) -> tuple[int, int] | None:
+def _span_of_zero(jvm: Jvm, struct: Any) -> tuple[int, int] | None:
     """Start and end, in microseconds since 1970, of the window that the time 0 is in."""
     if simple_name(struct) != "CreateNamedStruct":
         return None
@@ -45,7 +46,7 @@ def _span_of_zero(jvm: Any, struct: Any) -> tuple[int, int] | None:
     return int(start.eval(None)), int(end.eval(None))
 
 
-def _at_zero(jvm: Any, expression: Any) -> Any | None:
+def _at_zero(jvm: Jvm, expression: Expression) -> Any | None:
     """The expression with 0 as its time; None when it reads anything else."""
     if _is_time(expression):
         return scala_object(jvm.org.apache.spark.sql.catalyst.expressions, "Literal").default(expression.toType())
@@ -58,7 +59,7 @@ def _at_zero(jvm: Any, expression: Any) -> Any | None:
     return expression.withNewChildren(jvm.PythonUtils.toSeq(replaced))
 
 
-def _time(expression: Any) -> Any | None:
+def _time(expression: Expression) -> Any | None:
     """The column that windows are made of."""
     if _is_time(expression):
         return expression.child()
@@ -66,6 +67,6 @@ def _time(expression: Any) -> Any | None:
     return next((time for time in found if time is not None), None)
 
 
-def _is_time(expression: Any) -> bool:
+def _is_time(expression: Expression) -> bool:
     """Whether this makes a number of the time column."""
     return simple_name(expression) == "PreciseTimestampConversion" and str(expression.toType().typeName()) == "long"
