@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .expressions import Part
 
+COLUMNS = "id, part, country, city, amount, price, flag, ts, seen, j"
 CLOSER = 90  # rows of greater ids pass every filter: their times close what is before them
 FIRST_CLOSED = "TIMESTAMP '2026-01-01 00:01:30'"  # up to here the first part closes windows
 CLOSED = "TIMESTAMP '2026-01-01 00:09:00'"  # up to here the second does
@@ -54,9 +55,11 @@ class _Text:
     def whole(self) -> str:
         return LAYOUTS[self._query.layout](getattr(self, f"_{self._query.shape}")())
 
-    def _stream(self, name: str, alias: str = "") -> str:
+    def _stream(self, of: Callable[[Query], str], alias: str = "") -> str:
+        name, before = of(self._query), of(self._before)
         if not self._streams:
-            return f"{name}_all {alias}"
+            read_otherwise = name != before and name.split("_")[0] == before.split("_")[0]
+            return f"{_of_both_parts(before, name) if read_otherwise else f'{name}_all'} {alias}"
         return f"STREAM {name} {self._query.options} WATERMARK ts DELAY OF {self._query.delay} {alias}"
 
     def _filter(self, of: Callable[[Query], str], alias: str = "") -> str:
@@ -76,16 +79,16 @@ class _Text:
     def _from(self) -> str:
         query = self._query
         if query.shape == "united":
-            both = (f"SELECT * FROM {self._stream(name)}" for name in (query.source, query.other))
+            both = (f"SELECT * FROM {self._stream(of)}" for of in (_source, _other))
             return f"({' UNION ALL '.join(both)})"
         if not query.table:
-            return self._stream(query.source)
+            return self._stream(_source)
         if query.table_filter == self._before.table_filter or self._streams:
             table, more = self._table(f"({query.table_filter} OR code = 'zz')"), ""
         else:  # of an inner join alone
             table = self._table("true")
             more = f" AND ({self._filter(lambda each: each.table_filter)} OR code = 'zz')"
-        return f"{self._stream(query.source, 's')} {query.table_kind} ({table}) d ON s.country = d.code{more}"
+        return f"{self._stream(_source, 's')} {query.table_kind} ({table}) d ON s.country = d.code{more}"
 
     def _table(self, condition: str) -> str:
         return self._query.table.replace("{filter}", condition)
@@ -148,15 +151,21 @@ class _Text:
 
     def _joined(self) -> str:
         query = self._query
-        left = f"SELECT * FROM {self._stream(query.source)} WHERE {self._rows(lambda each: each.rows)}"
-        right = f"SELECT * FROM {self._stream(query.other)} WHERE {self._rows(lambda each: each.more_rows)}"
-        more = f" AND {query.condition.of('l').text}" if query.condition else ""
+        left = f"SELECT * FROM {self._stream(_source)} WHERE {self._rows(lambda each: each.rows)}"
+        right = f"SELECT * FROM {self._stream(_other)} WHERE {self._rows(lambda each: each.more_rows)}"
         key, second = (self._shown(of) for of in (lambda each: each.key, lambda each: each.second))
         return (
             f"SELECT string({key}) AS k, concat_ws('/', l.id, r.id, string({second})) AS v, l.ts AS until FROM ({left}) l "
-            f"{query.join} ({right}) r ON l.country = r.country AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 30 SECONDS{more} "
-            f"WHERE l.id <= {CLOSER}"
+            f"{query.join} ({right}) r ON l.country = r.country AND r.ts BETWEEN l.ts AND l.ts + INTERVAL 30 SECONDS{self._condition()}"
         )
+
+    def _condition(self) -> str:
+        """Of the left side alone: a filter of its rows in an inner join, and of pairs in an outer one."""
+        new, old = (each.condition.of("l").text if each.condition else "true" for each in (self._query, self._before))
+        if new == old:
+            return "" if new == "true" else f" AND {new}"
+        kept = "l.part = 1" if self._query.join == "JOIN" else "l.part = 1 AND r.part = 1"
+        return f" AND IF({kept}, {old}, {new})"
 
     def _shown(self, of: Callable[[Query], Part]) -> str:
         new, old = of(self._query).of("l").text, of(self._before).of("l").text
@@ -164,6 +173,19 @@ class _Text:
             f"l.part = 1 AND (r.part = 1 OR (r.part IS NULL AND l.ts < {FIRST_CLOSED} - INTERVAL 30 SECONDS))"
         )
         return new if new == old else f"IF({shown_before}, string({old}), string({new}))"
+
+
+def _source(query: Query) -> str:
+    return query.source
+
+
+def _other(query: Query) -> str:
+    return query.other
+
+
+def _of_both_parts(first: str, later: str) -> str:
+    """Rows of one place as they were read by each query."""
+    return f"(SELECT {COLUMNS} FROM {first}_first UNION ALL SELECT {COLUMNS} FROM {later}_later)"
 
 
 LAYOUTS: tuple[Callable[[str], str], ...] = (
