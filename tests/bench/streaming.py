@@ -1,6 +1,6 @@
 """A streaming statement through the gateway against the same query in plain PySpark: rows a second, latency from file to table.
 
-Usage: streaming.py [--quick]. Two Sparks in local mode on this machine with the same settings, warm, take turns: whatever else the
+Usage: python -m tests.bench.streaming [--quick]. Two Sparks in local mode on this machine with the same settings, warm, take turns: whatever else the
 machine does disturbs both alike, and each turn's pair gives one ratio. Under 4 minutes, `--quick` about one. Then the time of a
 savepoint's copy against its bytes, to a local disk.
 
@@ -30,14 +30,10 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent / "latency"))
-
-from common import machine
-from tests.gateway.client import GatewayClient, connect
-from tests.gateway.process import GatewayProcess, running
-
 from sparksql.wire.control import OperationState, StreamOptions, TriggerMode
+from tests.bench.latency.common import machine
+from tests.gateway.client import GatewayClient, connect
+from tests.support.process import GatewayProcess, running
 
 PLAIN = Path(__file__).resolve().parent / "streaming_plain.py"
 SECONDS = 120.0  # what any single turn may take

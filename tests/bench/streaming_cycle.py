@@ -1,6 +1,6 @@
 """A streaming statement stopped with a savepoint and running again, against a plain stop and resume of the same statement.
 
-Needs the cluster with the chart installed and KUBECONFIG. Usage: streaming_cycle.py [--rounds N] [--mebibytes SIZE ...]. About
+Needs the cluster with the chart installed and KUBECONFIG. Usage: python -m tests.bench.streaming_cycle [--rounds N] [--mebibytes SIZE ...]. About
 4 minutes at most: what there is no time for is left out, and named.
 
 Stop: from `desiredState: Stopped` to the phase Stopped, as a watch sees it; with `upgradeMode: Savepoint` its savepoint is then
@@ -13,19 +13,16 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "latency"))
-
-from common import Object, machine  # it makes the next modules known
-from harness import Cluster, Space, phase
-from installation import new_space
-from streams import QUICK, count_up, stream, wait_batch
+from tests.bench.latency.common import Object, machine
+from tests.e2e.streams import QUICK, count_up, stream, wait_batch
+from tests.support.harness import Cluster, Space, phase
+from tests.support.installation import new_space
 
 SECONDS = 210.0  # after that nothing is begun
 PATIENCE_SECONDS = 120.0  # for any one change

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "integration"))  # its API server is used here as well
-
-from apiserver import ApiServer, running_apiserver
-from helmchart import OBJECT_STORE, Rendered, release, render
+from tests.chart.helmchart import OBJECT_STORE, Rendered, release, render
+from tests.support.apiserver import ApiServer, running_apiserver
 
 
 @pytest.fixture(scope="session")

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from http.client import HTTPSConnection
 from typing import Any
 
-from apiserver import MERGE_PATCH, ApiServer
-
 from sparksql.api import names
 from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.kube.builders import executor_template
+from tests.support.apiserver import MERGE_PATCH, ApiServer
 
 IMAGE = "localhost/spark-sql-session:dev"
 SESSIONS = "/apis/sparksql.dev/v1alpha1/namespaces/{namespace}/sqlsessions"

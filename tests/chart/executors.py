@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivers import IMAGE, Change, Manifest
+from tests.chart.drivers import IMAGE, Change, Manifest
 
 UID_LABEL = "sparksql.dev/session-uid"
 

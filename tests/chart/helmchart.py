@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from apiserver import binary
+
+from tests.support.apiserver import binary
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "spark-sql-operator"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from helmchart import ROOT
+from tests.chart.helmchart import ROOT
 
 SOURCES = ROOT / "operator" / "sparksql"
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from apiserver import ApiServer
-from helmchart import Rendered
+
+from tests.chart.helmchart import Rendered
+from tests.support.apiserver import ApiServer
 
 HELD = {
     "PodSpec": "automountServiceAccountToken containers ephemeralContainers hostIPC hostNetwork hostPID initContainers nodeName "

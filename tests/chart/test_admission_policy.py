@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from apiserver import MERGE_PATCH, ApiServer
-from drivers import IMAGE, Change, Driver, Manifest, issue_token, make, plain_pod, prepare, start_driver
-from executors import FORBIDDEN, OWN, UID_LABEL, label, said, volume
 
 from sparksql.api.session_class import SqlSessionClassSpec
 from sparksql.domain.session.effective import Scheduling, VolumeClaim
 from sparksql.kube.builders import Cleaning, cleaner_job
+from tests.chart.drivers import IMAGE, Change, Driver, Manifest, issue_token, make, plain_pod, prepare, start_driver
+from tests.chart.executors import FORBIDDEN, OWN, UID_LABEL, label, said, volume
+from tests.support.apiserver import MERGE_PATCH, ApiServer
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from helmchart import CHART, OBJECT_STORE, ROOT, Rendered, helm, render, set_flags
+
+from tests.chart.helmchart import CHART, OBJECT_STORE, ROOT, Rendered, helm, render, set_flags
 
 NAME = "sso-spark-sql-operator"
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod")

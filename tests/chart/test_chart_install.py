@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from apiserver import ApiServer
-from helmchart import CHART, OBJECT_STORE, helm, release, set_flags
+
+from tests.chart.helmchart import CHART, OBJECT_STORE, helm, release, set_flags
+from tests.support.apiserver import ApiServer
 
 CLASS_PATH = "/apis/sparksql.dev/v1alpha1/sqlsessionclasses/standard"
 Manifest = dict[str, Any]

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from helmchart import ROOT
-from sources import constants_in_use
 
 from sparksql.api.gateway_settings import KEYS, PREFIX, parse
 from sparksql.api.reasons import Reason
 from sparksql.wire.control import ErrorReason
+from tests.chart.helmchart import ROOT
+from tests.chart.sources import constants_in_use
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")

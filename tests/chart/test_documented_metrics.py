@@ -6,10 +6,8 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from helmchart import ROOT
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
-from sources import attributes_of
 
 from sparksql.controllers.metrics import Metrics
 from sparksql.gateway.frontends.control.metrics import registry_for
@@ -18,6 +16,8 @@ from sparksql.gateway.lifecycle import Lifecycle
 from sparksql.gateway.sessions.service import ClientService
 from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.wire.driver import DriverConfig
+from tests.chart.helmchart import ROOT
+from tests.chart.sources import attributes_of
 
 SERIES = re.compile(r"`(sparksql_[a-z_]+)(?:\{([a-z_,]*)\})?`")
 BESIDE = re.compile(r"`\.\.\.(_[a-z_]+)`")  # the rest of a name that begins as the row's own

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apiserver import ApiServer
-from helmchart import ROOT
+
+from tests.chart.helmchart import ROOT
+from tests.support.apiserver import ApiServer
 
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9]*.yaml"))
 PATHS = {

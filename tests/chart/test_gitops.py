@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from apiserver import ApiServer, binary
-from gitops_objects import Case, cases
-from helmchart import ROOT
 from lupa.lua51 import LuaRuntime  # Argo CD's engine is one of Lua 5.1
+
+from tests.chart.gitops_objects import Case, cases
+from tests.chart.helmchart import ROOT
+from tests.support.apiserver import ApiServer, binary
 
 KUSTOMIZE = ROOT / "examples" / "kustomize"
 SECONDS = 60

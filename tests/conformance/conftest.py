@@ -7,7 +7,6 @@ a time, in the order in which the tests need them.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,15 +14,11 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "e2e"))
-sys.path.insert(0, str(Path(__file__).parent.parent))
-sys.path.insert(0, str(Path(__file__).parent))
-
-import installation
-import target as targets
-from programs import Run
-from suite import OTHERS, SUITES, database
-from target import Target
+from tests.conformance import target as targets
+from tests.conformance.programs import Run
+from tests.conformance.suite import OTHERS, SUITES, database
+from tests.conformance.target import Target
+from tests.support import installation
 
 HERE = Path(__file__).parent
 ON_CLUSTER = os.environ.get("CONFORMANCE_TARGET", "cluster") == "cluster"

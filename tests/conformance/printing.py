@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from queries import Interval, Struct, Variant
+from tests.conformance.queries import Interval, Struct, Variant
 
 Printing = Callable[[Any], Any]
 

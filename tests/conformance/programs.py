@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from clients import install
-from queries import FAILURES, QUERIES
-from relay import relay
-from target import HOST, STORE_PASSWORD, Target
+
+from tests.conformance.clients import install
+from tests.conformance.queries import FAILURES, QUERIES
+from tests.conformance.relay import relay
+from tests.conformance.target import HOST, STORE_PASSWORD, Target
 
 HERE = Path(__file__).parent
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 8) WHERE sha2(CAST(id AS STRING), 256) = 'none'"

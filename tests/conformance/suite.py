@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import printing
-import programs
-from clients import install
-from printing import Printing
-from programs import Run
-from queries import Need
-from target import Target
+from tests.conformance import printing, programs
+from tests.conformance.clients import install
+from tests.conformance.printing import Printing
+from tests.conformance.programs import Run
+from tests.conformance.queries import Need
+from tests.conformance.target import Target
 
 Start = Callable[[Target, Path, str], Run]
 

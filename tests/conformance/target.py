@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from relay import relay
-
-from gateway.default_class import class_conf
-from gateway.process import TOKEN, GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
 from sparksql.api.names import child_base
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
+from tests.conformance.relay import relay
+from tests.support.default_class import class_conf
+from tests.support.process import TOKEN, GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
 
 HOST = "localhost"
 STORE_PASSWORD = "changeit"  # protects nothing: the store has a certificate only

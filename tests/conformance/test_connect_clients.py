@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from programs import Run
-from suite import database
+
+from tests.conformance.programs import Run
+from tests.conformance.suite import database
 
 CLIENTS = ("pyspark-client", "pyspark-client-old")
 ROWS = 400_000

@@ -6,10 +6,11 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from clients import install
-from programs import FlinkSqlClient, Run, execute, flink_environment, flink_properties
-from suite import database
-from target import Target
+
+from tests.conformance.clients import install
+from tests.conformance.programs import FlinkSqlClient, Run, execute, flink_environment, flink_properties
+from tests.conformance.suite import database
+from tests.conformance.target import Target
 
 NEW = "flink-jdbc"
 OLD = "flink-jdbc-old"

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from printing import expected
-from programs import Run
-from queries import FAILURES, QUERIES, Failure, Query
-from suite import SUITES, Suite, database
+
+from tests.conformance.printing import expected
+from tests.conformance.programs import Run
+from tests.conformance.queries import FAILURES, QUERIES, Failure, Query
+from tests.conformance.suite import SUITES, Suite, database
 
 
 def _queries() -> Iterator[Any]:

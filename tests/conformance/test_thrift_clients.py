@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from programs import ENDLESS, Run, beeline_command, environment
-from suite import database
-from target import Target
+
+from tests.conformance.programs import ENDLESS, Run, beeline_command, environment
+from tests.conformance.suite import database
+from tests.conformance.target import Target
 
 ALIVE = [["alive"]]
 EVERY = ("pyhive", "impyla", "hive-driver")

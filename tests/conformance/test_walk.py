@@ -10,8 +10,9 @@ import uuid
 from typing import Any
 
 import pytest
-from target import HOST, Target
-from walk import WALK, Step
+
+from tests.conformance.target import HOST, Target
+from tests.support.walk import WALK, Step
 
 SECONDS = 300
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Cluster, Space, pod_ready
+from tests.support.harness import Cluster, Space, pod_ready
 
 NAME = "kafka"
 PORT = 9092

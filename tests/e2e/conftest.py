@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-sys.path.insert(0, str(Path(__file__).parent))
-
-import installation
-from gate import Gate
-from harness import Classes, Cluster, Space
+from tests.e2e.gate import Gate
+from tests.support import installation
+from tests.support.harness import Classes, Cluster, Space
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import grpc
 
-from gateway.connect_client import ConnectSession, Failed, sql_relation
-from gateway.thrift_client import Fields, ThriftClient, rows_of
 from sparksql.gateway.frontends.thrift import messages
 from sparksql.gateway.frontends.thrift.messages import OperationState
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT
+from tests.support.connect_client import ConnectSession, Failed, sql_relation
+from tests.support.thrift_client import Fields, ThriftClient, rows_of
 
 DOORS = {"rest": GATEWAY_PORT, "connect": CONNECT_PORT, "thrift": THRIFT_PORT}
 # What a client hears of a statement that somebody else has canceled.

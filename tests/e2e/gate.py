@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from harness import Classes, Cluster, Object, Space
+from tests.support.harness import Classes, Cluster, Object, Space
 
 EXECUTORS = "spark-role=executor"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import API_VERSION, Object, Space, condition, phase
+from tests.support.harness import API_VERSION, Object, Space, condition, phase
 
 SECONDS = 420.0
 QUICK = {"trigger": {"mode": "Interval", "intervalMillis": 500}, "restart": {"backoffSeconds": 1}}

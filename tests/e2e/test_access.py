@@ -6,7 +6,8 @@ import copy
 from typing import Any
 
 import pytest
-from harness import OPERATOR_NAMESPACE, ApiFailure, Cluster, Object, Space
+
+from tests.support.harness import OPERATOR_NAMESPACE, ApiFailure, Cluster, Object, Space
 
 OPERATOR = f"system:serviceaccount:{OPERATOR_NAMESPACE}:spark-sql-operator"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"

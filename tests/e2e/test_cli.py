@@ -7,7 +7,8 @@ import io
 import json
 
 import pytest
-from harness import ENDLESS, STORAGE_SECRET, Space, phase
+
+from tests.support.harness import ENDLESS, STORAGE_SECRET, Space, phase
 
 ROWS = 120_000  # more than a driver keeps in memory: the result is written to the storage
 

@@ -16,14 +16,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from doors import CANCELED, DOORS, OPENS, Client, Connect, Way
-from harness import ENDLESS, OPERATOR_NAMESPACE, Classes, Cluster, Object, Space, phase, pod_ready, reason
-from installation import new_space
 
 from sparksql.api.names import gateway_server_name
 from sparksql.cli.errors import Exit
 from sparksql.cli.gateway import forwarded_port
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_RPC_PORT, GATEWAY_PORT, THRIFT_PORT
+from tests.e2e.doors import CANCELED, DOORS, OPENS, Client, Connect, Way
+from tests.support.harness import ENDLESS, OPERATOR_NAMESPACE, Classes, Cluster, Object, Space, phase, pod_ready, reason
+from tests.support.installation import new_space
 
 EVERY_DOOR = dict.fromkeys(DOORS, True)
 UNTOLD_PORT = 9999  # of whatever else may listen in a driver

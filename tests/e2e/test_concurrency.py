@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pytest
-from harness import Object, Space, phase
+
+from tests.support.harness import Object, Space, phase
 
 SLOTS = 4
 INSERTS = 60

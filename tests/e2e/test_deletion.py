@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from gate import Gate
-from harness import Classes, Cluster, Object, Space, condition, phase, reason
+
+from tests.e2e.gate import Gate
+from tests.support.harness import Classes, Cluster, Object, Space, condition, phase, reason
 
 NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 STATEMENT_SECONDS = 15.0

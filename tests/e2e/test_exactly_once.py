@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from gate import Gate
-from harness import OPERATOR_NAMESPACE, Cluster, Object, Space, condition, phase, reason
+
+from tests.e2e.gate import Gate
+from tests.support.harness import OPERATOR_NAMESPACE, Cluster, Object, Space, condition, phase, reason
 
 INSERTS = 4  # statements under way whenever the operator goes
 SECONDS = 420.0

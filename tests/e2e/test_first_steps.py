@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Space, condition, phase, reason
+from tests.support.harness import Space, condition, phase, reason
 
 
 def test_a_statement_finishes_with_its_result(main: Space) -> None:

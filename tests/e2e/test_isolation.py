@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Object, Space, phase, pod_ready
 
 from sparksql.wire.driver import DRIVER_RPC_PORT, GATEWAY_PORT
+from tests.support.harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Object, Space, phase, pod_ready
 
 PASSWORD = "Zauberwort-7719"
 LITERAL = "Unverwechselbar-4242"

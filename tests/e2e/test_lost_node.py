@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from harness import ENDLESS, Cluster, Space, phase, reason
-from installation import ROOT
-from streams import QUICK, SECONDS, assert_each_once, count_up, stop, stream, wait_batch
+
+from tests.e2e.streams import QUICK, SECONDS, assert_each_once, count_up, stop, stream, wait_batch
+from tests.support.harness import ENDLESS, Cluster, Space, phase, reason
+from tests.support.installation import ROOT
 
 pytestmark = pytest.mark.alone
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from harness import Space, phase, reason
-from streams import count_up
+
+from tests.e2e.streams import count_up
+from tests.support.harness import Space, phase, reason
 
 LEAST = {"name": "least", "value": "2.50", "type": "DECIMAL(10,2)"}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness import Classes, Object, Space, condition, phase, reason
-
 from sparksql.api.names import driver_pod_name
+from tests.support.harness import Classes, Object, Space, condition, phase, reason
 
 GATE = "kueue.x-k8s.io/admission"
 EXECUTORS = "spark-role=executor"

@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from harness import ENDLESS, Cluster, Space, condition, phase, reason
-from installation import ROOT
-from streams import QUICK, SECONDS, ask_savepoint, assert_each_once, count_up, savepoint, stop, wait_batch
+
+from tests.e2e.streams import QUICK, SECONDS, ask_savepoint, assert_each_once, count_up, savepoint, stop, wait_batch
+from tests.support.harness import ENDLESS, Cluster, Space, condition, phase, reason
+from tests.support.installation import ROOT
 
 pytestmark = pytest.mark.alone
 

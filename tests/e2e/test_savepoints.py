@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from harness import Object, Space, condition, phase, reason
-from streams import QUICK, SECONDS, count_up, resume, savepoint, stop, stream, wait_batch
+
+from tests.e2e.streams import QUICK, SECONDS, count_up, resume, savepoint, stop, stream, wait_batch
+from tests.support.harness import Object, Space, condition, phase, reason
 
 KEYS = 5
 FEW = {"spark.sql.shuffle.partitions": "2"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness import Classes, Object, Space, condition, phase, reason
+
+from tests.support.harness import Classes, Object, Space, condition, phase, reason
 
 BROKEN = {"spec": {"containers": [{"name": "spark", "env": [{"name": "PYTHONHOME", "value": "/nowhere"}]}]}}
 NOWHERE = {"spec": {"nodeSelector": {"e2e.sparksql.dev/no-such-node": "true"}}}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gate import Gate
-from harness import Object, Space, condition, phase, pod_ready, reason
-
 from sparksql.api.names import child_base, driver_pod_name
+from tests.e2e.gate import Gate
+from tests.support.harness import Object, Space, condition, phase, pod_ready, reason
 
 NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from doors import DOORS
-from gate import Gate
-from harness import Space, phase
-from test_clients import EVERY_DOOR, Hand
+
+from tests.e2e.doors import DOORS
+from tests.e2e.gate import Gate
+from tests.e2e.test_clients import EVERY_DOOR, Hand
+from tests.support.harness import Space, phase
 
 NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 # Tasks of about a second each, of which one executor does one or two at a time.

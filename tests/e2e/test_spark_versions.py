@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness import Classes, Object, Space, phase
-from streams import QUICK, SECONDS, resume, stop, stream
+
+from tests.e2e.streams import QUICK, SECONDS, resume, stop, stream
+from tests.support.harness import Classes, Object, Space, phase
 
 # Delta has been released for both Sparks, Iceberg has not.
 DELTA = {

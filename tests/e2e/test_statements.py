@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from harness import ENDLESS, Object, Space, condition, phase, reason
+
+from tests.support.harness import ENDLESS, Object, Space, condition, phase, reason
 
 
 def test_phases_only_go_forward(main: Space) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness import Space, condition, phase
-from streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
 
 from sparksql.api.names import dedicated_session_name
+from tests.e2e.streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
+from tests.support.harness import Space, condition, phase
 
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from harness import Cluster, Space, condition, phase, reason
-from streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
+
+from tests.e2e.streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
+from tests.support.harness import Cluster, Space, condition, phase, reason
 
 pytestmark = pytest.mark.alone
 

@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable, Iterable
 
 import pytest
-from broker import start_broker
-from harness import Cluster, Object, Space, condition, phase
-from proof_streams import PROOFS, TOPICS
-from streams import SECONDS, ask_savepoint, resume, stop, stream
+
+from tests.e2e.broker import start_broker
+from tests.e2e.proof_streams import PROOFS, TOPICS
+from tests.e2e.streams import SECONDS, ask_savepoint, resume, stop, stream
+from tests.support.harness import Cluster, Object, Space, condition, phase
 
 KILLS = int(os.environ.get("SPARKSQL_KILLS", "4"))
 SEED = int(os.environ.get("SPARKSQL_SEED") or random.randrange(1 << 30))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import tpch
-from harness import Space, phase
+
+from tests.e2e import tpch
+from tests.support.harness import Space, phase
 
 MAX_ROWS = 10_000
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from harness import Classes, Object, Space, phase
-from streams import QUICK, resume, savepoint, stop, stream, wait_batch
+
+from tests.e2e.streams import QUICK, resume, savepoint, stop, stream, wait_batch
+from tests.support.harness import Classes, Object, Space, phase
 
 CLAIM, MOUNT = "stream-data", "/data"
 KEYS = 5

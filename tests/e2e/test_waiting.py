@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from gate import Gate
-from harness import Object, Space, condition, phase, reason
+
+from tests.e2e.gate import Gate
+from tests.support.harness import Object, Space, condition, phase, reason
 
 NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 SLOTS = 2

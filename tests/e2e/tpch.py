@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from harness import OPERATOR_NAMESPACE, Cluster
+
+from tests.support.harness import OPERATOR_NAMESPACE, Cluster
 
 SCALE_FACTOR = "0.05"
 BUCKET = "tpch"

@@ -25,8 +25,7 @@ from sparksql.wire.control import (
     ResultPage,
     SubmitRequest,
 )
-
-from .process import TOKEN, GatewayProcess
+from tests.support.process import TOKEN, GatewayProcess
 
 API = "/control/v1"
 _numbers = itertools.count(1)

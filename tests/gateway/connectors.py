@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .default_class import class_path
-from .process import GatewayProcess, running
+from tests.support.default_class import class_path
+from tests.support.process import GatewayProcess, running
 
 
 @contextmanager

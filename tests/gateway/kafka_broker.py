@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .maven import REPOSITORY, jars
-from .process import free_port
+from tests.support.maven import REPOSITORY, jars
+from tests.support.process import free_port
 
 _IMAGE = REPOSITORY / "images" / "kafka"
 _CLUSTER_ID = "c3BhcmstcXVlcnktdGVzdA"

@@ -13,8 +13,7 @@ from pyspark import SparkContext
 from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.jvm import DriverJvm
-
-from .process import driver_config, image_environment
+from tests.support.process import driver_config, image_environment
 
 
 @contextlib.contextmanager

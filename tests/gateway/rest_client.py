@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pyarrow as pa
 
-from .process import TOKEN, GatewayProcess
+from tests.support.process import TOKEN, GatewayProcess
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ import pytest
 
 from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
+from tests.support.connect_client import ConnectSession, Failed, connect_channel, sql_relation, until
+from tests.support.process import GatewayProcess
+from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient
-from .connect_client import ConnectSession, Failed, connect_channel, sql_relation, until
-from .process import GatewayProcess
 from .rest_client import connect_rest
-from .thrift_client import ThriftClient
 
 LITERAL = "nobody-may-log-this"
 GOOD = f"SELECT '{LITERAL}' AS a FROM range(1)"

@@ -12,9 +12,9 @@ from sparksql.gateway.catalog import catalog as catalog_module
 from sparksql.gateway.catalog.catalog import Catalog, ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.spark.driver import SparkDriver
+from tests.support.default_class import image_connectors
 
 from .connectors import iceberg_catalog
-from .default_class import image_connectors
 from .local_spark import local_spark, run
 
 SPARK = "spark_catalog"

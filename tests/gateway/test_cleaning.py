@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparksql.gateway.clean import FAILED, GONE, REFUSED
-
-from .process import image_environment
+from tests.support.process import image_environment
 
 UID = "uid-1"
 SECONDS = 55  # the Job's own deadline

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.frontends.thrift import messages as m
+from tests.support.connect_client import ConnectSession, Failed, connect_channel, until
+from tests.support.process import GatewayProcess, free_port, running
+from tests.support.thrift_client import Fields, ThriftClient, rows_of
 
 from .client import connect
-from .connect_client import ConnectSession, Failed, connect_channel, until
-from .process import GatewayProcess, free_port, running
 from .rest_client import RestSession, connect_rest
-from .thrift_client import Fields, ThriftClient, rows_of
 
 ANSI = "spark.sql.ansi.enabled"  # enforced
 TRANSFORM = "SELECT TRANSFORM (id) USING 'touch {mark}; cat' AS (id) FROM range(3)"

@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 
 from sparksql.api.gateway_settings import PREFIX
+from tests.support.client_session import call, open_rest, rest_http
+from tests.support.process import GatewayProcess, running
 
 from .client import API, GatewayClient, connect
-from .client_session import call, open_rest, rest_http
-from .process import GatewayProcess, running
 
 LONG = "SELECT count(*) FROM range(1000000000000) a JOIN range(1000000)"
 # Two gateways: in one numbers and sizes are small, in the other times are short. Where both are, a test of a number fails as

@@ -11,9 +11,9 @@ import pytest
 
 from sparksql.gateway.catalog.completion import MAX_CANDIDATES, complete
 from sparksql.gateway.spark.driver import SparkDriver
+from tests.support.default_class import image_connectors
 
 from .connectors import iceberg_catalog
-from .default_class import image_connectors
 from .local_spark import local_spark, run
 
 _CONF = {"spark.sql.catalog.broken": "no.such.Catalog"}

@@ -14,9 +14,9 @@ from sparksql.domain.session import memory
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, scala_object
 from sparksql.gateway.sql.kafka_options import ALLOWED
+from tests.support.maven import jars
 
 from .local_spark import local_spark
-from .maven import jars
 
 # The objects of Spark and Delta that hold entries; one that is initialised registers its own.
 _HOLDERS = (

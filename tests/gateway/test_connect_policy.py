@@ -15,8 +15,7 @@ from pyspark.sql.connect.proto import commands_pb2 as commands
 from pyspark.sql.connect.proto import expressions_pb2 as expressions
 from pyspark.sql.connect.proto import relations_pb2 as relations
 
-from .client import connect
-from .connect_client import (
+from tests.support.connect_client import (
     ConnectSession,
     Failed,
     Failure,
@@ -26,7 +25,9 @@ from .connect_client import (
     sql_relation,
     until,
 )
-from .process import GatewayProcess
+from tests.support.process import GatewayProcess
+
+from .client import connect
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from .client import GatewayClient, connect
-from .connect_client import (
+from tests.support.connect_client import (
     ENDLESS,
     ConnectSession,
     Failed,
@@ -26,7 +25,9 @@ from .connect_client import (
     sql_relation,
     until,
 )
-from .process import GatewayProcess, free_port, running
+from tests.support.process import GatewayProcess, free_port, running
+
+from .client import GatewayClient, connect
 
 SLOTS = 2
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql.connect.proto import commands_pb2 as commands
 
 from sparksql.wire.control import OperationState
+from tests.support.connect_client import ConnectSession, connect_channel, relations, sql_command, sql_relation, until
+from tests.support.process import GatewayProcess
 
 from .client import GatewayClient, connect
-from .connect_client import ConnectSession, connect_channel, relations, sql_command, sql_relation, until
-from .process import GatewayProcess
 
 ROWS = 2000
 # Each row takes a while, so that the write is under way when the other one comes.

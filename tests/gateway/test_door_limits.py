@@ -23,12 +23,12 @@ from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.server import Limits
 from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.wire.driver import TLS_CERT_FILE
+from tests.support.client_session import RestSession, open_rest, rest_http
+from tests.support.connect_client import SERVICE, ConnectSession, Failed, connect_port, sql_command, until
+from tests.support.process import TOKEN, GatewayProcess, free_port, running
+from tests.support.thrift_client import ThriftClient, rows_of
 
 from .client import GatewayClient, connect
-from .client_session import RestSession, open_rest, rest_http
-from .connect_client import SERVICE, ConnectSession, Failed, connect_port, sql_command, until
-from .process import TOKEN, GatewayProcess, free_port, running
-from .thrift_client import ThriftClient, rows_of
 
 REST_CONNECTIONS = 40
 KEPT_BYTES = 48 << 20

@@ -13,10 +13,10 @@ import pytest
 
 from sparksql.wire.control import ErrorReason, OperationState
 from sparksql.wire.driver import CONFIG_FILE, FILE_ROOTS_ENV, TLS_CERT_FILE, TLS_KEY_FILE, TOKEN_FILE
+from tests.support.java_classes import class_path
+from tests.support.process import TOKEN, GatewayProcess
 
 from .client import GatewayClient, connect
-from .java_classes import class_path
-from .process import TOKEN, GatewayProcess
 
 CONTENT = "Unverwechselbar-9003"
 

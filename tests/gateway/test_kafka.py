@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, OutputMode, UpsertOptions
+from tests.support.process import GatewayProcess
 
 from .kafka_broker import Broker, running_broker
 from .listed import GOES_ON, listed
-from .process import GatewayProcess
 from .streams import Streams
 
 

@@ -14,9 +14,9 @@ import aiohttp
 
 from sparksql.wire.control import ErrorBody, GatewayState, OperationState, ResultOptions
 from sparksql.wire.driver import CONFIG_FILE, CONFIG_HASH_ENV, TOKEN_FILE, config_hash
+from tests.support.process import GatewayProcess
 
 from .client import API, GatewayClient, connect
-from .process import GatewayProcess
 from .test_cancel import RUNNING
 
 Start = Callable[..., GatewayProcess]

@@ -10,9 +10,9 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.wire.control import Parameter
+from tests.support.default_class import image_connectors
 
 from .connectors import conf
-from .default_class import image_connectors
 from .local_spark import local_spark
 
 VALUES = ["x'", "it's \\ \" z", "\\", "\\'", "'; DROP TABLE t; --", "\\n", "plain", "", "\u00e9'\n\t", "%\\_"]

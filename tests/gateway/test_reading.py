@@ -12,13 +12,13 @@ import pytest
 
 from sparksql.gateway.sql.text_bounds import MAX_MARKERS, MAX_NESTING, MAX_PARAMETERS
 from sparksql.wire.control import ErrorReason, Mode, OperationState, Parameter
+from tests.support.client_session import open_rest, rest_http
+from tests.support.connect_client import ConnectSession, Failed, connect_channel
+from tests.support.process import GatewayProcess, free_port, running
+from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect
-from .client_session import open_rest, rest_http
-from .connect_client import ConnectSession, Failed, connect_channel
-from .process import GatewayProcess, free_port, running
 from .test_thrift_door import Session
-from .thrift_client import ThriftClient
 
 # What was read for minutes, or ended the reading thread's stack.
 TOO_MUCH = {

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.process import GatewayProcess
+
 from .client import GatewayClient
-from .process import GatewayProcess
 from .rest_client import Answer, RestClient, RestSession, connect_rest
 
 Fact = dict[str, Any]

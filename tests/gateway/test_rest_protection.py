@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sparksql.gateway.frontends.control.routes import MAX_BODY_BYTES
 from sparksql.gateway.frontends.rest.routing import ROUTES
+from tests.support.process import TOKEN, GatewayProcess
 
 from .client import GatewayClient
-from .process import TOKEN, GatewayProcess
 from .rest_client import RestClient, RestSession, connect_rest
 
 DEADLINE = 90.0

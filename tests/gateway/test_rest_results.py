@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.process import GatewayProcess
+
 from .client import GatewayClient
-from .process import GatewayProcess
 from .rest_client import RestClient, RestSession, connect_rest
 
 ROWS = 12_345

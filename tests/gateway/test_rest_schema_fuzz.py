@@ -30,7 +30,7 @@ import schemathesis
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.hooks import unregister
 
-from .process import TOKEN, GatewayProcess, running
+from tests.support.process import TOKEN, GatewayProcess, running
 
 EXAMPLES = 10
 CHAINS_PER_EXAMPLE = 3

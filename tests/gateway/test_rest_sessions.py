@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.process import GatewayProcess
+
 from .client import GatewayClient
-from .process import GatewayProcess
 from .rest_client import RestClient, RestSession, connect_rest
 
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 1)"  # one task: it takes one of the two cores

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sparksql.wire.control import OperationState, ResultOptions
+from tests.support.process import GatewayProcess
 
 from .client import API, GatewayClient
-from .process import GatewayProcess
 
 ROWS = 300_000
 

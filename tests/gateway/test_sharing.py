@@ -14,13 +14,13 @@ import pytest
 
 from sparksql.wire.control import OperationState, OperationView
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
+from tests.support.client_session import open_rest, rest_http
+from tests.support.connect_client import ConnectSession, connect_channel, sql_relation, until
+from tests.support.process import GatewayProcess, free_port, running
+from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect
-from .client_session import open_rest, rest_http
-from .connect_client import ConnectSession, connect_channel, sql_relation, until
-from .process import GatewayProcess, free_port, running
 from .test_thrift_door import Session
-from .thrift_client import ThriftClient
 
 SLOTS = 2
 TASKS = "SELECT count(*) FROM range(0, {rows}, 1, {tasks}) WHERE hash(id, id + 1) = 5"

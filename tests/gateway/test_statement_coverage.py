@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
 from sparksql.gateway.spark.jvm import DriverJvm
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
-
-from walk import WALK
+from tests.support.walk import WALK
 
 PARSER = "org.apache.spark.sql.catalyst.parser.SqlBaseParser"
 # Rules whose alternatives are statements, and those that only lead to them.

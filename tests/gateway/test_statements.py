@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 
 from sparksql.wire.control import ErrorBody, ErrorReason, OperationState, OperationView, Parameter, ResultOptions
+from tests.support.process import GatewayProcess
 
 from .client import API, GatewayClient, connect
-from .process import GatewayProcess
 
 
 async def test_select_one(client: GatewayClient) -> None:

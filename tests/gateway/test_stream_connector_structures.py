@@ -10,12 +10,12 @@ import pytest
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.streaming.state.compatibility import Change, differences, message
 from sparksql.gateway.streaming.state.description import Description
+from tests.support.default_class import image_connectors
+from tests.support.maven import compiled
 
 from .connectors import conf
-from .default_class import image_connectors
 from .listed import PARKED, listed
 from .local_spark import local_spark, run
-from .maven import compiled
 from .structures import WATERMARK, described
 
 COLUMNS = "id INT, a STRING, b STRING, ts TIMESTAMP"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .maven import REPOSITORY
+from tests.support.maven import REPOSITORY
 
 _SECONDS = 400
 

@@ -9,9 +9,9 @@ import pytest
 
 from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, WAIT_SECONDS, Mark
 from sparksql.wire.control import OperationState, OperationView
+from tests.support.process import GatewayProcess
 
 from .client import connect
-from .process import GatewayProcess
 from .streams import Streams
 
 SQL = "INSERT INTO $.dst SELECT id FROM STREAM $.src"

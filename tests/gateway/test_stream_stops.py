@@ -15,9 +15,9 @@ from pyspark.java_gateway import ensure_callback_server_started
 from sparksql.gateway.streaming import stopping
 from sparksql.gateway.streaming.stopping import BATCH_END_SECONDS
 from sparksql.wire.control import OperationState, OutputMode, UpsertOptions
+from tests.support.process import GatewayProcess
 
 from .local_spark import local_spark
-from .process import GatewayProcess
 from .streams import Streams
 
 STOP_SECONDS = 30.0

@@ -16,9 +16,9 @@ import pytest_asyncio
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.gateway.streaming.state.description_file import NAME
 from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, Parameter
+from tests.support.process import GatewayProcess
 
 from .client import connect
-from .process import GatewayProcess
 from .streams import Streams
 from .upgrade_texts import BASE_OPTIONS, BASES, COLUMNS, TARGET, Accepted, Case, Parked, rows
 from .upgrades import CASES

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sparksql.wire.control import ErrorReason, OperationState, OutputMode, TriggerMode
+from tests.support.process import GatewayProcess
 
 from .listed import PARKED, listed
-from .process import GatewayProcess
 from .streams import Streams
 
 

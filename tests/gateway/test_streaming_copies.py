@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparksql.wire.control import ErrorReason, OperationState, OperationView, RestoreOptions, TriggerMode
+from tests.support.process import GatewayProcess
 
-from .process import GatewayProcess
 from .streams import Streams
 
 INSERT = "INSERT INTO $.{} SELECT id, name FROM STREAM $.src"

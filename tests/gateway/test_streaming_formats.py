@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from sparksql.wire.control import OperationState, OperationView
+from tests.support.process import GatewayProcess
 
-from .process import GatewayProcess
 from .streams import Streams
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sparksql.gateway.streaming.sinks import MARK, SINK_LOG
 from sparksql.wire.control import OperationState, OperationView
+from tests.support.process import GatewayProcess
 
 from .client import GatewayClient, connect
-from .process import GatewayProcess
 from .streams import Streams
 
 # A batch that never ends: the join has no row for hours.

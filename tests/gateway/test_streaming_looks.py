@@ -8,9 +8,9 @@ import pytest
 
 from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, ResultOptions
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
+from tests.support.process import GatewayProcess
 
 from .client import API
-from .process import GatewayProcess
 from .streams import Streams
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV
 from sparksql.wire.control import ErrorReason, OperationState, OperationView, OutputMode, TriggerMode, UpsertOptions
+from tests.support.java_classes import class_path
+from tests.support.maven import jars
+from tests.support.process import GatewayProcess, running
 
-from .java_classes import class_path
 from .kafka_broker import Broker, running_broker
-from .maven import jars
-from .process import GatewayProcess, running
 from .streams import Streams
 
 SECONDS = 120.0

@@ -13,8 +13,8 @@ import pytest
 from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, Mark
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.wire.control import OperationView, OutputMode, UpsertOptions
+from tests.support.process import GatewayProcess
 
-from .process import GatewayProcess
 from .streams import Streams
 
 HISTORY = {

@@ -13,12 +13,12 @@ import pytest
 
 from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
+from tests.support.client_session import call, open_rest, rest_http
+from tests.support.connect_client import until
+from tests.support.process import GatewayProcess, free_port, running
+from tests.support.thrift_client import Fields, Refused, ThriftClient, rows_of
 
 from .client import connect
-from .client_session import call, open_rest, rest_http
-from .connect_client import until
-from .process import GatewayProcess, free_port, running
-from .thrift_client import Fields, Refused, ThriftClient, rows_of
 
 COLUMNS, ROWS = 9, 4  # protocol versions V10 and V5
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"

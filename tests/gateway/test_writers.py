@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sparksql.wire.control import OperationState
+from tests.support.process import GatewayProcess
 
 from .client import GatewayClient
-from .process import GatewayProcess
 
 # Writes nothing, for hours, on one of the two cores: it holds its table until it is cancelled.
 ENDLESS = (

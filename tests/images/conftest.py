@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
-from container import Container, has_image
+
+from tests.images.container import Container, has_image
 
 
 @pytest.fixture(scope="session")

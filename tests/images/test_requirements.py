@@ -6,7 +6,8 @@ import re
 import tomllib
 
 import pytest
-from container import REPOSITORY
+
+from tests.images.container import REPOSITORY
 
 PINNED = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 

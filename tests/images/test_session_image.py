@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from container import Container
+
+from tests.images.container import Container
 
 CLASS_PATH = "/opt/spark/launch/classpath"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from apiserver import ApiServer, running_apiserver
+
+from tests.support.apiserver import ApiServer, running_apiserver
 
 CRDS = Path(__file__).parents[2] / "crds"
 CRD_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

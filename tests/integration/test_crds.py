@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import yaml
-from apiserver import MERGE_PATCH, ApiServer, Response, binary
-from crd_examples import INVALID, KINDS, REFUSED_UPDATES, VALID, VALID_UPDATES, Invalid, Update
-from crd_manifests import EXAMPLES, Example
-from crd_statuses import FULL_STATUS
 
 from sparksql.api.base import ApiObject
 from sparksql.api.names import API_VERSION
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import SqlStatement
+from tests.integration.crd_examples import INVALID, KINDS, REFUSED_UPDATES, VALID, VALID_UPDATES, Invalid, Update
+from tests.integration.crd_manifests import EXAMPLES, Example
+from tests.integration.crd_statuses import FULL_STATUS
+from tests.support.apiserver import MERGE_PATCH, ApiServer, Response, binary
 
 CRDS = sorted((Path(__file__).parents[2] / "crds").glob("*.yaml"))
 MAX_CRD_BYTES = 100 * 1024

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apiserver import ApiServer
-from watching import watch
 
 from sparksql.api import names
 from sparksql.domain.session.effective import (
@@ -45,6 +43,8 @@ from sparksql.kube.resources import (
 )
 from sparksql.kube.status import StatusWriter
 from sparksql.kube.tls import session_certificate
+from tests.support.apiserver import ApiServer
+from tests.support.watching import watch
 
 STATEMENT = "SqlStatement"
 

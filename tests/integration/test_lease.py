@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apiserver import ApiServer
-from watching import watch
 
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.lease import LeaseElector, LeaseLost
 from sparksql.kube.resources import LEASES
+from tests.support.apiserver import ApiServer
+from tests.support.watching import watch
 
 LEASE_SECONDS, RENEW_DEADLINE, RETRY_SECONDS = 3, 2.5, 0.1
 LONG_SECONDS = 300  # a lease that does not run out within a test

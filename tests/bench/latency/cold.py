@@ -1,6 +1,6 @@
 """A cold session, create to first row, by phase. Needs the cluster with the chart installed and KUBECONFIG.
 
-Usage: cold.py [ROUNDS]. A round makes a session and a statement that needs an executor, and watches both and the pods.
+Usage: python -m tests.bench.latency.cold [ROUNDS]. A round makes a session and a statement that needs an executor, and watches both and the pods.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ import sys
 import uuid
 from datetime import datetime
 
-from common import Object, Stopwatch, machine  # first: it tells where the others are
-
-# isort: split
-from watching import watch
-
 from sparksql.api.names import API_VERSION
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import NAMESPACES, PODS, SESSIONS, STATEMENTS
+from tests.bench.latency.common import Object, Stopwatch, machine
+from tests.support.watching import watch
 
 SQL = "SELECT sum(id) AS s FROM range(0, 1000, 1, 2)"
 

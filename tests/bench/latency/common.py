@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-for folder in ("tests/integration", "tests/integration/operator", "tests/e2e"):
-    sys.path.insert(0, str(ROOT / folder))
 
 Object = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """The operator alone: statements a second through the resources, memory and restart at many statements. No Spark.
 
 A real API server and etcd; drivers and gateways are the scripted ones of the integration tests, in this same process, and so
-share its core: the rates are lower bounds. The operator is a process of its own. Usage: stub.py [throughput|scale]...
+share its core: the rates are lower bounds. The operator is a process of its own. Usage: python -m tests.bench.latency.stub [throughput|scale]...
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import yaml
-from common import ROOT, Object, machine  # first: it tells where the others are
-
-# isort: split
-import apiserver as servers
-from watching import watch
-from world import World, free_port
 
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
+from tests.bench.latency.common import ROOT, Object, machine
+from tests.integration.operator.world import World, free_port
+from tests.support import apiserver as servers
+from tests.support.watching import watch
 
 CRD_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SESSIONS = 20

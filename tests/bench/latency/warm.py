@@ -1,6 +1,6 @@
 """Overhead of a warm statement: apply to Finished as a watch sees it, against the same SQL given to the same driver directly.
 
-Needs the cluster with the chart installed and KUBECONFIG. Usage: warm.py [ROUNDS]. The two ways take turns, so that whatever
+Needs the cluster with the chart installed and KUBECONFIG. Usage: python -m tests.bench.latency.warm [ROUNDS]. The two ways take turns, so that whatever
 else the machine does disturbs both alike.
 """
 
@@ -14,10 +14,6 @@ import time
 import uuid
 
 import aiohttp
-from common import Object, machine, quantiles  # first: it tells where the others are
-
-# isort: split
-from watching import watch
 
 from sparksql.api.names import API_VERSION, child_base, gateway_server_name
 from sparksql.controllers.gateway_client import Address, GatewayClient
@@ -26,6 +22,8 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import NAMESPACES, PODS, SECRETS, SESSIONS, STATEMENTS
 from sparksql.kube.tls import ssl_context
 from sparksql.wire.control import SubmitRequest
+from tests.bench.latency.common import Object, machine, quantiles
+from tests.support.watching import watch
 
 SQL = "SELECT 1"
 WARM_UP = 20

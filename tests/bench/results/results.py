@@ -1,6 +1,6 @@
 """A large result read through every door, one after the other, of the same gateway: rows a second, and the driver's memory meanwhile.
 
-Usage: results.py [ROWS] [SECONDS]. ROWS of 5 columns (20,000,000), SECONDS at most for each way's reading (120). A way that is
+Usage: python -m tests.bench.results.results [ROWS] [SECONDS]. ROWS of 5 columns (20,000,000), SECONDS at most for each way's reading (120). A way that is
 not done by then is judged by what it has read. Rows become values of the client's language: Python objects, or Arrow's columns.
 """
 
@@ -18,13 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "latency"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "conformance"))
-
-from clients import install
-from common import machine
-from target import CONF, Target, of_processes
+from tests.bench.latency.common import machine
+from tests.conformance.clients import install
+from tests.conformance.target import CONF, Target, of_processes
 
 HERE = Path(__file__).resolve().parent
 WARMING_ROWS = 500_000

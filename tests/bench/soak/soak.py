@@ -1,6 +1,6 @@
 """Many sessions of clients at once for a while: wrong results, illegal transitions and leaks would show.
 
-Usage: soak.py [--sessions 200] [--seconds 1200]. Starts a gateway with Spark in local mode and plays clients against its REST
+Usage: python -m tests.bench.soak.soak [--sessions 200] [--seconds 1200]. Starts a gateway with Spark in local mode and plays clients against its REST
 API: queries with known answers, settings and views that only their session may see, results of many pages, failing
 statements, cancels, timeouts, statements and sessions closed under way, connections that vanish. Prints a table of what
 threads and memory do meanwhile, and at the end what is left; exits with 1 if anything is wrong.
@@ -24,12 +24,10 @@ from typing import Any
 
 import aiohttp
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from gateway.client_session import TERMINAL, RestSession, open_rest
-from gateway.process import TOKEN, GatewayProcess, driver_config, start_gateway, wait_until_listening
 from sparksql.gateway.operations.register import TRANSITIONS
 from sparksql.wire.control import OperationState
+from tests.support.client_session import TERMINAL, RestSession, open_rest
+from tests.support.process import TOKEN, GatewayProcess, driver_config, start_gateway, wait_until_listening
 
 LONG = "SELECT count(*) FROM range(1000000000000) a JOIN range(1000000)"
 SAMPLE_SECONDS = 30

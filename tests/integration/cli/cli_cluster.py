@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from apiserver import MERGE_PATCH, ApiServer
+from tests.support.apiserver import MERGE_PATCH, ApiServer
 
 API = "/apis/sparksql.dev/v1alpha1"
 PLUGIN = (sys.executable, "-m", "sparksql.cli.main")

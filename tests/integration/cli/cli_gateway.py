@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from cli_cluster import DEADLINE_SECONDS, MANY_ROWS, ROWS, Cluster
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -32,6 +31,7 @@ from sparksql.wire.control import (
     OperationState,
     OperationView,
 )
+from tests.integration.cli.cli_cluster import DEADLINE_SECONDS, MANY_ROWS, ROWS, Cluster
 
 TOKEN = "session-token"
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from apiserver import ApiServer, binary
-from cli_cluster import ENDS, POD_UID, Cluster, operating, session_status, written
-from cli_gateway import TOKEN, FakeGateway, Served, certificate, serving
 
 from sparksql.api.names import child_base, gateway_server_name
+from tests.integration.cli.cli_cluster import ENDS, POD_UID, Cluster, operating, session_status, written
+from tests.integration.cli.cli_gateway import TOKEN, FakeGateway, Served, certificate, serving
+from tests.support.apiserver import ApiServer, binary
 
 
 @pytest.fixture

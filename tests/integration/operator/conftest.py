@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from apiserver import ApiServer
-from faults import Faults, inject
-from world import World
 
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
+from tests.integration.operator.faults import Faults, inject
+from tests.integration.operator.world import World
+from tests.support.apiserver import ApiServer
 
 
 @pytest.fixture(autouse=True)

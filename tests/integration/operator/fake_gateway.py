@@ -29,9 +29,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
-from fake_answers import Refused, answer, init_failure, of_later_version, result
-from fake_savepoints import DriverSavepoints, Savepoints
-from fake_streams import Checkpoints, look, query, starts
 
 from sparksql.wire.control import (
     CancelRequest,
@@ -46,6 +43,9 @@ from sparksql.wire.control import (
 )
 from sparksql.wire.driver import DriverConfig
 from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
+from tests.integration.operator.fake_answers import Refused, answer, init_failure, of_later_version, result
+from tests.integration.operator.fake_savepoints import DriverSavepoints, Savepoints
+from tests.integration.operator.fake_streams import Checkpoints, look, query, starts
 
 READS = ("SELECT", "SHOW", "DESCRIBE", "EXPLAIN")
 HEARTBEAT_SECONDS = 1.0

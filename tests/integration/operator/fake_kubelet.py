@@ -17,15 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fake_gateway import FakeGateway, Ledger
-from watching import watch
-
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME, LABEL_SESSION
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import ApiError, Conflict, NotFound
 from sparksql.kube.resources import PODS, SECRETS, Resource
 from sparksql.wire import driver as wire
 from sparksql.wire.driver import DriverConfig
+from tests.integration.operator.fake_gateway import FakeGateway, Ledger
+from tests.support.watching import watch
 
 Object = dict[str, Any]
 NODE = "node-1"

@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from aiohttp import web
-from fake_answers import Refused, answer
-from fake_streams import Checkpoints, Saved
 
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
+from tests.integration.operator.fake_answers import Refused, answer
+from tests.integration.operator.fake_streams import Checkpoints, Saved
 
 SPARK_VERSION = "4.1.4"
 SIZE_BYTES, FILE_COUNT = 4321, 9

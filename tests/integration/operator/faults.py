@@ -13,13 +13,13 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
-from witness import ENDED
 
 from sparksql.controllers.gateway_client import GatewayClient, GatewayUnreachable
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import Unavailable
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
 from sparksql.wire.control import CancelRequest, OperationView, SubmitRequest
+from tests.integration.operator.witness import ENDED
 
 Object = dict[str, Any]
 Action = Callable[[], Awaitable[None]]

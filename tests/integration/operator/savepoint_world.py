@@ -13,11 +13,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from apiserver import ApiServer
-from faults import crash
-from streaming_witness import StreamWitness
-from witness import TYPES, condition
-from world import World
 
 from sparksql.api.names import child_base
 from sparksql.controllers.gateway_client import GatewayClient
@@ -26,6 +21,11 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import JOBS, SAVEPOINTS, STATEMENTS, Resource
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
+from tests.integration.operator.faults import crash
+from tests.integration.operator.streaming_witness import StreamWitness
+from tests.integration.operator.witness import TYPES, condition
+from tests.integration.operator.world import World
+from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"

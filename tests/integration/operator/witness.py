@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 from typing import Any
 
-from watching import watch
-
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
+from tests.support.watching import watch
 
 Object = dict[str, Any]
 ENDED = {"Finished", "Canceled", "Closed", "Error", "TimedOut"}

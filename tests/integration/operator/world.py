@@ -15,10 +15,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from fake_gateway import FakeGateway
-from fake_kubelet import FakeKubelet
-from faults import Crash
-from witness import Witness, condition
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
 from sparksql.controllers.config import OperatorConfig
@@ -38,6 +34,10 @@ from sparksql.kube.resources import (
     Resource,
 )
 from sparksql.operator import Operator
+from tests.integration.operator.fake_gateway import FakeGateway
+from tests.integration.operator.fake_kubelet import FakeKubelet
+from tests.integration.operator.faults import Crash
+from tests.integration.operator.witness import Witness, condition
 
 Object = dict[str, Any]
 WAIT_SECONDS = 90.0  # catches what hangs; nothing takes so long, on a loaded machine either

@@ -6,15 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from statement_samples import DRIVER, NOW, UID, ago
-from stream_samples import LOCATION, running, stream
-
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Decision, Place, Snapshot
 from sparksql.domain.savepoint.status import reason_of
 from sparksql.domain.savepoint.steps import copy_id
+from tests.unit.domain.statement_samples import DRIVER, NOW, UID, ago
+from tests.unit.domain.stream_samples import LOCATION, running, stream
 
 SAVEPOINT_UID = "5f0c2a9e-0000-4000-8000-00000000000a"
 CHECKPOINT = LOCATION

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from stream_model import Checkpoints, Shelf, fits
-from stream_samples import ON, PARKED, RESTS, WAITS
-
 from sparksql.api.conditions import ConditionStatus
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
@@ -21,6 +18,8 @@ from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
 from sparksql.domain.statement.snapshot import Cancel, CreateSavepoint, Decision, Inputs, Silence, Snapshot, Submit
 from sparksql.domain.statement.stream_savepoints import DRIVER_SECONDS
 from sparksql.wire.control import OperationState, OperationView
+from tests.unit.domain.stream_model import Checkpoints, Shelf, fits
+from tests.unit.domain.stream_samples import ON, PARKED, RESTS, WAITS
 
 LIMIT, BACKOFF, RESET = 2, 10, 100
 SHOWN = {

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from statement_samples import SQL
-from stream_samples import UNFIT
-
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.domain.statement.snapshot import CreateSavepoint, DeleteSavepoint, Driver, SavepointFacts
 from sparksql.wire.control import (
@@ -26,6 +23,8 @@ from sparksql.wire.control import (
     StreamProgress,
     SubmitRequest,
 )
+from tests.unit.domain.statement_samples import SQL
+from tests.unit.domain.stream_samples import UNFIT
 
 TEXTS = (SQL, f"{SQL} WHERE a", f"{SQL} WHERE b")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from statement_samples import NOW, SQL, UID, ago, handed_over, snapshot, statement, view
-
 from sparksql.api.conditions import find_condition
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
@@ -22,6 +20,7 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.streaming import settings_hash
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView, Progress, StreamProgress
+from tests.unit.domain.statement_samples import NOW, SQL, UID, ago, handed_over, snapshot, statement, view
 
 OTHER = f"{SQL} WHERE true"
 ROOT = "s3a://bucket/checkpoints"

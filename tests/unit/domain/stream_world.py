@@ -10,10 +10,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from statement_samples import NOW, SQL, check_unread
-from stream_contract import BACKOFF, LIMIT, RESET, Pass, begins_restoring, check
-from stream_model import TEXTS, Checkpoints, Gateway, Held, Shelf, fits
-from stream_samples import PLACE, stream
 
 from sparksql.api.conditions import ConditionStatus
 from sparksql.api.reasons import Reason
@@ -41,6 +37,10 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.stream_changes import question
 from sparksql.wire.control import OperationState, OperationView
+from tests.unit.domain.statement_samples import NOW, SQL, check_unread
+from tests.unit.domain.stream_contract import BACKOFF, LIMIT, RESET, Pass, begins_restoring, check
+from tests.unit.domain.stream_model import TEXTS, Checkpoints, Gateway, Held, Shelf, fits
+from tests.unit.domain.stream_samples import PLACE, stream
 
 GIVEN = ("first", "second")  # savepoints that a user brings
 

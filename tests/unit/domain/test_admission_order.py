@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from domain_samples import NOW, seconds
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.admission import Contender, Place, Turn, exceeds_queue, next_in_line, order, turn
 from sparksql.domain.backoff import exponential
+from tests.unit.domain.domain_samples import NOW, seconds
 
 
 def created(age: float = 0) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from domain_samples import NOW, conditions_of, session, session_class, statement
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
@@ -15,6 +14,7 @@ from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
+from tests.unit.domain.domain_samples import NOW, conditions_of, session, session_class, statement
 
 TYPES = ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
 T, F, U = "True", "False", "Unknown"

@@ -6,7 +6,24 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from savepoint_samples import (
+
+from sparksql.domain.savepoint.decide import decide
+from sparksql.domain.savepoint.retention import Reason as Why
+from sparksql.domain.savepoint.retention import Verdict
+from sparksql.domain.savepoint.snapshot import (
+    Attempt,
+    CancelCopy,
+    DeleteSelf,
+    Failed,
+    Place,
+    Running,
+    StartCopy,
+    VerifyExisting,
+    Word,
+)
+from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
+from sparksql.domain.statement.snapshot import Driver, Silence
+from tests.unit.domain.savepoint_samples import (
     ATTEMPT,
     CHECKPOINT,
     CONDITIONS,
@@ -27,25 +44,8 @@ from savepoint_samples import (
     told,
     waiting,
 )
-from statement_samples import DRIVER, NOW, UID, ago, statement
-from stream_samples import resting, stream
-
-from sparksql.domain.savepoint.decide import decide
-from sparksql.domain.savepoint.retention import Reason as Why
-from sparksql.domain.savepoint.retention import Verdict
-from sparksql.domain.savepoint.snapshot import (
-    Attempt,
-    CancelCopy,
-    DeleteSelf,
-    Failed,
-    Place,
-    Running,
-    StartCopy,
-    VerifyExisting,
-    Word,
-)
-from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
-from sparksql.domain.statement.snapshot import Driver, Silence
+from tests.unit.domain.statement_samples import DRIVER, NOW, UID, ago, statement
+from tests.unit.domain.stream_samples import resting, stream
 
 NO_STATE = stream(resting(streaming={}, observedRunNonce=""))
 TWIN = saved().replace(metadata=saved().metadata.replace(uid="another"))

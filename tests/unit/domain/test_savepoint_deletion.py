@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from savepoint_samples import (
+
+from sparksql.api.savepoint import SqlSavepoint
+from sparksql.domain.savepoint.place import recorded_root
+from sparksql.domain.savepoint.snapshot import CancelCopy, Cleaner, Decision, Failed, Place, Running, StartCleaner
+from sparksql.domain.statement.snapshot import Silence
+from tests.unit.domain.savepoint_samples import (
     CHECKPOINT,
     ELSEWHERE,
     ROOT,
@@ -18,13 +23,8 @@ from savepoint_samples import (
     saved,
     settled,
 )
-from savepoint_samples import savepoint as sample
-from statement_samples import ago
-
-from sparksql.api.savepoint import SqlSavepoint
-from sparksql.domain.savepoint.place import recorded_root
-from sparksql.domain.savepoint.snapshot import CancelCopy, Cleaner, Decision, Failed, Place, Running, StartCleaner
-from sparksql.domain.statement.snapshot import Silence
+from tests.unit.domain.savepoint_samples import savepoint as sample
+from tests.unit.domain.statement_samples import ago
 
 
 def going(status: dict[str, Any] | None = None, *, since: float = 1, **spec: Any) -> SqlSavepoint:

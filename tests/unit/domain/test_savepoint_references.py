@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from savepoint_samples import ELSEWHERE, TARGET, existing, saved, savepoint, settled
-from statement_samples import ago
 
 from sparksql.api.savepoint import SavepointPhase, SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import Retention
 from sparksql.domain.savepoint.references import referenced, used_by
 from sparksql.domain.savepoint.retention import Savepoint, evaluate
+from tests.unit.domain.savepoint_samples import ELSEWHERE, TARGET, existing, saved, savepoint, settled
+from tests.unit.domain.statement_samples import ago
 
 BEFORE = savepoint(settled())
 LAST = {"lastSavepoint": {"name": "before", "time": ago(1)}}

@@ -12,9 +12,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from savepoint_samples import CHECKPOINT, CONDITIONS, ELSEWHERE, PLACE, ROOT, TARGET, WHOLE, id_of, saved, savepoint
-from statement_samples import DRIVER, NOW, statement
-from stream_samples import stream
 
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepoint
@@ -39,6 +36,20 @@ from sparksql.domain.savepoint.snapshot import (
 )
 from sparksql.domain.savepoint.status import FOLLOWING
 from sparksql.domain.statement.snapshot import Driver, Silence
+from tests.unit.domain.savepoint_samples import (
+    CHECKPOINT,
+    CONDITIONS,
+    ELSEWHERE,
+    PLACE,
+    ROOT,
+    TARGET,
+    WHOLE,
+    id_of,
+    saved,
+    savepoint,
+)
+from tests.unit.domain.statement_samples import DRIVER, NOW, statement
+from tests.unit.domain.stream_samples import stream
 
 TWIN = saved().replace(metadata=saved().metadata.replace(uid="another"))
 GOING = saved().replace(metadata=saved().metadata.replace(deletion_timestamp=NOW))

@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from savepoint_samples import PLACE, WHOLE, id_of, saved, savepoint
-from statement_samples import NOW
 
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.snapshot import Attempt, CancelCopy, Command, Failed, Running, Snapshot, StartCopy, Word
 from sparksql.domain.statement.snapshot import Driver, Silence
+from tests.unit.domain.savepoint_samples import PLACE, WHOLE, id_of, saved, savepoint
+from tests.unit.domain.statement_samples import NOW
 
 
 @dataclass

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import (
+
+from sparksql.api.names import gateway_server_name
+from sparksql.api.reasons import Reason
+from sparksql.api.session import ClientCounts, EndpointStatus, SqlSession, StatementCounts
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session_class import Limits
+from sparksql.api.settings import SessionSettings
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.limits import client_limits
+from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.wire.control import GatewayState
+from sparksql.wire.driver import ClientLimits
+from tests.unit.domain.domain_samples import (
     NOW,
     UID,
     draining,
@@ -23,20 +37,6 @@ from domain_samples import (
     settled,
     starting,
 )
-
-from sparksql.api.names import gateway_server_name
-from sparksql.api.reasons import Reason
-from sparksql.api.session import ClientCounts, EndpointStatus, SqlSession, StatementCounts
-from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session_class import Limits
-from sparksql.api.settings import SessionSettings
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.session.decide import decide
-from sparksql.domain.session.limits import client_limits
-from sparksql.domain.session.resolve import Resolved
-from sparksql.domain.session.snapshot import Command, Deadlines, Decision
-from sparksql.wire.control import GatewayState
-from sparksql.wire.driver import ClientLimits
 
 CLOSE_AFTER_A_MINUTE = {"timeoutSeconds": 60, "action": "Close"}
 RESTART = {"restartNonce": "2"}

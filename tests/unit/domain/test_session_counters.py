@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import NOW, gateway, pod, ready, reason_of, regarded, removed, respoken, seconds, session, settled
 
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession, StatementCounts
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Decision
+from tests.unit.domain.domain_samples import (
+    NOW,
+    gateway,
+    pod,
+    ready,
+    reason_of,
+    regarded,
+    removed,
+    respoken,
+    seconds,
+    session,
+    settled,
+)
 
 CLOSE_AFTER_A_MINUTE = {"timeoutSeconds": 60, "action": "Close"}
 AT_WORK = StatementCounts(running=3, queued=1)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSession
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.domain.session.steps import STABLE_SECONDS
+from sparksql.wire.control import GatewayState, InitFailure, OperationError
+from tests.unit.domain.domain_samples import (
     NOW,
     conditions_of,
     draining,
@@ -21,15 +30,6 @@ from domain_samples import (
     settled,
     starting,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSession
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
-from sparksql.domain.session.snapshot import Command, Deadlines, Decision
-from sparksql.domain.session.steps import STABLE_SECONDS
-from sparksql.wire.control import GatewayState, InitFailure, OperationError
 
 LIMITS = Deadlines()
 

@@ -6,7 +6,14 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from domain_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSession
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
+from sparksql.domain.statement.decide import decide as decide_statement
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
+from tests.unit.domain.domain_samples import (
     BOOT,
     NOW,
     asked,
@@ -22,13 +29,6 @@ from domain_samples import (
     starting,
     statement,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSession
-from sparksql.domain.session.decide import decide
-from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
-from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
 
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"
 

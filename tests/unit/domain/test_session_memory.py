@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import session, session_class
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from sparksql.domain.session.memory import (
     pod_mib,
 )
 from sparksql.domain.session.resolve import Resolved, resolve
+from tests.unit.domain.domain_samples import session, session_class
 
 GIB = 1024
 LIMITED: dict[str, Any] = {"limits": {"executors": {"memory": "8Gi"}}, "allow": {"conf": list(KEYS)}}

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from domain_samples import session, session_class
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from sparksql.api.session_class import LabelSelector
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.resolve import Resolved, database_name, matches, resolve, selects
+from tests.unit.domain.domain_samples import session, session_class
 
 
 def asked(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Resolved | Refusal:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_session_layers import LAYERS
 
 from sparksql.api.conf_policy import REDACTED
 from sparksql.api.session import ConfigurationLayer as Layer
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.session.layers import merge
 from sparksql.domain.session.provenance import configuration
+from tests.unit.domain.test_session_layers import LAYERS
 
 NAMES = (Layer.OPERATOR, Layer.CLASS, Layer.SESSION)
 

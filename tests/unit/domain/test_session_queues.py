@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSession
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.domain.statement.decide import decide as decide_statement
+from sparksql.domain.statement.snapshot import SessionFacts
+from tests.unit.domain.domain_samples import (
     NOW,
     asked,
     conditions_of,
@@ -20,14 +28,6 @@ from domain_samples import (
     settled,
     starting,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSession
-from sparksql.domain.session.decide import decide
-from sparksql.domain.session.snapshot import Command, Deadlines, Decision
-from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import SessionFacts
 
 LIMITS = Deadlines()
 GATE = {"gates": ("kueue.x-k8s.io/admission",), "has_node": False}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from domain_samples import NOW, draining, gateway, pod, ready, regarded, respoken, seconds
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command
+from tests.unit.domain.domain_samples import NOW, draining, gateway, pod, ready, regarded, respoken, seconds
 
 
 @given(st.integers(0, 3), st.integers(0, 3))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSession
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.snapshot import Command, Decision
+from sparksql.wire.control import GatewayState, InitFailure, OperationError
+from tests.unit.domain.domain_samples import (
     NOW,
     conditions_of,
     draining,
@@ -23,14 +31,6 @@ from domain_samples import (
     settled,
     starting,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSession
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.session.decide import decide
-from sparksql.domain.session.snapshot import Command, Decision
-from sparksql.wire.control import GatewayState, InitFailure, OperationError
 
 DELETE = (Command.DELETE_DRIVER,)
 CLOSE_AFTER_A_MINUTE = {"timeoutSeconds": 60, "action": "Close"}

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from domain_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSession, SqlSessionSpec
+from sparksql.domain.session.decide import decide
+from sparksql.domain.session.snapshot import Decision
+from sparksql.domain.session.versions import incompatibility
+from sparksql.domain.session.wishes import driver_spec_hash
+from sparksql.domain.statement import decide as statement_decide
+from sparksql.domain.statement.snapshot import SessionFacts
+from sparksql.wire import versions
+from tests.unit.domain.domain_samples import (
     NOW,
     asked,
     conditions_of,
@@ -20,17 +31,6 @@ from domain_samples import (
     starting,
     statement,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSession, SqlSessionSpec
-from sparksql.domain.session.decide import decide
-from sparksql.domain.session.snapshot import Decision
-from sparksql.domain.session.versions import incompatibility
-from sparksql.domain.session.wishes import driver_spec_hash
-from sparksql.domain.statement import decide as statement_decide
-from sparksql.domain.statement.snapshot import SessionFacts
-from sparksql.wire import versions
 
 OWN = 5
 CASES = {

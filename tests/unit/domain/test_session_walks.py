@@ -8,7 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from domain_samples import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionDesiredState, SqlSession
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.snapshot import Command, Decision, Snapshot
+from sparksql.wire.control import GatewayState
+from tests.unit.domain.domain_samples import (
     NOW,
     conditions_of,
     gateway,
@@ -22,17 +33,6 @@ from domain_samples import (
     session,
     settled,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionDesiredState, SqlSession
-from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
-from sparksql.domain.session.resolve import Resolved
-from sparksql.domain.session.snapshot import Command, Decision, Snapshot
-from sparksql.wire.control import GatewayState
 
 CONDITIONS = {  # Ready, Reconciling, Stalled; None where the reason decides: the contract's table
     Phase.PENDING: ("False", "True", None),

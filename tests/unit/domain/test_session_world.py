@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from domain_samples import NOW, conditions_of, gateway, reason_of, resolved, session
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -21,6 +20,7 @@ from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodFacts, Snapshot
 from sparksql.wire.control import GatewayInfo, GatewayState
+from tests.unit.domain.domain_samples import NOW, conditions_of, gateway, reason_of, resolved, session
 
 CONDITIONS = {  # the contract's table: Ready, Reconciling, Stalled; a Pending one may be stalled as well
     "Pending": ("False", "True", "False"),

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from statement_samples import CONDITIONS as TABLE
-from statement_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase
+from sparksql.api.statement import StatementPhase
+from sparksql.domain.dependencies import Cycle, Failed
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement import status as statuses
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
+from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
+from sparksql.domain.statement.snapshot import Cancel, DeleteSelf, DeleteSession, SessionFacts, Silence
+from sparksql.wire.control import OperationState
+from tests.unit.domain.statement_samples import CONDITIONS as TABLE
+from tests.unit.domain.statement_samples import (
     ENDED,
     NOW,
     READY,
@@ -20,18 +32,6 @@ from statement_samples import (
     told,
     view,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase
-from sparksql.api.statement import StatementPhase
-from sparksql.domain.dependencies import Cycle, Failed
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.statement import status as statuses
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
-from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
-from sparksql.domain.statement.snapshot import Cancel, DeleteSelf, DeleteSession, SessionFacts, Silence
-from sparksql.wire.control import OperationState
 
 ALL_ENDED = pytest.mark.parametrize("phase", sorted(ENDED))
 DEDICATED = {"session": {"className": "standard"}}

@@ -5,20 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from statement_samples import (
-    NOW,
-    READY,
-    UID,
-    ago,
-    conditions,
-    handed_over,
-    message,
-    row,
-    snapshot,
-    statement,
-    told,
-    view,
-)
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
@@ -43,6 +29,20 @@ from sparksql.wire.control import (
     OperationView,
     Progress,
     ResultSummary,
+)
+from tests.unit.domain.statement_samples import (
+    NOW,
+    READY,
+    UID,
+    ago,
+    conditions,
+    handed_over,
+    message,
+    row,
+    snapshot,
+    statement,
+    told,
+    view,
 )
 
 PHASES = pytest.mark.parametrize("phase", ["Pending", "Running"])

@@ -6,14 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from statement_samples import READY, SQL, ended, handed_over, initialized, snapshot, statement, told, view
-from stream_samples import OTHER, asked, known, resting, running, stream, telling
 
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Unmet
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import Inputs, NeedsInputs, Silence, Snapshot
 from sparksql.wire.control import OperationState
+from tests.unit.domain.statement_samples import (
+    READY,
+    SQL,
+    ended,
+    handed_over,
+    initialized,
+    snapshot,
+    statement,
+    told,
+    view,
+)
+from tests.unit.domain.stream_samples import OTHER, asked, known, resting, running, stream, telling
 
 SOURCE = {"sqlFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
 WAITING = statement(initialized(), **SOURCE)

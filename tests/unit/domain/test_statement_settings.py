@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from domain_samples import UID, session_class, statement
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.settings import resolve
 from sparksql.domain.statement.snapshot import Settings
+from tests.unit.domain.domain_samples import UID, session_class, statement
 
 
 def resolved(

@@ -6,12 +6,23 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from statement_samples import DRIVER, READY, ago, handed_over, initialized, message, snapshot, statement, told, view
 
 from sparksql.api.streaming import Streaming
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import Cancel, Silence, Snapshot, StateFacts, Submit
 from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OutputMode
+from tests.unit.domain.statement_samples import (
+    DRIVER,
+    READY,
+    ago,
+    handed_over,
+    initialized,
+    message,
+    snapshot,
+    statement,
+    told,
+    view,
+)
 
 PLACE = "s3a://bucket/checkpoints/team-a/other/1"
 STATE = StateFacts("other", Streaming.parse({"outputMode": "Complete", "upsert": {"keys": ["k"]}}), PLACE)

@@ -6,22 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from statement_samples import CONDITIONS as TABLE
-from statement_samples import (
-    DRIVER,
-    NOW,
-    READY,
-    SQL,
-    UID,
-    ago,
-    conditions,
-    initialized,
-    message,
-    reason,
-    snapshot,
-    statement,
-    told,
-)
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
@@ -41,6 +25,22 @@ from sparksql.domain.statement.snapshot import (
     Submit,
 )
 from sparksql.wire.control import Mode, Parameter
+from tests.unit.domain.statement_samples import CONDITIONS as TABLE
+from tests.unit.domain.statement_samples import (
+    DRIVER,
+    NOW,
+    READY,
+    SQL,
+    UID,
+    ago,
+    conditions,
+    initialized,
+    message,
+    reason,
+    snapshot,
+    statement,
+    told,
+)
 
 DEDICATED = {"session": {"className": "standard"}}
 CYCLE, FAILED = Cycle(("one", "two", "one")), Failed("two", StatementPhase.ERROR)

@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from domain_samples import NOW, READY, STARTING, asked, conditions_of, fold, removed, seconds, spoken, statement, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statement_samples import check_unread
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
@@ -41,6 +39,20 @@ from sparksql.domain.statement.snapshot import (
     Submit,
 )
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
+from tests.unit.domain.domain_samples import (
+    NOW,
+    READY,
+    STARTING,
+    asked,
+    conditions_of,
+    fold,
+    removed,
+    seconds,
+    spoken,
+    statement,
+    view,
+)
+from tests.unit.domain.statement_samples import check_unread
 
 CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished: the contract's table
     Phase.INITIALIZED: ("False", "True", "False", "Unknown", "False"),

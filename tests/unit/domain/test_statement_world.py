@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from statement_samples import ENDED, NOW, SQL, UID, check_unread, row, statement
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
@@ -39,6 +38,7 @@ from sparksql.domain.statement.snapshot import (
     Submit,
 )
 from sparksql.wire.control import CancelRequest, OperationError, OperationState, OperationView, SubmitRequest
+from tests.unit.domain.statement_samples import ENDED, NOW, SQL, UID, check_unread, row, statement
 
 HANDED_OVER = (StatementPhase.PENDING, StatementPhase.RUNNING)
 DISTURBANCES: dict[str, dict[str, Any]] = {

@@ -6,8 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from statement_samples import NOW, SQL, ago, ended, message, reason, told
-from stream_samples import (
+
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.identity import sql_hash
+from sparksql.domain.statement.snapshot import (
+    Inputs,
+    MissingReference,
+    NeedsInputs,
+    Silence,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
+from tests.unit.domain.statement_samples import NOW, SQL, ago, ended, message, reason, told
+from tests.unit.domain.stream_samples import (
     LOCATION,
     OTHER,
     PARKED,
@@ -28,16 +38,6 @@ from stream_samples import (
     telling,
     unfit,
 )
-
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.identity import sql_hash
-from sparksql.domain.statement.snapshot import (
-    Inputs,
-    MissingReference,
-    NeedsInputs,
-    Silence,
-)
-from sparksql.wire.control import ErrorReason, OperationError, OperationState
 
 
 def test_changed_text_stops_it_first() -> None:

@@ -7,8 +7,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from statement_samples import NOW, READY, ago, initialized, message, statement, told, view
-from stream_samples import (
+
+from sparksql.api.session import SessionPhase
+from sparksql.api.statement import SqlStatement
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import (
+    Decision,
+    SessionFacts,
+    Settings,
+    Silence,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OutputMode, TriggerMode
+from tests.unit.domain.statement_samples import NOW, READY, ago, initialized, message, statement, told, view
+from tests.unit.domain.stream_samples import (
     LOCATION,
     ON,
     OTHER,
@@ -28,17 +39,6 @@ from stream_samples import (
     submitted,
     telling,
 )
-
-from sparksql.api.session import SessionPhase
-from sparksql.api.statement import SqlStatement
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Decision,
-    SessionFacts,
-    Settings,
-    Silence,
-)
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, OutputMode, TriggerMode
 
 CLOSED = replace(READY, phase=SessionPhase.CLOSED)
 FAILURE = OperationError(condition="FAILED", message="it failed")

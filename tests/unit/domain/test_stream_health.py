@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statement_samples import NOW, ago
-from stream_samples import ON, WAITS, asked, health, resting, running, shown, stream, telling
 
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.stream_health import patience
+from tests.unit.domain.statement_samples import NOW, ago
+from tests.unit.domain.stream_samples import ON, WAITS, asked, health, resting, running, shown, stream, telling
 
 WELL = ("True", "Healthy")
 SILENT = ("False", "NoProgress")

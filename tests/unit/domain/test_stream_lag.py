@@ -9,8 +9,6 @@ from itertools import accumulate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statement_samples import NOW, ago
-from stream_samples import WAITS, asked, following, health, running, shown, stream, streaming_of, telling
 
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.decide import decide
@@ -23,6 +21,18 @@ from sparksql.domain.statement.stream_lag import (
     lag_trend,
 )
 from sparksql.wire.control import StreamProgress
+from tests.unit.domain.statement_samples import NOW, ago
+from tests.unit.domain.stream_samples import (
+    WAITS,
+    asked,
+    following,
+    health,
+    running,
+    shown,
+    stream,
+    streaming_of,
+    telling,
+)
 
 EVERY = 50  # seconds between the reports of the tables: three in each period
 LAGS = st.integers(0, 1_000_000)

@@ -6,8 +6,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from statement_samples import DRIVER, READY, SQL, ago, message, told, view
-from stream_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.api.session import SessionPhase
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.identity import sql_hash
+from sparksql.domain.statement.snapshot import (
+    Ask,
+    Cancel,
+    Decision,
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Silence,
+    Snapshot,
+)
+from sparksql.domain.statement.stream_changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
+from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OperationView, OutputMode
+from tests.unit.domain.statement_samples import DRIVER, READY, SQL, ago, message, told, view
+from tests.unit.domain.stream_samples import (
     LOCATION,
     ON,
     OTHER,
@@ -28,24 +46,6 @@ from stream_samples import (
     streaming_of,
     telling,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.api.session import SessionPhase
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.identity import sql_hash
-from sparksql.domain.statement.snapshot import (
-    Ask,
-    Cancel,
-    Decision,
-    Inputs,
-    MissingReference,
-    SessionFacts,
-    Silence,
-    Snapshot,
-)
-from sparksql.domain.statement.stream_changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
-from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OperationView, OutputMode
 
 LOOKING = SessionFacts("s", SessionPhase.READY, driver=replace(DRIVER, compares_states=True))
 WRONG = OperationError(

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from statement_samples import NOW, READY, message, told, view
-from stream_samples import (
+
+from sparksql.api.reasons import Reason
+from sparksql.domain.admission import Turn
+from sparksql.domain.refusal import Refusal
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import (
+    Settings,
+    Silence,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, UpsertOptions
+from tests.unit.domain.statement_samples import NOW, READY, message, told, view
+from tests.unit.domain.stream_samples import (
     PARKED,
     PLACE,
     asked,
@@ -18,16 +28,6 @@ from stream_samples import (
     submitted,
     telling,
 )
-
-from sparksql.api.reasons import Reason
-from sparksql.domain.admission import Turn
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Settings,
-    Silence,
-)
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, UpsertOptions
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "cron": (

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from statement_samples import READY, told
-from stream_samples import LOCATION, asked, fact, parked, resting, stream
 
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import CreateSession, DeleteSession, SavepointFacts, SessionFacts
+from tests.unit.domain.statement_samples import READY, told
+from tests.unit.domain.stream_samples import LOCATION, asked, fact, parked, resting, stream
 
 OWN = {"session": {"className": "standard"}}
 CLOSED = SessionFacts("s", SessionPhase.CLOSED)

@@ -9,8 +9,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statement_samples import NOW, ago, ended, initialized, message, told
-from stream_samples import (
+
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import (
+    Decision,
+    Inputs,
+    SavepointFacts,
+    Silence,
+)
+from sparksql.domain.statement.stream_savepoints import (
+    REFERENCE_GRACE_SECONDS,
+    restore,
+)
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, RestoreOptions
+from tests.unit.domain.statement_samples import NOW, ago, ended, initialized, message, told
+from tests.unit.domain.stream_samples import (
     LOCATION,
     OTHER,
     PARKED,
@@ -32,19 +45,6 @@ from stream_samples import (
     telling,
     unfit,
 )
-
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Decision,
-    Inputs,
-    SavepointFacts,
-    Silence,
-)
-from sparksql.domain.statement.stream_savepoints import (
-    REFERENCE_GRACE_SECONDS,
-    restore,
-)
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, RestoreOptions
 
 FIELD = "spec.streaming.startFrom.savepointRef.name"
 AGAIN = {**START, "restoreNonce": "1"}

@@ -7,27 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statement_samples import NOW, READY, ago, ended, initialized, message, told
-from stream_samples import (
-    LOCATION,
-    OTHER,
-    PARKED,
-    RESTS,
-    START,
-    WAITS,
-    asked,
-    canceled,
-    created,
-    fact,
-    following,
-    parked,
-    resting,
-    running,
-    shown,
-    stream,
-    streaming_of,
-    telling,
-)
 
 from sparksql.api.names import MAX_NAME_LENGTH
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
@@ -49,6 +28,27 @@ from sparksql.domain.statement.stream_savepoints import (
     last_savepoint,
 )
 from sparksql.wire.control import OperationState
+from tests.unit.domain.statement_samples import NOW, READY, ago, ended, initialized, message, told
+from tests.unit.domain.stream_samples import (
+    LOCATION,
+    OTHER,
+    PARKED,
+    RESTS,
+    START,
+    WAITS,
+    asked,
+    canceled,
+    created,
+    fact,
+    following,
+    parked,
+    resting,
+    running,
+    shown,
+    stream,
+    streaming_of,
+    telling,
+)
 
 SAVES: dict[str, Any] = {"streaming": {"upgradeMode": "Savepoint"}}
 AGAIN = {**START, "restoreNonce": "1"}

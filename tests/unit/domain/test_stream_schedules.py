@@ -7,8 +7,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from statement_samples import NOW, ago, message, told
-from stream_samples import (
+
+from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
+from sparksql.domain.savepoint.schedule import savepoint_name
+from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.snapshot import (
+    CreateSavepoint,
+    Decision,
+    SavepointFacts,
+    Silence,
+)
+from sparksql.wire.control import OperationState
+from tests.unit.domain.statement_samples import NOW, ago, message, told
+from tests.unit.domain.stream_samples import (
     OTHER,
     PARKED,
     asked,
@@ -21,17 +32,6 @@ from stream_samples import (
     streaming_of,
     telling,
 )
-
-from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
-from sparksql.domain.savepoint.schedule import savepoint_name
-from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    CreateSavepoint,
-    Decision,
-    SavepointFacts,
-    Silence,
-)
-from sparksql.wire.control import OperationState
 
 EVERY_TEN_MINUTES: dict[str, Any] = {"streaming": {"savepoints": {"schedule": {"intervalSeconds": 600}}}}
 WITH_STATE = {"queryId": "q", "committedBatchId": 2}

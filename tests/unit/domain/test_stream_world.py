@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
-from stream_model import TEXTS
-from stream_world import GIVEN, StreamWorld
+
+from tests.unit.domain.stream_model import TEXTS
+from tests.unit.domain.stream_world import GIVEN, StreamWorld
 
 StreamWorld.TestCase.settings = settings(
     max_examples=250, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]

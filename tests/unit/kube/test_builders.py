@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from session_samples import FULL, PLAIN
 
 from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession, Endpoints
 from sparksql.kube import builders
+from tests.unit.kube.session_samples import FULL, PLAIN
 
 BASE = names.child_base(PLAIN.name, PLAIN.uid)
 OWNER = {

@@ -8,8 +8,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from session_samples import FULL
-
 from sparksql.api import names
 from sparksql.api.session_class import (
     PodTemplates,
@@ -22,6 +20,7 @@ from sparksql.api.settings import SessionSettings
 from sparksql.gateway import clean
 from sparksql.kube.builders import Cleaning, cleaner_job, cleaner_secret
 from sparksql.kube.builders.cleaner import CONF_FILE, REFUSED_CODE, is_cleaner_of
+from tests.unit.kube.session_samples import FULL
 
 ROOT = "s3a://lake/savepoints"
 PLAIN = Cleaning(

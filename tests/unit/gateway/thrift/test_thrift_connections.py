@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from thrift_fakes import FakeService
 
 from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.codec import MessageType, Reader, Struct, encode, header
 from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
 from sparksql.gateway.frontends.thrift.server import Limits, ThriftServer
 from sparksql.gateway.sessions.service import ClientService
+from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
 DEADLINE = 60.0

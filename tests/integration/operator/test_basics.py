@@ -1,0 +1,297 @@
+"""The way of statements when nothing is wrong: results, order, limits, dependencies, runs, inputs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparksql.kube.resources import CONFIG_MAPS, SESSIONS, STATEMENTS
+from tests.integration.operator.witness import condition
+from tests.integration.operator.world import World, message_of
+
+
+@pytest.fixture
+async def ready(world: World) -> World:
+    """A class and a session `s`, still without an operator."""
+    await world.create_class()
+    await world.create_session()
+    return world
+
+
+async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("one")
+        status = (await ready.finished("one"))["status"]
+        session = (await ready.get(SESSIONS, "s"))["status"]
+    assert status["result"]["preview"] == [["1"]]
+    assert status["result"]["columns"] == [{"name": "1", "type": "int"}]
+    assert (status["statementType"], status["run"], status["attempt"]) == ("SELECT", 1, 1)
+    assert status["durationMillis"] >= 0
+    assert status["session"]["podUID"] == session["driver"]["podUID"]
+    assert session["driver"]["incarnation"] == 1
+    assert session["driver"]["sparkVersion"] == "4.1.4"
+    assert [e.operation_id for e in ready.ledger.ran("one")] == [status["operationId"]]
+
+
+async def test_statement_that_comes_before_its_session_is_waited_for(world: World) -> None:
+    async with world.operator():
+        await world.create_statement("early")
+        await world.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
+        await world.create_session()
+        await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
+        await world.create_class()
+        await world.finished("early")
+
+
+async def test_conditions_follow_the_phases_and_events_announce_them(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("held", "INSERT INTO t HOLD")
+        running = await ready.in_phase(STATEMENTS, "held", "Running")
+        assert condition(running, "Finished") == "False"
+        ready.ledger.release("held")
+        done = await ready.finished("held")
+        assert condition(done, "Succeeded") == "True"
+        assert all(c["observedGeneration"] == 1 for c in done["status"]["conditions"])
+        assert done["status"]["observedGeneration"] == 1
+
+        async def told() -> bool:
+            reasons = await ready.event_reasons("held")
+            return "Running" in reasons and "Finished" in reasons and "Ready" in await ready.event_reasons("s")
+
+        await ready.until("events of statement and session", told)
+
+
+async def test_sql_error_is_shown_as_the_gateway_told_it(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("bad", "SELECT FAIL")
+        done = await ready.ended("bad", "Error", "SqlError")
+    assert done["status"]["error"] == {
+        "condition": "FAILED", "sqlState": "42000", "message": "it failed", "line": 1, "position": 1,
+    }  # fmt: skip
+    assert "it failed" in message_of(done)
+    assert len(ready.ledger.ran("bad")) == 1
+
+
+async def test_result_with_thousands_of_columns_arrives(ready: World) -> None:
+    """A line of the event stream has no bound of its own."""
+    async with ready.operator():
+        await ready.create_statement("wide", "SELECT HOLD WIDE")
+        await ready.in_phase(STATEMENTS, "wide", "Running")
+        ready.ledger.release("wide")
+        done = await ready.finished("wide")
+        await ready.create_statement("next")
+        await ready.finished("next")
+    assert len(done["status"]["result"]["columns"]) == 2000
+
+
+async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_twice(ready: World) -> None:
+    names = [f"st-{i:03}" for i in range(200)]
+    async with ready.operator(workers=8):
+        await ready.session_ready()
+        for batch in range(0, len(names), 20):
+            await asyncio.gather(*(ready.create_statement(n, "INSERT INTO t") for n in names[batch : batch + 20]))
+        await ready.all_finished(names, seconds=240)
+    assert sorted(ready.ledger.order()) == names
+
+
+async def test_order_is_priority_then_creation_and_at_most_so_many_run(world: World) -> None:
+    await world.create_class()
+    await world.create_session(maxConcurrentStatements=1)
+    async with world.operator():
+        await world.session_ready()
+        await world.create_statement("first", "INSERT HOLD")
+        await world.in_phase(STATEMENTS, "first", "Running")
+        for name, priority in (("low", -1), ("c", 0), ("a", 0), ("b", 0), ("high", 5)):
+            await world.create_statement(name, "INSERT INTO t", priority=priority)
+            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+            if name == "c":
+                await world.next_second(await world.get(STATEMENTS, name))
+        world.ledger.release("first")
+        await world.all_finished(["first", "low", "a", "b", "c", "high"])
+    assert world.ledger.order() == ["first", "high", "c", "a", "b", "low"]
+
+
+async def test_at_most_max_concurrent_statements_are_handed_over(world: World) -> None:
+    await world.create_class()
+    await world.create_session(maxConcurrentStatements=3)
+    names = [f"st-{i}" for i in range(8)]
+    async with world.operator():
+        gateway = await world.session_ready()
+        # The gateway would run more: that the bound holds is the operator's doing.
+        gateway._slots = asyncio.Semaphore(100)
+        for name in names:
+            await world.create_statement(name, "INSERT HOLD")
+        await world.until("three run", lambda: len(world.ledger.executions) == 3)
+        waiting = [n for n in names if not world.ledger.ran(n)]
+        for name in waiting:
+            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+        world.ledger.release(*names)
+        await world.all_finished(names)
+    assert max(world.ledger.peak.values()) == 3
+
+
+async def test_session_counts_its_statements(world: World) -> None:
+    await world.create_class()
+    await world.create_session(maxConcurrentStatements=1)
+    async with world.operator():
+        await world.session_ready()
+        for name in ("a", "b", "c"):
+            await world.create_statement(name, "SELECT HOLD")
+        await world.reaches(SESSIONS, "s", statements={"running": 1, "queued": 2})
+
+
+# --- dependencies
+
+
+async def test_dependants_run_after_what_they_depend_on(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("last", "INSERT 3", dependsOn=[{"name": "middle"}, {"name": "start"}])
+        await ready.create_statement("middle", "INSERT 2", dependsOn=[{"name": "start"}])
+        await ready.in_phase(STATEMENTS, "last", "Initialized", "WaitingForDependencies")
+        await ready.create_statement("start", "INSERT 1")
+        await ready.all_finished(["start", "middle", "last"])
+    assert ready.ledger.order() == ["start", "middle", "last"]
+
+
+async def test_failure_goes_through_a_chain_of_dependants(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("last", dependsOn=[{"name": "middle"}])
+        await ready.create_statement("middle", dependsOn=[{"name": "start"}])
+        await ready.create_statement("start", "SELECT FAIL")
+        await ready.ended("middle", "Error", "DependencyFailed")
+        await ready.ended("last", "Error", "DependencyFailed")
+    assert ready.ledger.order() == ["start"]
+
+
+async def test_every_member_of_a_cycle_ends_as_such(ready: World) -> None:
+    async with ready.operator():
+        for name, on in (("a", "b"), ("b", "c"), ("c", "a")):
+            await ready.create_statement(name, dependsOn=[{"name": on}])
+        for name in ("a", "b", "c"):
+            await ready.ended(name, "Error", "DependencyCycle")
+    assert ready.ledger.executions == []
+
+
+async def test_met_dependency_that_is_deleted_stays_met(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("a", ttlSecondsAfterFinished=0)
+        await ready.create_statement("waits", dependsOn=[{"name": "a"}, {"name": "b"}])
+        await ready.gone(STATEMENTS, "a")
+        await ready.reaches(STATEMENTS, "waits", metDependencies=["a"])
+        await ready.create_statement("b")
+        await ready.finished("waits")
+
+
+# --- runs and attempts
+
+
+async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("again", "INSERT INTO t")
+        first = await ready.finished("again")
+        await ready.patch(STATEMENTS, "again", {"runNonce": "2"})
+        second = await ready.reaches(STATEMENTS, "again", run=2, phase="Finished")
+        assert second["status"]["observedRunNonce"] == "2"
+        assert second["status"]["operationId"] != first["status"]["operationId"]
+    async with ready.operator():  # a restart runs nothing again
+        await ready.create_statement("after")
+        await ready.finished("after")
+    assert len(ready.ledger.ran("again")) == 2
+
+
+async def test_nonce_changed_during_a_run_starts_one_more_after_its_end(ready: World) -> None:
+    async with ready.operator():
+        await ready.create_statement("again", "INSERT HOLD")
+        await ready.in_phase(STATEMENTS, "again", "Running")
+        for nonce in ("2", "3"):
+            await ready.patch(STATEMENTS, "again", {"runNonce": nonce})
+        ready.ledger.release("again")
+        await ready.reaches(STATEMENTS, "again", run=2, phase="Finished")
+        await ready.create_statement("after")
+        await ready.finished("after")
+    assert len(ready.ledger.ran("again")) == 2
+
+
+async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: World) -> None:
+    async with ready.operator():
+        retry = {"limit": 2, "backoffSeconds": 0, "on": ["SqlError"]}
+        await ready.create_statement("stubborn", "INSERT FAIL", retry=retry)
+        done = await ready.ended("stubborn", "Error", "SqlError")
+    assert done["status"]["attempt"] == 3
+    ids = [e.operation_id for e in ready.ledger.ran("stubborn")]
+    assert len(ids) == len(set(ids)) == 3
+
+
+# --- inputs
+
+
+async def test_parameters_come_from_values_config_maps_and_secrets(ready: World) -> None:
+    await ready.create_secret("creds", key="geheim")
+    parameters = [
+        {"name": "day", "value": "2026-01-31", "type": "DATE"},
+        {"name": "region", "valueFrom": {"configMapKeyRef": {"name": "where", "key": "region"}}},
+        {"name": "token", "valueFrom": {"secretKeyRef": {"name": "creds", "key": "key"}}},
+    ]
+    async with ready.operator():
+        await ready.create_statement("bound", "SELECT :day, :region, :token", parameters=parameters)
+        waiting = await ready.in_phase(STATEMENTS, "bound", "Initialized", "WaitingForSource")
+        assert "where" in message_of(waiting)
+        await ready.create_config_map("where", region="eu")
+        done = await ready.finished("bound")
+    sent = {p.name: (p.value, p.type, p.secret) for p in ready.ledger.ran("bound")[0].request.parameters}
+    assert sent == {
+        "day": ("2026-01-31", "DATE", False), "region": ("eu", "STRING", False), "token": ("geheim", "STRING", True),
+    }  # fmt: skip
+    assert "geheim" not in str(done)
+
+
+async def test_statement_that_waits_for_its_source_holds_nobody_up(world: World) -> None:
+    await world.create_class()
+    await world.create_session(maxConcurrentStatements=1)
+    async with world.operator():
+        source = {"configMapKeyRef": {"name": "later", "key": "q.sql"}}
+        await world.create_statement("waits", None, sqlFrom=source, priority=5)
+        await world.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
+        await world.create_statement("other")
+        await world.finished("other")
+        await world.create_config_map("later", **{"q.sql": "SELECT 2"})
+        await world.finished("waits")
+    assert [e.sql for e in world.ledger.ran("waits")] == ["SELECT 2"]
+
+
+async def test_text_from_a_config_map_is_read_once_a_run(ready: World) -> None:
+    await ready.create_config_map("job", **{"q.sql": "INSERT 1 HOLD"})
+    async with ready.operator():
+        source = {"configMapKeyRef": {"name": "job", "key": "q.sql"}}
+        await ready.create_statement("job", None, sqlFrom=source)
+        await ready.in_phase(STATEMENTS, "job", "Running")
+        await ready.client.patch_merge(CONFIG_MAPS, ready.namespace, "job", {"data": {"q.sql": "INSERT 2"}})
+        ready.ledger.release("job")
+        await ready.finished("job")
+        await ready.patch(STATEMENTS, "job", {"runNonce": "2"})
+        await ready.reaches(STATEMENTS, "job", run=2, phase="Finished")
+    assert [e.sql for e in ready.ledger.ran("job")] == ["INSERT 1 HOLD", "INSERT 2"]
+
+
+async def test_statement_settings_reach_the_driver(world: World) -> None:
+    await world.create_class(
+        limits={"previewRows": 5, "executionSeconds": 100},
+        defaults={"conf": {"spark.sql.shuffle.partitions": "2"}, "statementTimeouts": {"executionSeconds": 50}},
+        enforcedConf={"spark.sql.ansi.enabled": "true"},
+    )
+    await world.create_session(conf={"spark.sql.shuffle.partitions": "4"})
+    async with world.operator():
+        await world.create_statement(
+            "set", conf={"spark.sql.session.timeZone": "UTC"}, result={"maxRows": 7, "previewRows": 20}, mode="Explain"
+        )
+        await world.finished("set")
+        config = world.kubelet.gateway_of("s").config
+    request = world.ledger.ran("set")[0].request
+    assert request.conf == {"spark.sql.session.timeZone": "UTC"}
+    assert (request.result.max_rows, request.result.preview_rows) == (7, 5)
+    assert request.execution_seconds == 50
+    assert request.mode == "Explain"
+    assert config.spark_conf["spark.sql.shuffle.partitions"] == "4"
+    assert config.policy.enforced_conf == {"spark.sql.ansi.enabled": "true"}
+    assert config.max_preview_rows == 5

@@ -1,0 +1,150 @@
+"""Clients of a driver, as an operator sees them: doors that are opened, counts, idleness, and what a restart means to them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sparksql.api.names import child_base
+from sparksql.kube.resources import NETWORK_POLICIES, PODS, SERVICES, SESSIONS, STATEMENTS
+from sparksql.wire.driver import ClientLimits
+from tests.integration.operator.world import World, message_of
+
+OPEN = {"rest": False, "connect": True, "thrift": True}
+
+
+def counts(obj: dict[str, Any]) -> tuple[int, int, int]:
+    """Sessions of clients, running and queued statements as the status tells them."""
+    status = obj.get("status", {})
+    statements = status.get("statements", {})
+    return status.get("clients", {}).get("sessions", 0), statements.get("running", 0), statements.get("queued", 0)
+
+
+async def counted(world: World, sessions: int, running: int, queued: int) -> dict[str, Any]:
+    return await world.wait(SESSIONS, "s", "counts", lambda o: counts(o) == (sessions, running, queued))
+
+
+async def test_what_is_on_gets_ports_rules_and_addresses(world: World) -> None:
+    bi = {"podSelector": {"matchLabels": {"app": "bi"}}}
+    await world.create_class(networkPolicy={"clients": [bi]}, limits={"executionSeconds": 60})
+    session = await world.create_session(endpoints=OPEN, statementTimeouts={"queueSeconds": 5}, maxQueuedStatements=7)
+    base = child_base("s", session["metadata"]["uid"])
+    async with world.operator():
+        gateway = await world.session_ready()
+        ready = await world.get(SESSIONS, "s")
+    host = f"{base}.{world.namespace}.svc"
+    assert ready["status"]["endpoints"] == {
+        "connect": f"sc://{host}:15002/;use_ssl=true",
+        "thrift": f"jdbc:hive2://{host}:10000/default;ssl=true",
+    }
+    on = gateway.config.endpoints
+    assert (on.rest, on.connect, on.thrift, on.connect_port, on.thrift_port) == (False, True, True, 15002, 10000)
+    limits = ClientLimits(queue_seconds=5, execution_seconds=60, max_execution_seconds=60, max_queued=7)
+    assert gateway.config.clients == limits
+    ports = (await world.get(SERVICES, base))["spec"]["ports"]
+    assert {port["name"]: port["port"] for port in ports}.items() >= {("connect", 15002), ("thrift", 10000)}
+    [container] = (await world.get(PODS, f"{base}-1"))["spec"]["containers"]
+    assert {port["containerPort"] for port in container["ports"]} >= {8443, 15002, 10000}
+    rules = (await world.get(NETWORK_POLICIES, base))["spec"]["ingress"]
+    assert [{port["port"] for port in rule["ports"]} for rule in rules if bi in rule["from"]] == [{15002, 10000}]
+
+
+async def test_endpoint_that_is_turned_off_again_is_closed_with_the_next_driver(world: World) -> None:
+    await world.create_class()
+    session = await world.create_session(endpoints=OPEN)
+    base = child_base("s", session["metadata"]["uid"])
+    async with world.operator():
+        await world.session_ready()
+        await world.patch(SESSIONS, "s", {"endpoints": None})
+        await world.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
+        await world.session_ready()
+        ready = await world.get(SESSIONS, "s")
+    assert list(ready["status"]["endpoints"]) == ["rest"]
+    ports = (await world.get(SERVICES, base))["spec"]["ports"]
+    assert {port["port"] for port in ports} == {8443, 7078, 7079}
+
+
+async def test_statements_of_both_kinds_are_counted_and_none_twice(world: World) -> None:
+    await world.create_class()
+    await world.create_session(maxConcurrentStatements=1)
+    async with world.operator():
+        gateway = await world.session_ready()
+        await world.create_statement("running", "INSERT HOLD")
+        await world.in_phase(STATEMENTS, "running", "Running")
+        await world.create_statement("waits")
+        gateway.set_clients(2, pending=3, running=1)
+        await counted(world, 2, 2, 4)
+        gateway.set_clients()
+        await counted(world, 0, 1, 1)
+        world.ledger.release("running")
+        await world.finished("waits")
+
+
+async def test_session_that_a_client_has_open_is_not_closed_as_idle(world: World) -> None:
+    await world.create_class()
+    await world.create_session()
+    async with world.operator():
+        gateway = await world.session_ready()
+        gateway.set_clients(1)
+        await counted(world, 1, 0, 0)
+        # Only now: before, the session may be idle for as long as it takes to open a client's.
+        await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 2, "action": "Close"}})
+        await world.wait(SESSIONS, "s", "timeout seen", lambda o: o["status"]["observedGeneration"] == 2)
+        await asyncio.sleep(3)  # longer than the timeout: nothing must happen
+        assert (await world.get(SESSIONS, "s"))["status"]["phase"] == "Ready"
+        gateway.set_clients()
+        closed = await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
+    assert "endpoints" not in closed["status"]
+
+
+async def test_change_waits_for_what_clients_run_and_tells_that_their_sessions_end(world: World) -> None:
+    await world.create_class()
+    await world.create_session()
+    async with world.operator():
+        gateway = await world.session_ready()
+        gateway.set_clients(2, running=1)
+        await world.until("the operator is told of them", lambda: gateway.is_heard)
+        await world.patch(SESSIONS, "s", {"conf": {"spark.sql.ansi.enabled": "true"}})
+        await world.until("the driver takes nothing new", lambda: gateway.is_draining)
+        drains = await world.in_phase(SESSIONS, "s", "Draining", "SpecChanged")
+        assert "endpoints" not in drains["status"]
+        waits = "waits for 1 running statements, 1 of them from clients"
+        await world.wait(SESSIONS, "s", "waits", lambda o: message_of(o) == waits)
+        assert len(await world.driver_pods()) == 1
+        gateway.set_clients(2)
+        again = await world.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
+        assert "clients" not in again["status"]
+
+        async def told() -> bool:
+            return "ClientSessionsClosed" in await world.event_reasons("s")
+
+        await world.until("an event tells it", told)
+        await world.session_ready()
+
+
+async def test_lost_driver_takes_its_clients_along_and_says_so(world: World) -> None:
+    await world.create_class()
+    await world.create_session()
+    async with world.operator():
+        gateway = await world.session_ready()
+        gateway.set_clients(1)
+        await counted(world, 1, 0, 0)
+        await world.kubelet.crash_driver("s")
+        await world.wait(SESSIONS, "s", "told", lambda o: "1 session of clients ended with it" in message_of(o))
+        await world.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
+        await world.session_ready()
+
+
+@pytest.mark.parametrize("key", ["spark.sql.gateway.session.max-num"])
+async def test_statement_cannot_set_what_is_read_at_a_drivers_start(world: World, key: str) -> None:
+    await world.create_class()
+    await world.create_session(conf={key: "5"})
+    async with world.operator():
+        gateway = await world.session_ready()
+        await world.create_statement("late", conf={key: "9"})
+        ended = await world.ended("late", "Error", "NotAllowed")
+    assert "read when a driver starts" in message_of(ended)
+    assert gateway.config.spark_conf[key] == "5"
+    assert world.ledger.ran("late") == []

@@ -1,0 +1,157 @@
+"""Names of children that somebody else has taken: what it is, that it stays as it was, and how it heals."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sparksql.api.names import child_base, driver_pod_name
+from sparksql.kube.resources import (
+    NETWORK_POLICIES,
+    PODS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SERVICES,
+    SESSIONS,
+    Resource,
+)
+from tests.integration.operator.witness import condition
+from tests.integration.operator.world import Object, World, message_of, reason_of
+
+CONTENT: dict[Resource, Object] = {
+    SECRETS: {"kind": "Secret", "stringData": {"token": "theirs"}},
+    SERVICES: {"kind": "Service", "spec": {"ports": [{"port": 1}]}},
+    NETWORK_POLICIES: {"kind": "NetworkPolicy", "spec": {"podSelector": {}}},
+}
+
+
+_SECONDS = itertools.count(9000)
+
+
+async def looks_again(world: World) -> Object:
+    """The session after the operator has looked at it once more."""
+    changed = await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": next(_SECONDS), "action": "Close"}})
+    generation = changed["metadata"]["generation"]
+    return await world.reaches(SESSIONS, "s", observedGeneration=generation)
+
+
+async def taken(world: World, resource: Resource, name: str, content: Object) -> Object:
+    body = {"apiVersion": resource.api_version, "metadata": {"name": name}, **content}
+    return await world.client.create(resource, world.namespace, body)
+
+
+def incarnation(session: Object) -> int:
+    return int(session["status"]["driver"]["incarnation"])
+
+
+@pytest.mark.parametrize("resource", CONTENT, ids=lambda resource: resource.plural)
+async def test_a_taken_name_is_a_conflict_until_it_is_free(world: World, resource: Resource) -> None:
+    session = await world.create_session()
+    name = child_base("s", session["metadata"]["uid"])
+    foreign = await taken(world, resource, name, CONTENT[resource])
+    await world.create_class()
+    async with world.operator():
+        stalled = await world.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
+        assert f"{CONTENT[resource]['kind']} {name} exists and is not this session's" in message_of(stalled)
+        assert condition(stalled, "Stalled") == "True"
+        again = await looks_again(world)
+        assert (reason_of(again), incarnation(again)) == ("ChildConflict", incarnation(stalled))
+        now = await world.get(resource, name)
+        assert now["metadata"]["resourceVersion"] == foreign["metadata"]["resourceVersion"]
+        await world.delete(resource, name)
+        await looks_again(world)
+        await world.session_ready()
+
+
+def owner(session: Object, **fields: Any) -> Object:
+    known = {
+        "apiVersion": "sparksql.dev/v1alpha1",
+        "kind": "SqlSession",
+        "name": "s",
+        "uid": session["metadata"]["uid"],
+    }
+    return {**known, "controller": True, **fields}
+
+
+FOREIGN: dict[str, list[Object]] = {
+    "nobody's": [],
+    "not under its control": [{"controller": False}],
+    "another's as well": [{}, {"kind": "ConfigMap", "apiVersion": "v1", "uid": "other", "controller": False}],
+    "another session's": [{"uid": "other"}],
+}
+
+
+@pytest.mark.parametrize("whose", FOREIGN)
+async def test_a_pod_under_the_drivers_name_that_is_not_the_sessions_is_a_conflict(world: World, whose: str) -> None:
+    """It is not waited for as if it were the driver before, and not deleted."""
+    session = await world.create_session()
+    name = driver_pod_name("s", session["metadata"]["uid"], 1)
+    owners = [owner(session, **fields) for fields in FOREIGN[whose]]
+    body = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "ownerReferences": owners},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }  # fmt: skip
+    foreign = await world.client.create(PODS, world.namespace, body)
+    await world.create_class()
+    async with world.operator():
+        stalled = await world.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
+        assert f"Pod {name} exists and is not this session's; delete or rename it" in message_of(stalled)
+        again = await looks_again(world)
+        assert (reason_of(again), incarnation(again)) == ("ChildConflict", 1)
+        now = await world.get(PODS, name)
+        assert now["metadata"]["uid"] == foreign["metadata"]["uid"]
+        assert "deletionTimestamp" not in now["metadata"]
+        await world.client.delete(PODS, world.namespace, name, grace_seconds=0)
+        await looks_again(world)
+        await world.session_ready()
+
+
+async def test_a_session_whose_pods_name_is_taken_is_deleted_at_once(world: World) -> None:
+    session = await world.create_session()
+    name = driver_pod_name("s", session["metadata"]["uid"], 1)
+    await taken(world, PODS, name, {"kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    await world.create_class()
+    async with world.operator() as operator:
+        await world.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
+        await world.delete(SESSIONS, "s")
+        await world.gone(SESSIONS, "s")
+        assert "sparksql_finalizer_deadlines_total{" not in operator.metrics.render().decode()
+    assert await world.get(PODS, name)
+
+
+async def test_a_role_binding_that_binds_something_else_is_a_conflict(world: World) -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    name = "spark-sql-driver-spark"
+    await taken(world, ROLE_BINDINGS, name, {"kind": "RoleBinding", "roleRef": role, "subjects": []})
+    await world.create_class()
+    await world.create_session()
+    async with world.operator():
+        stalled = await world.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
+        assert f"RoleBinding {name} exists and does not bind ServiceAccount spark" in message_of(stalled)
+        await world.delete(ROLE_BINDINGS, name)
+        await looks_again(world)
+        await world.session_ready()
+
+
+async def test_a_drivers_gateway_knows_the_operator_by_its_namespace(world: World) -> None:
+    world.credentials = replace(world.credentials, pod_namespace="spark-sql-system")
+    await world.create_class()
+    session = await world.create_session()
+    async with world.operator():
+        await world.session_ready()
+    policy = await world.get(NETWORK_POLICIES, child_base("s", session["metadata"]["uid"]))
+    peers = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"] if "namespaceSelector" in peer]
+    selected = [peer["namespaceSelector"]["matchLabels"] for peer in peers]
+    assert selected == [{"kubernetes.io/metadata.name": "spark-sql-system"}]
+
+
+async def test_nobody_passes_for_an_operator_that_runs_in_no_pod(world: World) -> None:
+    await world.create_class()
+    session = await world.create_session()
+    async with world.operator():
+        await world.session_ready()
+    policy = await world.get(NETWORK_POLICIES, child_base("s", session["metadata"]["uid"]))
+    assert all("namespaceSelector" not in peer for rule in policy["spec"]["ingress"] for peer in rule["from"])

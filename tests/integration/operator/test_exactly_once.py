@@ -1,0 +1,259 @@
+"""At most once, whatever goes wrong between the operator's steps; and exactly once when a driver is there to finish it.
+
+Each test breaks one step of the way of an INSERT. The ledger of the fake gateways tells how often it ran, the witness that
+no status ever went back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sparksql.kube.resources import CONFIG_MAPS, SESSION_CLASSES, SESSIONS, STATEMENTS
+from tests.integration.operator.faults import Faults, Step, crash, lose_answer, lose_gateway_answer
+from tests.integration.operator.world import World
+
+WRITES = (Step.FINALIZER, Step.INTENT, Step.RUNNING, Step.RESULT)
+SIDES = [(side, step) for step in (*WRITES, Step.SUBMIT) for side in ("before", "after")]
+
+
+@pytest.fixture
+async def ready(world: World) -> World:
+    """A class and a session that is ready, no operator at work."""
+    await world.create_class()
+    await world.create_session()
+    async with world.operator():
+        await world.session_ready()
+    return world
+
+
+async def _finishes_once(world: World) -> None:
+    """The held INSERT is seen running, released, and ends well; nothing else of it ever ran."""
+    await world.in_phase(STATEMENTS, "effect", "Running")
+    world.ledger.release("effect")
+    done = await world.finished("effect")
+    assert done["status"]["attempt"] == 1
+    assert [e.operation_id for e in world.ledger.ran("effect")] == [done["status"]["operationId"]]
+
+
+def _release_at_the_end(world: World, step: Step) -> None:
+    """A fault at the result needs the end to come; one before it needs the statement to go on running."""
+    if step is Step.RESULT:
+        world.ledger.release("effect")
+
+
+@pytest.mark.parametrize(("side", "step"), SIDES)
+async def test_operator_that_dies_at_a_step_is_followed_by_one_that_goes_on(
+    ready: World, faults: Faults, side: str, step: Step
+) -> None:
+    getattr(faults, side)[step] = crash
+    await ready.create_statement("effect", "INSERT HOLD")
+    _release_at_the_end(ready, step)
+    await ready.operator_dies()
+    async with ready.operator():
+        if step is not Step.RESULT:
+            await ready.in_phase(STATEMENTS, "effect", "Running")
+            ready.ledger.release("effect")
+        done = await ready.finished("effect")
+    assert done["status"]["attempt"] == 1
+    assert [e.operation_id for e in ready.ledger.ran("effect")] == [done["status"]["operationId"]]
+
+
+@pytest.mark.parametrize("step", WRITES)
+async def test_somebody_elses_write_at_a_step_changes_nothing(ready: World, faults: Faults, step: Step) -> None:
+    faults.before[step] = lambda: ready.touch(STATEMENTS, "effect")
+    await ready.create_statement("effect", "INSERT HOLD")
+    _release_at_the_end(ready, step)
+    async with ready.operator():
+        if step is not Step.RESULT:
+            await ready.in_phase(STATEMENTS, "effect", "Running")
+        ready.ledger.release("effect")
+        done = await ready.finished("effect")
+        await ready.until("the fault happened", faults.happened.is_set)
+    assert [e.operation_id for e in ready.ledger.ran("effect")] == [done["status"]["operationId"]]
+
+
+@pytest.mark.parametrize("step", WRITES)
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_api_server_whose_answer_is_lost_is_asked_again(
+    ready: World, faults: Faults, side: str, step: Step
+) -> None:
+    getattr(faults, side)[step] = lose_answer
+    await ready.create_statement("effect", "INSERT HOLD")
+    _release_at_the_end(ready, step)
+    async with ready.operator():
+        if step is not Step.RESULT:
+            await ready.in_phase(STATEMENTS, "effect", "Running")
+        ready.ledger.release("effect")
+        done = await ready.finished("effect")
+        await ready.until("the fault happened", faults.happened.is_set)
+    assert [e.operation_id for e in ready.ledger.ran("effect")] == [done["status"]["operationId"]]
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_gateway_whose_answer_is_lost_is_asked_again(ready: World, faults: Faults, side: str) -> None:
+    getattr(faults, side)[Step.SUBMIT] = lose_gateway_answer
+    await ready.create_statement("effect", "INSERT HOLD")
+    async with ready.operator():
+        await _finishes_once(ready)
+        await ready.until("the fault happened", faults.happened.is_set)
+
+
+async def test_gateway_that_breaks_connections_runs_nothing_twice(ready: World) -> None:
+    ready.kubelet.gateway_of("s").drop_answers = 5
+    names = [f"effect-{i}" for i in range(5)]
+    for name in names:
+        await ready.create_statement(name, "INSERT INTO t")
+    async with ready.operator():
+        await ready.all_finished(names)
+    assert sorted(ready.ledger.order()) == names
+
+
+@pytest.mark.parametrize(("side", "step"), [s for s in SIDES if s[1] is not Step.RESULT])
+async def test_cancel_at_any_step_ends_canceled_and_runs_at_most_once(
+    ready: World, faults: Faults, side: str, step: Step
+) -> None:
+    async def cancel() -> None:
+        await ready.patch(STATEMENTS, "effect", {"desiredState": "Canceled"})
+
+    getattr(faults, side)[step] = cancel
+    await ready.create_statement("effect", "INSERT HOLD")
+    async with ready.operator():
+        await ready.ended("effect", "Canceled", "CanceledByUser")
+        await ready.until("the fault happened", faults.happened.is_set)
+        await ready.create_statement("after")
+        await ready.finished("after")
+    assert len(ready.ledger.ran("effect")) <= 1
+
+
+async def test_cancel_that_comes_with_the_result_leaves_the_result(ready: World, faults: Faults) -> None:
+    async def cancel() -> None:
+        await ready.patch(STATEMENTS, "effect", {"desiredState": "Canceled"})
+
+    faults.before[Step.RESULT] = cancel
+    await ready.create_statement("effect", "INSERT INTO t")
+    async with ready.operator():
+        await ready.finished("effect")
+    assert len(ready.ledger.ran("effect")) == 1
+
+
+async def test_operator_that_dies_around_its_cancel_cancels_again(ready: World, faults: Faults) -> None:
+    faults.before[Step.CANCEL] = crash
+    await ready.create_statement("effect", "INSERT HOLD")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ready.operator_dies())
+        await ready.in_phase(STATEMENTS, "effect", "Running")
+        await ready.patch(STATEMENTS, "effect", {"desiredState": "Canceled"})
+    async with ready.operator():
+        await ready.ended("effect", "Canceled", "CanceledByUser")
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_operator_that_dies_while_it_lets_go_lets_go_again(ready: World, faults: Faults, side: str) -> None:
+    getattr(faults, side)[Step.RELEASE] = crash
+    await ready.create_statement("effect", "INSERT HOLD")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ready.operator_dies())
+        await ready.in_phase(STATEMENTS, "effect", "Running")
+        await ready.delete(STATEMENTS, "effect")
+    async with ready.operator():
+        await ready.gone(STATEMENTS, "effect")
+        await ready.create_statement("after")
+        await ready.finished("after")
+    view = ready.kubelet.gateway_of("s").view_of("effect")
+    assert view is not None and view.state == "Canceled"
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_operator_that_dies_while_it_makes_a_driver_makes_one(world: World, faults: Faults, side: str) -> None:
+    getattr(faults, side)[Step.DRIVER] = crash
+    await world.create_class()
+    await world.create_session()
+    await world.operator_dies()
+    async with world.operator():
+        session = await world.in_phase(SESSIONS, "s", "Ready")
+    assert session["status"]["driver"]["incarnation"] == 1
+    assert len(world.kubelet.started) == 1
+
+
+async def test_statement_lost_with_its_driver_while_no_operator_was_there_is_not_run_again(ready: World) -> None:
+    await ready.create_statement("effect", "INSERT HOLD")
+    async with ready.operator():
+        await ready.in_phase(STATEMENTS, "effect", "Running")
+    await ready.kubelet.remove_pod("s")
+    async with ready.operator():
+        await ready.ended("effect", "Error", "SessionLost")
+    assert len(ready.ledger.ran("effect")) == 1
+
+
+async def test_end_that_came_while_no_operator_was_there_is_seen_afterwards(ready: World) -> None:
+    await ready.create_statement("effect", "INSERT HOLD")
+    async with ready.operator():
+        await ready.in_phase(STATEMENTS, "effect", "Running")
+    ready.ledger.release("effect")
+    async with ready.operator():
+        await ready.finished("effect")
+    assert len(ready.ledger.ran("effect")) == 1
+
+
+async def test_intent_whose_text_changed_before_it_arrived_is_refused(ready: World, faults: Faults) -> None:
+    """What was recorded must be what runs: the gateway's tombstone ends it."""
+    faults.before[Step.SUBMIT] = crash
+    await ready.create_config_map("text", sql="INSERT 1")
+    await ready.create_statement("effect", None, sqlFrom={"configMapKeyRef": {"name": "text", "key": "sql"}})
+    await ready.operator_dies()
+    await ready.client.patch_merge(CONFIG_MAPS, ready.namespace, "text", {"data": {"sql": "INSERT 2"}})
+    async with ready.operator():
+        await ready.ended("effect", "Error", "InvalidSpec")
+    assert ready.ledger.executions == []
+
+
+async def test_intent_whose_text_is_gone_before_it_arrived_is_refused(ready: World, faults: Faults) -> None:
+    faults.before[Step.SUBMIT] = crash
+    await ready.create_config_map("text", sql="INSERT 1")
+    await ready.create_statement("effect", None, sqlFrom={"configMapKeyRef": {"name": "text", "key": "sql"}})
+    await ready.operator_dies()
+    await ready.client.delete(CONFIG_MAPS, ready.namespace, "text")
+    async with ready.operator():
+        await ready.ended("effect", "Error", "InvalidSpec")
+    assert ready.ledger.executions == []
+
+
+async def test_intent_that_the_class_no_longer_allows_is_refused(ready: World, faults: Faults) -> None:
+    faults.before[Step.SUBMIT] = crash
+    await ready.create_statement("effect", "INSERT 1", conf={"spark.sql.ansi.enabled": "true"})
+    await ready.operator_dies()
+    await ready.client.patch_merge(SESSION_CLASSES, "", ready.class_name, {"spec": {"allow": {"conf": []}}})
+    async with ready.operator():
+        await ready.ended("effect", "Error", "NotAllowed")
+    assert ready.ledger.executions == []
+
+
+async def test_restored_statement_without_status_is_a_new_one(ready: World) -> None:
+    """As from a backup: the same manifest, another UID, no status."""
+    async with ready.operator():
+        await ready.create_statement("effect", "INSERT INTO t")
+        await ready.finished("effect")
+        await ready.delete(STATEMENTS, "effect")
+        await ready.gone(STATEMENTS, "effect")
+        await ready.create_statement("effect", "INSERT INTO t")
+        await ready.finished("effect")
+    ids = [e.operation_id for e in ready.ledger.ran("effect")]
+    assert len(ids) == len(set(ids)) == 2
+
+
+async def test_two_operators_at_once_submit_nothing_twice(world: World) -> None:
+    names = [f"effect-{i:02}" for i in range(30)]
+    await world.create_class()
+    async with world.operator(), world.operator():
+        await world.create_session()
+        for name in names:
+            await world.create_statement(name, "INSERT INTO t")
+        await world.all_finished(names, seconds=180)
+        await world.create_statement("held", "INSERT HOLD")
+        await world.in_phase(STATEMENTS, "held", "Running")
+        await world.patch(STATEMENTS, "held", {"desiredState": "Canceled"})
+        await world.ended("held", "Canceled", "CanceledByUser")
+    assert sorted(world.ledger.order()) == [*names, "held"]
+    assert len(world.kubelet.started) == 1

@@ -1,0 +1,236 @@
+"""How sessions start: their children, what keeps them from starting, and how that heals."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from sparksql.api.names import DEFAULT_CLASS_ANNOTATION, child_base
+from sparksql.kube.resources import (
+    NAMESPACES,
+    NETWORK_POLICIES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    SESSION_CLASSES,
+    SESSIONS,
+    VOLUME_CLAIMS,
+    Resource,
+)
+from tests.integration.operator.fake_kubelet import Plan
+from tests.integration.operator.witness import condition
+from tests.integration.operator.world import IMAGE, World, message_of
+
+QUOTAS = Resource("", "v1", "resourcequotas")
+
+
+async def test_children_carry_the_sessions_name_and_belong_to_it(world: World) -> None:
+    await world.create_class()
+    session = await world.create_session()
+    async with world.operator():
+        await world.session_ready()
+    uid = session["metadata"]["uid"]
+    base = child_base("s", uid)
+    for resource in (SECRETS, SERVICES, NETWORK_POLICIES):
+        child = await world.get(resource, base)
+        assert [o["uid"] for o in child["metadata"]["ownerReferences"]] == [uid]
+    pod = await world.get(PODS, f"{base}-1")
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert [o["uid"] for o in pod["metadata"]["ownerReferences"]] == [uid]
+
+
+async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(world: World) -> None:
+    await world.create_class()
+    session = await world.create_session()
+    base = child_base("s", session["metadata"]["uid"])
+    async with world.operator():
+        await world.session_ready()
+        await world.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await world.until("the second driver runs", lambda: f"{base}-2" in world.kubelet.gateways)
+        await world.session_ready()
+        second = await world.get(SECRETS, f"{base}-2-executor")
+        pod = await world.get(PODS, f"{base}-2")
+    owners = [(owner["kind"], owner["name"], owner["uid"]) for owner in second["metadata"]["ownerReferences"]]
+    assert owners == [("Pod", f"{base}-2", pod["metadata"]["uid"])], "it goes when the pod goes"
+    first = await world.get(SECRETS, f"{base}-1-executor")  # nothing collects garbage here
+    assert first["data"] != second["data"]
+    template = json.loads(base64.b64decode((await world.get(SECRETS, base))["data"]["executor.json"]))
+    mounted = [volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume]
+    assert mounted == [f"{base}-2-executor"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "plan", "deadlines"),
+    [
+        ("Unschedulable", Plan(unschedulable=True), {"schedulingSeconds": 1}),
+        ("ImagePullFailed", Plan(image_problem=True), {"imagePullSeconds": 1}),
+        ("MaxRestartsExceeded", Plan(never_ready=True), {"driverStartSeconds": 1}),
+        ("MaxRestartsExceeded", Plan(exits_at_start=True), {}),
+        ("InitFailed", Plan(init_failure="no viable alternative"), {}),
+    ],
+)
+async def test_every_waiting_phase_has_a_deadline_with_its_own_reason(
+    world: World, reason: str, plan: Plan, deadlines: dict[str, int]
+) -> None:
+    """One short deadline in each case: of two that pass together, the slower machine would choose the reason."""
+    await world.create_class()
+    world.kubelet.plans["s"] = plan
+    await world.create_session(init=[{"sql": "CREATE TABEL t"}])
+    async with world.operator(deadlines=deadlines, maxDriverRestarts=0):
+        failed = await world.in_phase(SESSIONS, "s", "Failed", reason)
+        await world.until("its pod is gone or ended", lambda: _no_live_pods(world))
+    assert condition(failed, "Stalled") == "True"
+    if reason == "MaxRestartsExceeded":
+        last_loss = "DriverNotReady" if plan.never_ready else "DriverLost"
+        assert f"gave up after 0 restarts; the last loss was {last_loss}: " in message_of(failed)
+    if reason == "InitFailed":
+        shown = "spec.init: statement 1 failed: no viable alternative (statement: CREATE TABEL t)"
+        assert shown in message_of(failed)
+    assert len(world.kubelet.started) == 1
+
+
+async def test_failed_session_starts_again_when_somebody_asks_for_it(world: World) -> None:
+    await world.create_class()
+    world.kubelet.plans["s"] = Plan(init_failure="no")
+    await world.create_session(init=[{"sql": "CREATE TABEL t"}])
+    async with world.operator():
+        await world.in_phase(SESSIONS, "s", "Failed", "InitFailed")
+        world.kubelet.plans["s"] = Plan()
+        await world.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await world.session_ready()
+    assert [name[-2:] for name in world.kubelet.started] == ["-1", "-2"]
+
+
+async def test_waiting_reasons_heal_when_the_cause_goes(world: World) -> None:
+    """The class's claim, the namespace's labels and the init source are each made after the session has asked for them."""
+    await world.create_class(
+        allow={"namespaces": {"matchLabels": {"team": "data"}}},
+        storage={"volumeClaim": {"name": "spark-data", "mountPath": "/data"}},
+    )
+    source = {"sqlFrom": {"configMapKeyRef": {"name": "init", "key": "q.sql"}}}
+    await world.create_session(init=[source])
+    async with world.operator(resyncSeconds=1):
+        stalled = await world.in_phase(SESSIONS, "s", "Pending", "NotAllowed")
+        assert condition(stalled, "Stalled") == "True"
+        await world.client.patch_merge(NAMESPACES, "", world.namespace, {"metadata": {"labels": {"team": "data"}}})
+        await world.in_phase(SESSIONS, "s", "Pending", "InitSourceNotFound")
+        await world.create_config_map("init", **{"q.sql": "CREATE DATABASE d"})
+        await world.in_phase(SESSIONS, "s", "Pending", "StorageNotReady")
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await world.create(VOLUME_CLAIMS, "spark-data", claim)
+        gateway = await world.session_ready()
+    assert [i.sql for i in gateway.config.init] == ["CREATE DATABASE d"]
+
+
+async def test_class_is_found_when_it_is_made_and_the_default_class_without_a_name(world: World) -> None:
+    async with world.operator():
+        await world.create_session()
+        stalled = await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
+        assert condition(stalled, "Stalled") == "True"
+        assert world.class_name in message_of(stalled)
+        await world.create(SESSIONS, "unnamed", {})
+        await world.in_phase(SESSIONS, "unnamed", "Pending", "ClassNotFound")
+        default = {"annotations": {DEFAULT_CLASS_ANNOTATION: "true"}}
+        await world.create(SESSION_CLASSES, world.class_name, {"image": IMAGE}, metadata=default)
+        await world.session_ready("s")
+        await world.session_ready("unnamed")
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "names"),
+    [
+        ({"conf": {"spark.jars": "http://x"}}, "NotAllowed", "spark.jars"),
+        ({"conf": {"spark.Kubernetes.namespace": "other"}}, "NotAllowed", "spark.Kubernetes.namespace"),
+        ({"image": "evil:1"}, "NotAllowed", "evil:1"),
+        ({"serviceAccountName": "admin"}, "NotAllowed", "admin"),
+        ({"driver": {"memory": "9Gi"}}, "LimitExceeded", "9Gi"),
+        ({"executors": {"min": 0, "max": 21}}, "LimitExceeded", "spec.executors.max"),
+        ({"conf": {"spark.sql.gateway.session.max-num": "many"}}, "InvalidSpec", "spark.sql.gateway.session.max-num"),
+    ],
+)
+async def test_what_the_class_does_not_allow_is_refused_and_heals_by_a_change(
+    world: World, spec: dict[str, Any], reason: str, names: str
+) -> None:
+    await world.create_class(limits={"driver": {"memory": "8Gi"}, "executors": {"instances": 20}})
+    await world.create_session(**spec)
+    async with world.operator():
+        refused = await world.in_phase(SESSIONS, "s", "Pending", reason)
+        assert names in message_of(refused)
+        assert condition(refused, "Stalled") == "True"
+        await world.patch(SESSIONS, "s", dict.fromkeys(spec))
+        await world.session_ready()
+    assert len(world.kubelet.started) == 1
+
+
+async def test_sessions_of_a_class_in_a_namespace_have_a_bound(world: World) -> None:
+    await world.create_class(limits={"sessionsPerNamespace": 1})
+    async with world.operator(resyncSeconds=1):
+        await world.create_session("a")
+        await world.session_ready("a")
+        await world.create_session("b")
+        await world.in_phase(SESSIONS, "b", "Pending", "LimitExceeded")
+        await world.delete(SESSIONS, "a")
+        await world.gone(SESSIONS, "a")
+        await world.session_ready("b")
+
+
+async def test_quota_is_waited_for_up_to_its_deadline(world: World) -> None:
+    await world.create_class()
+    await _set_quota(world, pods="0")
+    async with world.operator(deadlines={"schedulingSeconds": 30}):
+        await world.create_session()
+        waiting = await world.in_phase(SESSIONS, "s", "Starting", "QuotaExceeded")
+        assert "exceeded quota" in message_of(waiting)
+        await _set_quota(world, pods="10")
+        await world.session_ready()
+    assert [name[-2:] for name in world.kubelet.started] == ["-1"]
+
+
+async def test_quota_that_never_has_room_fails_the_session(world: World) -> None:
+    await world.create_class()
+    await _set_quota(world, pods="0")
+    async with world.operator(deadlines={"schedulingSeconds": 1}):
+        await world.create_session()
+        await world.in_phase(SESSIONS, "s", "Failed", "QuotaExceeded")
+
+
+async def test_child_of_somebody_else_is_never_adopted(world: World) -> None:
+    session = await world.create_session()
+    name = child_base("s", session["metadata"]["uid"])
+    foreign = await world.create_secret(name, token="theirs")
+    await world.create_class()
+    async with world.operator():
+        await world.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
+    now = await world.get(SECRETS, name)
+    assert now["metadata"]["resourceVersion"] == foreign["metadata"]["resourceVersion"]
+    assert world.kubelet.started == []
+
+
+async def _no_live_pods(world: World) -> bool:
+    return all(p.get("status", {}).get("phase") in ("Failed", "Succeeded") for p in await world.driver_pods())
+
+
+async def _set_quota(world: World, pods: str) -> None:
+    """No quota controller runs: what it would count is written by hand."""
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": pods}}}
+    await world.client.apply(QUOTAS, world.namespace, "few", body)
+    status = {"hard": {"pods": pods}, "used": {"pods": "0"}}
+    await world.client.patch_merge(QUOTAS, world.namespace, "few", {"status": status}, subresource="status")
+    await world.until("the quota is in force", lambda: _admits(world, pods != "0"))
+
+
+async def _admits(world: World, wanted: bool) -> bool:
+    """Whether a pod is let in is asked with a dry run."""
+    resource = Resource("", "v1", "pods?dryRun=All")
+    body = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "probe-"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }  # fmt: skip
+    try:
+        await world.client.create(resource, world.namespace, body)
+    except Exception:
+        return not wanted
+    return wanted
