@@ -1,6 +1,5 @@
-"""The operator process: kopf's watches feed the store, the reconcile loop does the rest.
+"""The operator process: watches feed the store, the reconcile loop does the rest. Here it is put together.
 
-kopf is used for its watches alone (`on.event`): no handlers that write, no annotations, no finalizers of its own, no peering.
 Start-up order: lease, listing, watches, workers. Losing the lease, or any part that ends, ends the process: Kubernetes
 restarts it, and a restart is always safe.
 """
@@ -15,25 +14,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
 
 import aiohttp
-import kopf
 from aiohttp import web
 
-from sparksql.api.names import DRIVER_APP_NAME, GROUP, LABEL_NAME
-from sparksql.controllers import config as configuration
-from sparksql.controllers import logs
-from sparksql.controllers.api_errors import retried
-from sparksql.controllers.classes import ClassController
-from sparksql.controllers.config import OperatorConfig
-from sparksql.controllers.ended_pods import EndedPods
-from sparksql.controllers.gateways import Gateways
-from sparksql.controllers.http import Health, application
-from sparksql.controllers.indexes import (
+from sparksql.cache.indexes import (
     BY_OPERATION,
     CLASS,
     INDEXES,
@@ -46,14 +34,17 @@ from sparksql.controllers.indexes import (
     key_of,
     scoped,
 )
-from sparksql.controllers.lineup import Lineup
-from sparksql.controllers.metrics import Metrics
+from sparksql.cache.pod_ends import EndedPods
+from sparksql.controllers.api_errors import retried
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.enqueue import WATCHED, WakingStore
 from sparksql.controllers.resync import Resync
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.savepoint import SavepointController
-from sparksql.controllers.session import SessionController
-from sparksql.controllers.statement import StatementController
-from sparksql.controllers.wakeups import WATCHED, WakingStore
+from sparksql.controllers.savepoint.reconciler import SavepointController
+from sparksql.controllers.session.reconciler import SessionController
+from sparksql.controllers.session_class import ClassController
+from sparksql.controllers.statement.queue import Lineup
+from sparksql.controllers.statement.reconciler import StatementController
+from sparksql.drivers.tracker import Gateways
 from sparksql.engine.key import Key
 from sparksql.engine.loop import Reconcile, ReconcileLoop
 from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
@@ -62,13 +53,17 @@ from sparksql.kube.credentials import Credentials, CredentialsError
 from sparksql.kube.errors import ApiError
 from sparksql.kube.events import EventRecorder
 from sparksql.kube.lease import LeaseElector
-from sparksql.kube.resources import BY_KIND
 from sparksql.kube.status import StatusWriter
+from sparksql.process import config as configuration
+from sparksql.process import logs
+from sparksql.process.config import OperatorConfig
+from sparksql.process.metrics import Metrics
+from sparksql.process.probes import Health, application
+from sparksql.process.watches import watch
 
 COMPONENT = "spark-sql-operator"
 SWITCH_SECONDS = 0.0005
 START_RETRY_SECONDS = 2.0
-LEFT_SECONDS = 5.0  # for what kopf leaves behind, which ends at once when it is asked to
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +93,8 @@ class Operator:
                 resync = Resync(runtime)
                 await self._first_listing(resync)
                 self._prove()
-                group.create_task(self._watch(), name="watches")
+                watching = watch(WATCHED, self.config.watch_namespaces, self.credentials, self._take)
+                group.create_task(watching, name="watches")
                 group.create_task(resync.forever(self._prove), name="resync")
                 self.health.started = True
                 logger.info("operator started")
@@ -180,46 +176,6 @@ class Operator:
     def _prove(self) -> None:
         self._proven_at = time.monotonic()
 
-    async def _watch(self) -> None:
-        """kopf in a thread and a loop of its own: it takes signals away from a loop and cancels all of its tasks at the end."""
-        here, there = asyncio.get_running_loop(), asyncio.new_event_loop()
-        namespaces = self.config.watch_namespaces
-        watching = there.create_task(
-            kopf.operator(
-                registry=self._registry(here),
-                settings=_settings(),
-                standalone=True,
-                # Without one, kopf makes it of the user's name, and a pod's user need not have one.
-                identity=cast(Any, COMPONENT),
-                clusterwide=not namespaces,
-                namespaces=namespaces,
-            )
-        )
-        thread = here.run_in_executor(None, _run_to_its_end, there, watching)
-        try:
-            await asyncio.shield(thread)
-        finally:
-            with contextlib.suppress(RuntimeError):  # the loop has ended already
-                there.call_soon_threadsafe(watching.cancel)
-            await asyncio.wait([thread])
-        raise RuntimeError("the watches ended")
-
-    def _registry(self, loop: asyncio.AbstractEventLoop) -> kopf.OperatorRegistry:
-        registry = kopf.OperatorRegistry()
-        for kind in WATCHED:
-            resource = BY_KIND[kind]
-            kopf.on.event(resource.group, resource.version, resource.plural, id=kind, registry=registry)(
-                self._handler(kind, loop)
-            )
-        kopf.on.login(registry=registry)(self._login)
-        return registry
-
-    def _handler(self, kind: str, loop: asyncio.AbstractEventLoop) -> Callable[..., Awaitable[None]]:
-        async def seen(event: Any, **_: Any) -> None:
-            loop.call_soon_threadsafe(self._take, kind, event["type"], dict(event["object"]))
-
-        return seen
-
     def _take(self, kind: str, change: str | None, obj: Object) -> None:
         self._prove()
         if kind == POD:
@@ -229,59 +185,6 @@ class Operator:
             self.store.delete(kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
         else:
             self.store.apply(kind, obj)
-
-    async def _login(self, **_: Any) -> kopf.ConnectionInfo:
-        own = self.credentials
-        return kopf.ConnectionInfo(
-            server=own.server,
-            ca_path=own.ca_path if own.ca_data is None else None,
-            ca_data=own.ca_data,
-            certificate_path=own.client_cert_path if own.client_cert_data is None else None,
-            certificate_data=own.client_cert_data,
-            private_key_path=own.client_key_path if own.client_key_data is None else None,
-            private_key_data=own.client_key_data,
-            token=own.token_path.read_text().strip() if own.token_path is not None else own.token,
-            insecure=own.insecure,
-            default_namespace=own.namespace,
-        )
-
-
-def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    with contextlib.closing(loop):
-        with contextlib.suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        # kopf leaves tasks behind when it is cancelled as it starts; they must not outlive their loop.
-        if left := asyncio.all_tasks(loop):
-            for each in left:
-                each.cancel()
-            loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
-
-
-class _NoDiffs(kopf.DiffBaseStorage):
-    """kopf copies every object deeply to find out what changed, for handlers that we do not have."""
-
-    def build(self, **_: Any) -> kopf.BodyEssence:
-        return cast(kopf.BodyEssence, {})
-
-    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
-        return None
-
-    def store(self, **_: Any) -> None:
-        pass
-
-
-def _settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.scanning.disabled = True
-    settings.posting.enabled = False
-    # kopf takes its own finalizer off every object that none of its handlers needs it for: it must never be ours.
-    settings.persistence.finalizer = f"{GROUP}/kopf-has-none"
-    settings.persistence.diffbase_storage = _NoDiffs()
-    settings.watching.label_selectors["", "v1", "pods"] = f"{LABEL_NAME}={DRIVER_APP_NAME}"
-    settings.watching.chunk_size = 500
-    # One worker for each object that was ever listed lives this long: at a start that is all of them.
-    settings.queueing.idle_timeout = 0.2
-    return settings
 
 
 @contextlib.asynccontextmanager

@@ -9,12 +9,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
-from sparksql.controllers.metrics import Metrics
 from sparksql.gateway.frontends.control.metrics import registry_for
 from sparksql.gateway.frontends.control.service import ControlService
 from sparksql.gateway.lifecycle import Lifecycle
 from sparksql.gateway.sessions.service import ClientService
 from sparksql.gateway.settings import PodIdentity, Settings
+from sparksql.process.metrics import Metrics
 from sparksql.wire.driver import DriverConfig
 from tests.chart.helmchart import ROOT
 from tests.chart.sources import attributes_of

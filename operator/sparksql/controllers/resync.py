@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
-from sparksql.controllers.indexes import POD, SAVEPOINT, SESSION, STATEMENT, has_ended, key_of
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.wakeups import WATCHED
+from sparksql.cache.indexes import POD, SAVEPOINT, SESSION, STATEMENT, has_ended, key_of
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.enqueue import WATCHED
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import BY_KIND
 

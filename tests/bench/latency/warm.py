@@ -16,7 +16,7 @@ import uuid
 import aiohttp
 
 from sparksql.api.names import API_VERSION, child_base, gateway_server_name
-from sparksql.controllers.gateway_client import Address, GatewayClient
+from sparksql.drivers.client import Address, GatewayClient
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import NAMESPACES, PODS, SECRETS, SESSIONS, STATEMENTS

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.controllers.gateway_client import GatewayClient, GatewayUnreachable
+from sparksql.drivers.client import GatewayClient, GatewayUnreachable
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import Unavailable
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
@@ -98,7 +98,7 @@ def inject(monkeypatch: pytest.MonkeyPatch) -> Faults:
             return view
 
     monkeypatch.setattr("sparksql.operator.KubeClient", FaultyKube)
-    monkeypatch.setattr("sparksql.controllers.gateways.GatewayClient", FaultyGateway)
+    monkeypatch.setattr("sparksql.drivers.tracker.GatewayClient", FaultyGateway)
     return faults
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sparksql.api.names import child_base
-from sparksql.controllers.gateway_client import GatewayClient
+from sparksql.drivers.client import GatewayClient
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
@@ -233,4 +233,4 @@ def dies(monkeypatch: pytest.MonkeyPatch, side: str, step: str) -> None:
             return view
 
     monkeypatch.setattr("sparksql.operator.KubeClient", FaultyKube)
-    monkeypatch.setattr("sparksql.controllers.gateways.GatewayClient", FaultyGateway)
+    monkeypatch.setattr("sparksql.drivers.tracker.GatewayClient", FaultyGateway)

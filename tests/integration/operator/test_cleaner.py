@@ -14,14 +14,14 @@ import pytest_asyncio
 from sparksql.api.names import child_base
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.session_class import SqlSessionClass
-from sparksql.controllers.cleaner import Cleaners
-from sparksql.controllers.config import OperatorConfig
-from sparksql.controllers.runtime import Runtime
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.savepoint.delete_job import Cleaners
 from sparksql.domain.savepoint.snapshot import Cleaner, StartCleaner
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import JOBS, NAMESPACES, SAVEPOINTS, SECRETS
+from sparksql.process.config import OperatorConfig
 from tests.support.apiserver import ApiServer
 
 ROOT = "s3a://lake/savepoints"

@@ -14,10 +14,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from sparksql.controllers.http import STUCK_QUEUE_SECONDS, Health
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.kube.resources import LEASES, STATEMENTS
+from sparksql.process.probes import STUCK_QUEUE_SECONDS, Health
 from tests.integration.operator.world import World, free_port
 from tests.support.apiserver import ApiServer
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from sparksql.controllers.gateway_client import GatewayClient
+from sparksql.drivers.client import GatewayClient
 from sparksql.kube.resources import EVENTS, SAVEPOINTS, STATEMENTS
 from sparksql.wire.control import GatewayInfo
 from tests.integration.operator.fake_savepoints import FILE_COUNT, SIZE_BYTES, SPARK_VERSION

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
-from sparksql.controllers.config import OperatorConfig
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
@@ -34,6 +33,7 @@ from sparksql.kube.resources import (
     Resource,
 )
 from sparksql.operator import Operator
+from sparksql.process.config import OperatorConfig
 from tests.integration.operator.fake_gateway import FakeGateway
 from tests.integration.operator.fake_kubelet import FakeKubelet
 from tests.integration.operator.faults import Crash

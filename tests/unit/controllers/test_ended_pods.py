@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.controllers import ended_pods
-from sparksql.controllers.ended_pods import EndedPods
+from sparksql.cache import pod_ends as ended_pods
+from sparksql.cache.pod_ends import EndedPods
 from sparksql.domain.session.snapshot import PodEnd
 
 ENDED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}

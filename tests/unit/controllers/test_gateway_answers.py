@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from sparksql.controllers.gateway_client import Address, GatewayClient, GatewayUnreachable
-from sparksql.controllers.gateways import Gateways
+from sparksql.drivers.client import Address, GatewayClient, GatewayUnreachable
+from sparksql.drivers.tracker import Gateways
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.wire.control import CancelRequest, Event, GatewayInfo, GatewayState, SubmitRequest

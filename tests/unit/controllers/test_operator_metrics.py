@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparksql.controllers.config import OperatorConfig
-from sparksql.controllers.metrics import Metrics
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.events import BURST
 from sparksql.operator import Operator
+from sparksql.process.config import OperatorConfig
+from sparksql.process.metrics import Metrics
 
 Object = dict[str, Any]
 CREATED = "2026-01-31T00:00:00Z"

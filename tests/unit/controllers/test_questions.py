@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from sparksql.controllers.gateway_client import GatewayClient, GatewayUnreachable
-from sparksql.controllers.questions import Questions
+from sparksql.controllers.statement.questions import Questions
 from sparksql.domain.statement.snapshot import Question
+from sparksql.drivers.client import GatewayClient, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.wire.control import OperationState, OperationView, SubmitRequest
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sparksql.api.names import ANNOTATION_TRIGGER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.api.statement import SqlStatement
-from sparksql.controllers.indexes import INDEXES
-from sparksql.controllers.savepoint_facts import savepoint_body, savepoints_of, start_of, trigger_of
-from sparksql.controllers.savepoint_gather import attempt_of, recorded, word_of
+from sparksql.cache.indexes import INDEXES
+from sparksql.controllers.savepoint.facts import savepoint_body, savepoints_of, start_of, trigger_of
+from sparksql.controllers.savepoint.gather import attempt_of, recorded, word_of
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
 from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.engine.store import Store

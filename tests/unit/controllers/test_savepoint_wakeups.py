@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.controllers.indexes import INDEXES
-from sparksql.controllers.wakeups import WakingStore
+from sparksql.cache.indexes import INDEXES
+from sparksql.controllers.enqueue import WakingStore
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 

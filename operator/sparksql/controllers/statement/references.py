@@ -11,8 +11,9 @@ from sparksql.api.statement import SqlStatement, StatementParameter
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.snapshot import Inputs, MissingReference
 from sparksql.kube.client import KubeClient
+from sparksql.kube.config_maps import config_map_text
 from sparksql.kube.errors import NotFound
-from sparksql.kube.resources import CONFIG_MAPS, SECRETS
+from sparksql.kube.resources import SECRETS
 from sparksql.wire.control import Parameter
 
 
@@ -51,16 +52,6 @@ async def _parameter(client: KubeClient, namespace: str, parameter: StatementPar
     assert source.secret_key_ref is not None
     secret = await _secret_value(client, namespace, source.secret_key_ref, f"{field}.secretKeyRef")
     return Parameter(name=parameter.name, value=secret, type=parameter.type, secret=True)
-
-
-async def config_map_text(client: KubeClient, namespace: str, ref: ConfigMapKeySelector) -> str | None:
-    """Text of a ConfigMap's key, None when the ConfigMap or the key does not exist."""
-    try:
-        found = await client.get(CONFIG_MAPS, namespace, ref.name)
-    except NotFound:
-        return None
-    value: str | None = (found.get("data") or {}).get(ref.key)
-    return value
 
 
 async def _config_map_value(client: KubeClient, namespace: str, ref: ConfigMapKeySelector, field: str) -> str:

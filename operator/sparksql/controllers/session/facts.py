@@ -5,8 +5,8 @@ from __future__ import annotations
 from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase, SqlSession
-from sparksql.controllers.indexes import SESSION
-from sparksql.controllers.runtime import Runtime
+from sparksql.cache.indexes import SESSION
+from sparksql.controllers.context import Runtime
 from sparksql.domain.session.versions import incompatibility
 from sparksql.domain.statement.snapshot import Driver, SessionFacts
 from sparksql.engine.key import Key

@@ -10,8 +10,7 @@ from typing import Any
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
-from sparksql.controllers.gateways import COUNTING_SECONDS
-from sparksql.controllers.indexes import (
+from sparksql.cache.indexes import (
     BY_DEPENDENCY,
     CLASS,
     LIVE_BY_SESSION,
@@ -36,6 +35,7 @@ from sparksql.controllers.indexes import (
     session_name_of,
     start_name,
 )
+from sparksql.drivers.tracker import COUNTING_SECONDS
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparksql.api.names import ANNOTATION_TRIGGER, API_VERSION
 from sparksql.api.savepoint import ReclaimPolicy, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.api.statement import SqlStatement
-from sparksql.controllers.indexes import SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped
+from sparksql.cache.indexes import SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped
 from sparksql.domain.statement.snapshot import SavepointFacts
 from sparksql.domain.statement.streaming import is_stream
 from sparksql.engine.store import Object, Store

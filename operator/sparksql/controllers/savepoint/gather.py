@@ -6,10 +6,8 @@ from sparksql.api.savepoint import SavepointAttempt, SavepointPhase, SqlSavepoin
 from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import SqlStatement
-from sparksql.controllers.classes import find_class
-from sparksql.controllers.cleaner import Cleaners
-from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
-from sparksql.controllers.indexes import (
+from sparksql.cache.classes import find_class
+from sparksql.cache.indexes import (
     NAMESPACE,
     SAVEPOINTS_BY_STATEMENT,
     SESSION,
@@ -18,10 +16,11 @@ from sparksql.controllers.indexes import (
     scoped,
     session_name_of,
 )
-from sparksql.controllers.pods import is_driver_over, read_pod
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.savepoint_facts import trigger_of
-from sparksql.controllers.session_facts import session_facts
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.savepoint.delete_job import Cleaners
+from sparksql.controllers.savepoint.facts import trigger_of
+from sparksql.controllers.session.facts import session_facts
+from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.savepoint import references, retention
 from sparksql.domain.savepoint.retention import Verdict
@@ -29,6 +28,7 @@ from sparksql.domain.savepoint.snapshot import Attempt, Cleaner, Completed, Fail
 from sparksql.domain.savepoint.steps import current_id
 from sparksql.domain.statement.snapshot import Driver, Silence
 from sparksql.domain.statement.streaming import is_stream
+from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.kube.client import Object
 from sparksql.wire.savepoints import SavepointState, SavepointView
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sparksql.controllers.metrics import Metrics
 from sparksql.engine.queue import WorkQueue
+from sparksql.process.metrics import Metrics
 
 STUCK_QUEUE_SECONDS = 300.0
 

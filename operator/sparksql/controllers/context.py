@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparksql.controllers.config import OperatorConfig
-from sparksql.controllers.ended_pods import EndedPods
-from sparksql.controllers.gateways import Gateways
-from sparksql.controllers.metrics import Metrics
+from sparksql.cache.pod_ends import EndedPods
+from sparksql.drivers.tracker import Gateways
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
 from sparksql.kube.client import KubeClient
 from sparksql.kube.events import EventRecorder
 from sparksql.kube.status import StatusWriter
+from sparksql.process.config import OperatorConfig
+from sparksql.process.metrics import Metrics
 
 Clock = Callable[[], datetime]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sparksql.api.session import SessionPhase, SqlSession
-from sparksql.controllers.ended_pods import DRIVER_CONTAINER
-from sparksql.controllers.indexes import POD
-from sparksql.controllers.runtime import Runtime
+from sparksql.cache.indexes import POD
+from sparksql.cache.pod_ends import DRIVER_CONTAINER
+from sparksql.controllers.context import Runtime
 from sparksql.domain.session.snapshot import PodFacts, has_outlived
 from sparksql.kube.builders.metadata import belongs_to
 

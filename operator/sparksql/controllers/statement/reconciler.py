@@ -17,13 +17,12 @@ from sparksql.api.savepoint import SavepointTrigger
 from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable, OtherBoot
-from sparksql.controllers.indexes import SAVEPOINT, SESSION, STATEMENT, key_of, session_name_of
-from sparksql.controllers.lineup import Lineup
-from sparksql.controllers.questions import Questions
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.savepoint_facts import savepoint_body
-from sparksql.controllers.statement_facts import StatementFacts
+from sparksql.cache.indexes import SAVEPOINT, SESSION, STATEMENT, key_of, session_name_of
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.savepoint.facts import savepoint_body
+from sparksql.controllers.statement.gather import StatementFacts
+from sparksql.controllers.statement.questions import Questions
+from sparksql.controllers.statement.queue import Lineup
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import (
@@ -40,6 +39,7 @@ from sparksql.domain.statement.snapshot import (
     Question,
     Submit,
 )
+from sparksql.drivers.client import GatewayRefused, GatewayUnreachable, OtherBoot
 from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from sparksql.controllers.gateway_client import Address, GatewayClient, GatewayRefused, GatewayUnreachable
 from sparksql.domain.backoff import exponential
+from sparksql.drivers.client import Address, GatewayClient, GatewayRefused, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.wire.control import Event, GatewayInfo, OperationView

@@ -11,15 +11,14 @@ from sparksql.api.names import child_base, executor_secret_name, gateway_server_
 from sparksql.api.reasons import Reason
 from sparksql.api.session import DriverStatus, SqlSession
 from sparksql.api.session_class import SqlSessionClass
-from sparksql.controllers.gateway_client import Address
-from sparksql.controllers.indexes import POD
-from sparksql.controllers.pods import is_driver
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.statement_inputs import config_map_text
+from sparksql.cache.indexes import POD
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.session.pods import is_driver
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.effective import EffectiveSession
 from sparksql.domain.session.limits import client_limits
 from sparksql.domain.session.resolve import Resolved
+from sparksql.drivers.client import Address
 from sparksql.kube.builders.access import role_binding, service_account
 from sparksql.kube.builders.conf import spark_conf
 from sparksql.kube.builders.driver import driver_pod
@@ -27,6 +26,7 @@ from sparksql.kube.builders.executor import executor_template
 from sparksql.kube.builders.metadata import belongs_to
 from sparksql.kube.builders.network import network_policy
 from sparksql.kube.builders.session import executor_secret, secret, service
+from sparksql.kube.config_maps import config_map_text
 from sparksql.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from sparksql.kube.resources import (
     NETWORK_POLICIES,

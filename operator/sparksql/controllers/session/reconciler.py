@@ -15,9 +15,8 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import StatementPhase
-from sparksql.controllers.classes import find_class
-from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
-from sparksql.controllers.indexes import (
+from sparksql.cache.classes import find_class
+from sparksql.cache.indexes import (
     LIVE_BY_SESSION,
     NAMESPACE,
     SAVEPOINTS_BY_STATEMENT,
@@ -28,15 +27,16 @@ from sparksql.controllers.indexes import (
     phase_of,
     scoped,
 )
-from sparksql.controllers.pods import read_pod
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.session_children import Refused, SessionChildren
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.session.driver import Refused, SessionChildren
+from sparksql.controllers.session.pods import read_pod
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session import places
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts, Snapshot
 from sparksql.domain.statement.phases import HANDED_OVER
+from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
 from sparksql.kube.errors import Conflict, NotFound

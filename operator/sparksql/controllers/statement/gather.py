@@ -6,16 +6,15 @@ from dataclasses import replace
 
 from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
-from sparksql.controllers.classes import find_class
-from sparksql.controllers.gateway_client import GatewayRefused, GatewayUnreachable
-from sparksql.controllers.indexes import NAMESPACE, SESSION, STATEMENT, key_of, session_name_of
-from sparksql.controllers.lineup import Lineup
-from sparksql.controllers.pods import is_driver_over, read_pod
-from sparksql.controllers.questions import Questions
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.savepoint_facts import savepoints_of, start_of
-from sparksql.controllers.session_facts import session_facts
-from sparksql.controllers.statement_inputs import read_inputs
+from sparksql.cache.classes import find_class
+from sparksql.cache.indexes import NAMESPACE, SESSION, STATEMENT, key_of, session_name_of
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.savepoint.facts import savepoints_of, start_of
+from sparksql.controllers.session.facts import session_facts
+from sparksql.controllers.session.pods import is_driver_over, read_pod
+from sparksql.controllers.statement.questions import Questions
+from sparksql.controllers.statement.queue import Lineup
+from sparksql.controllers.statement.references import read_inputs
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn, exceeds_queue, turn
 from sparksql.domain.refusal import Refusal
@@ -31,6 +30,7 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.stream_changes import question
 from sparksql.domain.statement.streaming import is_stream
+from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
 from sparksql.wire.control import OperationView

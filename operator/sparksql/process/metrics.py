@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from sparksql.api.savepoint import SavepointPhase, SavepointSource
 from sparksql.api.statement import StatementPhase
-from sparksql.controllers.indexes import phase_of
+from sparksql.cache.indexes import phase_of
 from sparksql.engine.loop import Result
 
 Object = dict[str, Any]

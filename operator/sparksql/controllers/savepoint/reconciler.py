@@ -10,11 +10,10 @@ import logging
 from typing import assert_never
 
 from sparksql.api.savepoint import SqlSavepoint
-from sparksql.controllers.cleaner import Cleaners
-from sparksql.controllers.gateway_client import GatewayClient, GatewayRefused, GatewayUnreachable, OtherBoot
-from sparksql.controllers.indexes import SAVEPOINT
-from sparksql.controllers.runtime import Runtime
-from sparksql.controllers.savepoint_gather import SavepointGatherer, recorded
+from sparksql.cache.indexes import SAVEPOINT
+from sparksql.controllers.context import Runtime
+from sparksql.controllers.savepoint.delete_job import Cleaners
+from sparksql.controllers.savepoint.gather import SavepointGatherer, recorded
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
@@ -26,6 +25,7 @@ from sparksql.domain.savepoint.snapshot import (
     VerifyExisting,
 )
 from sparksql.domain.statement.snapshot import Driver
+from sparksql.drivers.client import GatewayClient, GatewayRefused, GatewayUnreachable, OtherBoot
 from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object

@@ -8,8 +8,7 @@ from typing import Any
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementDesiredState, StatementPhase
-from sparksql.controllers.gateways import Gateways
-from sparksql.controllers.indexes import (
+from sparksql.cache.indexes import (
     BY_DEPENDENCY,
     LIVE_BY_SESSION,
     STATEMENT,
@@ -21,6 +20,7 @@ from sparksql.controllers.indexes import (
 )
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Contender, Place, next_in_line, order
+from sparksql.drivers.tracker import Gateways
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
 

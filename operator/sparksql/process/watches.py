@@ -1,0 +1,129 @@
+"""Watches of the API server, by kopf. It is used for these alone (`on.event`): no handlers that write, no annotations, no
+finalizers of its own, no peering.
+
+kopf runs in a thread and a loop of its own: it takes signals away from a loop, and cancels all of its tasks at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import kopf
+
+from sparksql.api.names import DRIVER_APP_NAME, GROUP, LABEL_NAME
+from sparksql.kube.client import Object
+from sparksql.kube.credentials import Credentials
+from sparksql.kube.resources import BY_KIND
+
+IDENTITY = "spark-sql-operator"
+LEFT_SECONDS = 5.0  # for what kopf leaves behind, which ends at once when it is asked to
+
+OnEvent = Callable[[str, str | None, Object], None]
+"""Takes kind, type of the change (ADDED, MODIFIED, DELETED; None for an object that was there at the start) and the object."""
+
+
+async def watch(kinds: Sequence[str], namespaces: Sequence[str], credentials: Credentials, on_event: OnEvent) -> None:
+    """Watches `kinds`, of pods the drivers' alone, in `namespaces` (none: everywhere), and calls `on_event` in the caller's loop.
+
+    Runs until it is cancelled. Raises RuntimeError when the watches end by themselves.
+    """
+    here, there = asyncio.get_running_loop(), asyncio.new_event_loop()
+    watching = there.create_task(
+        kopf.operator(
+            registry=_registry(kinds, credentials, here, on_event),
+            settings=_settings(),
+            standalone=True,
+            # Without one, kopf makes it of the user's name, and a pod's user need not have one.
+            identity=cast(Any, IDENTITY),
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+        )
+    )
+    thread = here.run_in_executor(None, _run_to_its_end, there, watching)
+    try:
+        await asyncio.shield(thread)
+    finally:
+        with contextlib.suppress(RuntimeError):  # the loop has ended already
+            there.call_soon_threadsafe(watching.cancel)
+        await asyncio.wait([thread])
+    raise RuntimeError("the watches ended")
+
+
+def _registry(
+    kinds: Sequence[str], credentials: Credentials, loop: asyncio.AbstractEventLoop, on_event: OnEvent
+) -> kopf.OperatorRegistry:
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        return _connection(credentials)
+
+    registry = kopf.OperatorRegistry()
+    for kind in kinds:
+        resource = BY_KIND[kind]
+        kopf.on.event(resource.group, resource.version, resource.plural, id=kind, registry=registry)(
+            _handler(kind, loop, on_event)
+        )
+    kopf.on.login(registry=registry)(login)
+    return registry
+
+
+def _handler(kind: str, loop: asyncio.AbstractEventLoop, on_event: OnEvent) -> Callable[..., Awaitable[None]]:
+    async def seen(event: Any, **_: Any) -> None:
+        loop.call_soon_threadsafe(on_event, kind, event["type"], dict(event["object"]))
+
+    return seen
+
+
+def _connection(credentials: Credentials) -> kopf.ConnectionInfo:
+    own = credentials
+    return kopf.ConnectionInfo(
+        server=own.server,
+        ca_path=own.ca_path if own.ca_data is None else None,
+        ca_data=own.ca_data,
+        certificate_path=own.client_cert_path if own.client_cert_data is None else None,
+        certificate_data=own.client_cert_data,
+        private_key_path=own.client_key_path if own.client_key_data is None else None,
+        private_key_data=own.client_key_data,
+        token=own.token_path.read_text().strip() if own.token_path is not None else own.token,
+        insecure=own.insecure,
+        default_namespace=own.namespace,
+    )
+
+
+def _run_to_its_end(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    with contextlib.closing(loop):
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        # kopf leaves tasks behind when it is cancelled as it starts; they must not outlive their loop.
+        if left := asyncio.all_tasks(loop):
+            for each in left:
+                each.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=LEFT_SECONDS))
+
+
+class _NoDiffs(kopf.DiffBaseStorage):
+    """Keeps nothing: kopf copies every object deeply to find out what changed, for handlers that there are none of."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return cast(kopf.BodyEssence, {})
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = True
+    settings.posting.enabled = False
+    # kopf takes its own finalizer off every object that none of its handlers needs it for: it must never be ours.
+    settings.persistence.finalizer = f"{GROUP}/kopf-has-none"
+    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.watching.label_selectors["", "v1", "pods"] = f"{LABEL_NAME}={DRIVER_APP_NAME}"
+    settings.watching.chunk_size = 500
+    # One worker for each object that was ever listed lives this long: at a start that is all of them.
+    settings.queueing.idle_timeout = 0.2
+    return settings
