@@ -25,29 +25,25 @@ from sparksql.cache.indexes import (
     BY_OPERATION,
     CLASS,
     INDEXES,
-    LIVE_BY_SESSION,
-    OPEN_SAVEPOINTS_BY_NAMESPACE,
     POD,
     SAVEPOINT,
     SESSION,
     STATEMENT,
-    key_of,
-    scoped,
 )
-from sparksql.cache.pod_ends import EndedPods
+from sparksql.cache.pod_ends import PodTerminations
 from sparksql.controllers.api_errors import retried
-from sparksql.controllers.context import Runtime
-from sparksql.controllers.enqueue import WATCHED, WakingStore
+from sparksql.controllers.context import ControllerContext
+from sparksql.controllers.enqueue import WATCHED, Enqueuer
 from sparksql.controllers.resync import Resync
 from sparksql.controllers.savepoint.reconciler import SavepointController
 from sparksql.controllers.session.reconciler import SessionController
 from sparksql.controllers.session_class import ClassController
-from sparksql.controllers.statement.queue import Lineup
+from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.reconciler import StatementController
-from sparksql.drivers.tracker import Gateways
-from sparksql.engine.key import Key
+from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.loop import Reconcile, ReconcileLoop
 from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
+from sparksql.engine.store import Store
 from sparksql.kube.client import KubeClient, Object
 from sparksql.kube.credentials import Credentials, CredentialsError
 from sparksql.kube.errors import ApiError
@@ -76,8 +72,8 @@ class Operator:
         self.credentials = credentials
         self.metrics = Metrics()
         self.queue = WorkQueue()
-        self.store = WakingStore(self.queue, indexes=INDEXES)
-        self.ended_pods = EndedPods()
+        self.store = Store(indexes=INDEXES)
+        self.terminations = PodTerminations()
         self._proven_at = time.monotonic()
         self.health = Health(self.queue, config.stale_watch_seconds, lambda: time.monotonic() - self._proven_at)
 
@@ -114,41 +110,37 @@ class Operator:
         return lease
 
     @contextlib.asynccontextmanager
-    async def _runtime(self, client: KubeClient) -> AsyncIterator[Runtime]:
+    async def _runtime(self, client: KubeClient) -> AsyncIterator[ControllerContext]:
         events = EventRecorder(client, COMPONENT)
         self.metrics.events_dropped.set_function(lambda: events.dropped)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
         async with aiohttp.ClientSession(connector=connector) as http:
-            gateways = Gateways(http, self.queue, self._wanted, self._gateway_changed)
+            drivers = DriverTracker(http, self._is_awaited)
+            turns = StatementQueue(self.store, drivers, _now)
+            enqueuer = Enqueuer(self.queue, self.store, turns.next_in_queue)
+            self.store.subscribe(enqueuer.object_changed)
+            drivers.subscribe(enqueuer)
             await events.start()
             try:
-                yield Runtime(
+                yield ControllerContext(
                     config=self.config,
                     client=client,
                     store=self.store,
                     queue=self.queue,
                     status=StatusWriter(client, self.store),
                     events=events,
-                    gateways=gateways,
-                    ended_pods=self.ended_pods,
+                    drivers=drivers,
+                    terminations=self.terminations,
                     metrics=self.metrics,
-                    clock=lambda: datetime.now(UTC),
+                    clock=_now,
                     pod_namespace=self.credentials.pod_namespace,
                 )
             finally:
-                await gateways.close()
+                await drivers.close()
                 await events.stop()
 
-    def _wanted(self, operation_id: str) -> Key | None:
-        found = self.store.by_index(BY_OPERATION, operation_id)
-        return key_of(STATEMENT, found[0]) if found else None
-
-    def _gateway_changed(self, session: Key) -> None:
-        self.queue.add(session)
-        for statement in self.store.by_index(LIVE_BY_SESSION, scoped(session.namespace, session.name)):
-            self.queue.add(key_of(STATEMENT, statement))
-        for savepoint in self.store.by_index(OPEN_SAVEPOINTS_BY_NAMESPACE, session.namespace):
-            self.queue.add(key_of(SAVEPOINT, savepoint))
+    def _is_awaited(self, operation_id: str) -> bool:
+        return bool(self.store.by_index(BY_OPERATION, operation_id))
 
     async def _first_listing(self, resync: Resync) -> None:
         while True:
@@ -159,13 +151,11 @@ class Operator:
                 logger.warning("first listing failed, will retry", extra={"fields": {"error": str(error)}})
                 await asyncio.sleep(max(START_RETRY_SECONDS, min(error.retry_after, MOST_BACKOFF_SECONDS)))
 
-    def _loop(self, runtime: Runtime) -> ReconcileLoop:
-        lineup = Lineup(self.store, runtime.gateways, runtime.clock)
-        self.store.next_in_line = lineup.next_in_line
+    def _loop(self, runtime: ControllerContext) -> ReconcileLoop:
         reconcilers: dict[str, Reconcile] = {
             CLASS: ClassController(runtime).reconcile,
             SESSION: SessionController(runtime).reconcile,
-            STATEMENT: StatementController(runtime, lineup).reconcile,
+            STATEMENT: StatementController(runtime).reconcile,
             SAVEPOINT: SavepointController(runtime).reconcile,
         }
         guarded = {kind: retried(reconcile) for kind, reconcile in reconcilers.items()}
@@ -179,12 +169,16 @@ class Operator:
     def _take(self, kind: str, change: str | None, obj: Object) -> None:
         self._prove()
         if kind == POD:
-            self.ended_pods.observe(obj)
+            self.terminations.observe(obj)
         if change == "DELETED":
             metadata = obj["metadata"]
             self.store.delete(kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
         else:
             self.store.apply(kind, obj)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 @contextlib.asynccontextmanager

@@ -190,7 +190,7 @@ class Trial:
         closes windows does not pass it, they stay open, and nothing is lost."""
         if new.shape in ("stateless", "distinct", "joined"):
             return expected
-        return [row for row in expected if int(row.rpartition(" | ")[2]) <= self._watermark]
+        return [row for row in expected if _end(row) <= self._watermark]
 
     # Tables
 
@@ -329,10 +329,11 @@ class Trial:
                 later = new.text(streams=False).replace("_all ", "_later ")
                 return sorted([*self._rows(before, shown_before), *self._rows(after, later)])
             case "joined" | "twice":
-                return self._rows(after, f"SELECT * FROM ({merged}\n) WHERE until <= {_micros(CLOSED)}")
-        first = f"SELECT * FROM ({shown_before}\n) WHERE until <= {_micros(FIRST_CLOSED)}"
-        rest = f"SELECT * FROM ({merged}\n) WHERE until > {_micros(FIRST_CLOSED)} AND until <= {_micros(CLOSED)}"
-        return sorted([*self._rows(before, first), *self._rows(after, rest)])
+                return [row for row in self._rows(after, merged) if _end(row) <= _micros(CLOSED)]
+        # Not as a filter of the query: Spark applies one on a session window's end before it merges sessions.
+        first = [row for row in self._rows(before, shown_before) if _end(row) <= _micros(FIRST_CLOSED)]
+        rest = [row for row in self._rows(after, merged) if _micros(FIRST_CLOSED) < _end(row) <= _micros(CLOSED)]
+        return sorted([*first, *rest])
 
     def _rows(self, session: Any, sql: str) -> list[str]:
         row = "concat_ws(' | ', coalesce(k, 'NULL'), coalesce(v, 'NULL'), string(unix_micros(until)))"
@@ -340,9 +341,14 @@ class Trial:
         return sorted(_rounded(each) for each in json.loads(str(found)))
 
 
-def _micros(literal: str) -> str:
-    """A time of the session whose zone is UTC, in any session."""
-    return f"{literal[:-1]} UTC'"
+def _micros(literal: str) -> int:
+    """The microseconds of a literal's time in UTC."""
+    return int(datetime.fromisoformat(f"{literal.split(chr(39))[1]}+00:00").timestamp()) * 1_000_000
+
+
+def _end(row: str) -> int:
+    """The microseconds of a row's `until`, its last column."""
+    return int(row.rpartition(" | ")[2])
 
 
 def _rounded(row: str) -> str:

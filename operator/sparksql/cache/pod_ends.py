@@ -18,7 +18,7 @@ _REMEMBERED = 10_000  # hours of restarts in a large cluster
 _DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "DeletionByTaintManager", "PreemptionByScheduler"})
 
 
-class EndedPods:
+class PodTerminations:
     """Ends of the newest pods whose driver container has ended; fed with each pod that a watch brings, deleted ones as well."""
 
     def __init__(self) -> None:

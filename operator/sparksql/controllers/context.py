@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparksql.cache.pod_ends import EndedPods
-from sparksql.drivers.tracker import Gateways
+from sparksql.cache.pod_ends import PodTerminations
+from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
 from sparksql.kube.client import KubeClient
@@ -20,7 +20,7 @@ Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
-class Runtime:
+class ControllerContext:
     """`clock` gives aware UTC times; `pod_namespace` is where the operator's own pods are, None if it runs in no pod."""
 
     config: OperatorConfig
@@ -29,8 +29,8 @@ class Runtime:
     queue: WorkQueue
     status: StatusWriter
     events: EventRecorder
-    gateways: Gateways
-    ended_pods: EndedPods
+    drivers: DriverTracker
+    terminations: PodTerminations
     metrics: Metrics
     clock: Clock
     pod_namespace: str | None = None

@@ -1,17 +1,19 @@
-"""Who must look again when an object changes. Level-triggered: a wake-up says which object, never what happened.
+"""Who looks again when something changes: all rules, as a table. Level-triggered: a key says which object, never what happened.
 
 A change of status alone does not wake its own object: the operator wrote it, and whoever wrote it has gone on already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.cache.indexes import (
     BY_DEPENDENCY,
+    BY_OPERATION,
     CLASS,
     LIVE_BY_SESSION,
     NAMESPACE,
@@ -35,142 +37,251 @@ from sparksql.cache.indexes import (
     session_name_of,
     start_name,
 )
-from sparksql.drivers.tracker import COUNTING_SECONDS
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
+from sparksql.wire.control import GatewayInfo, OperationView
+
+PROGRESS_SECONDS = 5.0  # progress alone wakes a statement at most so often
+COUNTING_SECONDS = 0.5  # what a session runs is counted so late, all changes meanwhile at once
 
 Object = dict[str, Any]
-NextInLine = Callable[[str, str], Key | None]
 
 
-class WakingStore(Store):
-    """A store that puts keys of whoever is concerned by a change into the queue, wherever the change came from."""
+@dataclass(frozen=True)
+class Change:
+    """What happened to an object: `before` is None for a new one, `after` for one that is gone."""
 
-    def __init__(self, queue: WorkQueue, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._queue = queue
-        self.next_in_line: NextInLine = lambda _namespace, _session: None
+    before: Object | None
+    after: Object | None
 
-    def apply(self, kind: str, obj: Object) -> bool:
-        before = self.get(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-        news = super().apply(kind, obj)
-        if news:
-            self._wake(kind, before, obj)
-        return news
+    @property
+    def subject(self) -> Object:
+        found = self.after or self.before
+        assert found is not None
+        return found
 
-    def delete(self, kind: str, namespace: str, name: str, uid: str | None = None) -> bool:
-        before = self.get(kind, namespace, name)
-        gone = super().delete(kind, namespace, name, uid)
-        if gone and before is not None:
-            self._wake(kind, before, None)
-        return gone
+    @property
+    def namespace(self) -> str:
+        return str(self.subject["metadata"].get("namespace", ""))
 
-    def _wake(self, kind: str, before: Object | None, after: Object | None) -> None:
-        for key in self._concerned(kind, before, after):
-            self._queue.add(key)
-        if kind == "SqlStatement" and _moved(before, after):
-            self._wake_session(after or before)
+    @property
+    def name(self) -> str:
+        return str(self.subject["metadata"]["name"])
 
-    def _wake_session(self, statement: Object | None) -> None:
-        """The session of a statement that moved: at once if it waits for that, later if it only counts."""
-        assert statement is not None
-        namespace, name = statement["metadata"]["namespace"], session_name_of(statement)
-        session = self.get(SESSION, namespace, name)
-        counts_only = phase_of(session or {}) == SessionPhase.READY and not _is_deleted(session or {})
-        self._queue.add_after(Key(SESSION, namespace, name), COUNTING_SECONDS if counts_only else 0.0)
+    @property
+    def of_spec(self) -> bool:
+        """Whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
+        if self.before is None or self.after is None:
+            return True
+        old, new = self.before["metadata"], self.after["metadata"]
+        watched = ("uid", "generation", "deletionTimestamp", "annotations")
+        return any(old.get(name) != new.get(name) for name in watched)
 
-    def _concerned(self, kind: str, before: Object | None, after: Object | None) -> Iterator[Key]:
-        obj = after or before
-        assert obj is not None
-        match kind:
-            case "SqlStatement":
-                yield from self._by_statement(before, after, obj)
-            case "SqlSession":
-                yield from self._by_session(before, after, obj)
-            case "SqlSessionClass":
-                yield key_of(CLASS, obj)
-                if _spec_changed(before, after):
-                    yield from (key_of(SESSION, s) for s in self.list(SESSION))
-                    yield from (key_of(STATEMENT, s) for s in self.list(STATEMENT) if not has_ended(s))
-            case "SqlSavepoint":
-                yield from self._by_savepoint(before, after, obj)
-            case "Pod":
-                key = session_key_of_pod(obj)
-                if key is not None:
-                    yield key
-            case "Namespace":
-                if _spec_changed(before, after) or _labels(before) != _labels(after):
-                    name = obj["metadata"]["name"]
-                    yield from (key_of(SESSION, s) for s in self.by_index(SESSIONS_BY_NAMESPACE, name))
-                    yield from (key_of(STATEMENT, s) for s in self.by_index(STATEMENTS_BY_NAMESPACE, name))
-            case _:
-                raise ValueError(f"unwatched kind {kind}")
+    @property
+    def of_phase(self) -> bool:
+        return self.before is None or self.after is None or phase_of(self.before) != phase_of(self.after)
 
-    def _by_statement(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
-        namespace, session = obj["metadata"]["namespace"], session_name_of(obj)
-        if _spec_changed(before, after):
-            yield key_of(STATEMENT, obj)
-        moved = _moved(before, after)
-        if (moved and (after is None or has_ended(after))) or has_committed(before) < has_committed(after):
-            waiting = self.by_index(BY_DEPENDENCY, scoped(namespace, obj["metadata"]["name"]))
-            yield from (key_of(STATEMENT, s) for s in waiting)
-        if is_stream(obj) and (_spec_changed(before, after) or _saved(before) != _saved(after)):
-            yield from self._open_savepoints(namespace)
-        if _spec_changed(before, after) or _references(before) != _references(after):
-            yield from self._referred(namespace, before, after, obj)
-        following = self.next_in_line(namespace, session) if moved else None
+    def of(self, part: Callable[[Object | None], object]) -> bool:
+        """Whether the part that a function takes from the object is another one."""
+        return part(self.before) != part(self.after)
+
+
+@dataclass(frozen=True)
+class Due:
+    """A key, and in how many seconds it is to be looked at."""
+
+    key: Key
+    seconds: float = 0.0
+
+
+NextInQueue = Callable[[str, str], Key | None]
+"""Takes namespace and name of a session: the statement that could be handed to its driver next."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What rules look at beside the change."""
+
+    store: Store
+    next_in_queue: NextInQueue
+
+    def keys(self, kind: str, index: str, value: str) -> Iterator[Due]:
+        return (Due(key_of(kind, obj)) for obj in self.store.by_index(index, value))
+
+    def next_of(self, namespace: str, session: str) -> Iterator[Due]:
+        following = self.next_in_queue(namespace, session)
         if following is not None:
-            yield following
-
-    def _referred(self, namespace: str, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
-        """A statement's savepoints, and those that it refers to or did: who uses them, and how long they are kept, is news."""
-        own = self.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, obj["metadata"]["name"]))
-        yield from (key_of(SAVEPOINT, s) for s in own)
-        named = {start_name(s) for s in (before, after)}
-        yield from (Key(SAVEPOINT, namespace, name) for name in named if name is not None)
-
-    def _by_savepoint(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
-        if _spec_changed(before, after):
-            yield key_of(SAVEPOINT, obj)
-        if not (_moved(before, after) or _spec_changed(before, after)):
-            return
-        namespace, statement = obj["metadata"]["namespace"], obj["spec"]["statementRef"]["name"]
-        yield Key(STATEMENT, namespace, statement)
-        starting = self.by_index(STATEMENTS_BY_SAVEPOINT, scoped(namespace, obj["metadata"]["name"]))
-        yield from (key_of(STATEMENT, s) for s in starting)
-        others = self.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement))
-        yield from (key_of(SAVEPOINT, s) for s in others)
-
-    def _by_session(self, before: Object | None, after: Object | None, obj: Object) -> Iterator[Key]:
-        if _spec_changed(before, after):
-            yield key_of(SESSION, obj)
-        if _spec_changed(before, after) or _serving(before) != _serving(after):
-            index = scoped(obj["metadata"]["namespace"], obj["metadata"]["name"])
-            yield from (key_of(STATEMENT, s) for s in self.by_index(LIVE_BY_SESSION, index))
-            yield from self._open_savepoints(obj["metadata"]["namespace"])
-        if _moved(before, after) or _is_deleted(before or {}) < _is_deleted(after or {}):  # it may have left a place
-            yield from (key_of(SESSION, s) for s in self.by_index(SESSIONS_OVER_LIMIT, ""))
-
-    def _open_savepoints(self, namespace: str) -> Iterator[Key]:
-        yield from (key_of(SAVEPOINT, s) for s in self.by_index(OPEN_SAVEPOINTS_BY_NAMESPACE, namespace))
+            yield Due(following)
 
 
-def _moved(before: Object | None, after: Object | None) -> bool:
-    return before is None or after is None or phase_of(before) != phase_of(after)
+Rule = Callable[[View, Change], Iterator[Due]]
 
 
-def _is_deleted(obj: Object) -> bool:
-    return "deletionTimestamp" in obj.get("metadata", {})
+# --- a class
 
 
-def _spec_changed(before: Object | None, after: Object | None) -> bool:
-    """Whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
-    if before is None or after is None:
-        return True
-    old, new = before["metadata"], after["metadata"]
-    watched = ("uid", "generation", "deletionTimestamp", "annotations")
-    return any(old.get(name) != new.get(name) for name in watched)
+def _every_use(view: View, change: Change) -> Iterator[Due]:
+    yield Due(key_of(CLASS, change.subject))
+    if change.of_spec:
+        yield from (Due(key_of(SESSION, session)) for session in view.store.list(SESSION))
+        living = (statement for statement in view.store.list(STATEMENT) if not has_ended(statement))
+        yield from (Due(key_of(STATEMENT, statement)) for statement in living)
+
+
+# --- a session
+
+
+def _session(_: View, change: Change) -> Iterator[Due]:
+    if change.of_spec:
+        yield Due(key_of(SESSION, change.subject))
+
+
+def _work_of_session(view: View, change: Change) -> Iterator[Due]:
+    if change.of_spec or change.of(_serving):
+        yield from view.keys(STATEMENT, LIVE_BY_SESSION, scoped(change.namespace, change.name))
+        yield from view.keys(SAVEPOINT, OPEN_SAVEPOINTS_BY_NAMESPACE, change.namespace)
+
+
+def _sessions_over_limit(view: View, change: Change) -> Iterator[Due]:
+    """The session may have left a place."""
+    if change.of_phase or _is_deleted(change.before) < _is_deleted(change.after):
+        yield from view.keys(SESSION, SESSIONS_OVER_LIMIT, "")
+
+
+# --- a statement
+
+
+def _statement(_: View, change: Change) -> Iterator[Due]:
+    if change.of_spec:
+        yield Due(key_of(STATEMENT, change.subject))
+
+
+def _dependants(view: View, change: Change) -> Iterator[Due]:
+    has_gone = change.of_phase and (change.after is None or has_ended(change.after))
+    if has_gone or has_committed(change.before) < has_committed(change.after):
+        yield from view.keys(STATEMENT, BY_DEPENDENCY, scoped(change.namespace, change.name))
+
+
+def _savepoints_to_take(view: View, change: Change) -> Iterator[Due]:
+    if is_stream(change.subject) and (change.of_spec or change.of(_saved)):
+        yield from view.keys(SAVEPOINT, OPEN_SAVEPOINTS_BY_NAMESPACE, change.namespace)
+
+
+def _savepoints_referred_to(view: View, change: Change) -> Iterator[Due]:
+    """A statement's savepoints, and those that it refers to or did: who uses them, and how long they are kept, is news."""
+    if change.of_spec or change.of(_references):
+        yield from view.keys(SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped(change.namespace, change.name))
+        named = {start_name(change.before), start_name(change.after)}
+        yield from (Due(Key(SAVEPOINT, change.namespace, name)) for name in named if name is not None)
+
+
+def _next_statement(view: View, change: Change) -> Iterator[Due]:
+    """A statement that is new takes no slot and frees none."""
+    if change.before is not None and change.of_phase:
+        yield from view.next_of(change.namespace, session_name_of(change.subject))
+
+
+def _session_of_statement(view: View, change: Change) -> Iterator[Due]:
+    """At once if the session waits for the statement, later if it only counts."""
+    if change.of_phase:
+        name = session_name_of(change.subject)
+        session = view.store.get(SESSION, change.namespace, name)
+        counts_only = phase_of(session or {}) == SessionPhase.READY and not _is_deleted(session)
+        yield Due(Key(SESSION, change.namespace, name), COUNTING_SECONDS if counts_only else 0.0)
+
+
+# --- a savepoint
+
+
+def _savepoint(_: View, change: Change) -> Iterator[Due]:
+    if change.of_spec:
+        yield Due(key_of(SAVEPOINT, change.subject))
+
+
+def _users_of_savepoint(view: View, change: Change) -> Iterator[Due]:
+    if change.of_phase or change.of_spec:
+        statement = change.subject["spec"]["statementRef"]["name"]
+        yield Due(Key(STATEMENT, change.namespace, statement))
+        yield from view.keys(STATEMENT, STATEMENTS_BY_SAVEPOINT, scoped(change.namespace, change.name))
+        yield from view.keys(SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped(change.namespace, statement))
+
+
+# --- a pod, a namespace
+
+
+def _session_of_pod(_: View, change: Change) -> Iterator[Due]:
+    session = session_key_of_pod(change.subject)
+    if session is not None:
+        yield Due(session)
+
+
+def _objects_of_namespace(view: View, change: Change) -> Iterator[Due]:
+    if change.of_spec or change.of(_labels):
+        yield from view.keys(SESSION, SESSIONS_BY_NAMESPACE, change.name)
+        yield from view.keys(STATEMENT, STATEMENTS_BY_NAMESPACE, change.name)
+
+
+RULES: Mapping[str, tuple[Rule, ...]] = {
+    CLASS: (_every_use,),
+    SESSION: (_session, _work_of_session, _sessions_over_limit),
+    STATEMENT: (
+        _statement,
+        _dependants,
+        _savepoints_to_take,
+        _savepoints_referred_to,
+        _next_statement,
+        _session_of_statement,
+    ),
+    SAVEPOINT: (_savepoint, _users_of_savepoint),
+    POD: (_session_of_pod,),
+    NAMESPACE: (_objects_of_namespace,),
+}
+WATCHED = tuple(RULES)
+
+
+class Enqueuer:
+    """Puts the keys that the rules name into the queue: for changes of objects, and for what the drivers tell."""
+
+    def __init__(self, queue: WorkQueue, store: Store, next_in_queue: NextInQueue) -> None:
+        self._queue = queue
+        self._view = View(store, next_in_queue)
+
+    def object_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
+        """Takes a change of an object of a watched kind. Raises KeyError for another kind."""
+        change = Change(before, after)
+        for rule in RULES[kind]:
+            self._enqueue(rule(self._view, change))
+
+    def driver_changed(self, session: Key, before: GatewayInfo | None, after: GatewayInfo) -> None:
+        """Takes what a session's driver says of itself: that it is there, ready or another one, or what its clients do."""
+        if before is None or (before.state, before.boot_id) != (after.state, after.boot_id):
+            self._queue.add(session)
+            self._enqueue(self._view.keys(STATEMENT, LIVE_BY_SESSION, scoped(session.namespace, session.name)))
+            self._enqueue(self._view.keys(SAVEPOINT, OPEN_SAVEPOINTS_BY_NAMESPACE, session.namespace))
+        elif _clients(before) != _clients(after):
+            self._queue.add_after(session, COUNTING_SECONDS)
+
+    def operation_changed(self, before: OperationView | None, after: OperationView) -> None:
+        """Takes what a driver says of an operation unasked."""
+        progress_only = before is not None and _without_progress(before) == _without_progress(after)
+        for due in self._view.keys(STATEMENT, BY_OPERATION, after.operation_id):
+            self._queue.add_after(due.key, PROGRESS_SECONDS if progress_only else 0.0)
+
+    def operation_arrived(self, session: Key) -> None:
+        """Takes that a driver has an operation: the next statement may be handed over."""
+        self._enqueue(self._view.next_of(session.namespace, session.name))
+
+    def _enqueue(self, found: Iterator[Due]) -> None:
+        for due in found:
+            if due.seconds:
+                self._queue.add_after(due.key, due.seconds)
+            else:
+                self._queue.add(due.key)
+
+
+def _is_deleted(obj: Object | None) -> bool:
+    return "deletionTimestamp" in (obj or {}).get("metadata", {})
 
 
 def _labels(obj: Object | None) -> object:
@@ -178,20 +289,20 @@ def _labels(obj: Object | None) -> object:
 
 
 def _saved(statement: Object | None) -> object:
-    """What of a streaming statement's status its savepoints depend on."""
+    """Returns what of a streaming statement's status its savepoints depend on."""
     streaming = (statement or {}).get("status", {}).get("streaming", {})
     named = (streaming.get(name) for name in ("checkpointLocation", "restoredFrom", "lastSavepoint"))
     return (phase_of(statement or {}), has_committed(statement), *named)
 
 
 def _references(statement: Object | None) -> object:
-    """What of a statement names savepoints."""
+    """Returns what of a statement names savepoints."""
     streaming = (statement or {}).get("status", {}).get("streaming", {})
     return (start_name(statement), streaming.get("restoredFrom"), streaming.get("lastSavepoint"))
 
 
 def _serving(session: Object | None) -> object:
-    """What of a session's status its statements depend on."""
+    """Returns what of a session's status its statements depend on."""
     status = (session or {}).get("status", {})
     conditions = {c.get("type"): c for c in status.get("conditions", ())}
     queued = conditions.get("Ready", {}).get("reason") == Reason.WAITING_IN_QUEUE
@@ -199,4 +310,10 @@ def _serving(session: Object | None) -> object:
     return (status.get("phase"), status.get("driver", {}).get("bootId"), stalled, queued)
 
 
-WATCHED = (CLASS, SESSION, STATEMENT, SAVEPOINT, POD, NAMESPACE)
+def _clients(info: GatewayInfo) -> tuple[int, int, int]:
+    return info.client_sessions, info.client_pending, info.client_running
+
+
+def _without_progress(view: OperationView) -> OperationView:
+    """Returns the view without what changes while a statement runs: counts, and the rows that a preview has shown so far."""
+    return view.model_copy(update={"progress": None, "result": None, "seq": 0})

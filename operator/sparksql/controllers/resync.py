@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
 from sparksql.cache.indexes import POD, SAVEPOINT, SESSION, STATEMENT, has_ended, key_of
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.enqueue import WATCHED
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import BY_KIND
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Resync:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
 
     async def once(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import CLASS
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.domain.session_class import news, status_of
 from sparksql.engine.key import Key
 from sparksql.kube.errors import Conflict, NotFound
@@ -13,7 +13,7 @@ from sparksql.kube.errors import Conflict, NotFound
 class ClassController:
     """Writes what is to be said of a class, which waits for nothing."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
 
     async def reconcile(self, key: Key) -> float | None:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import assert_never
 
 
-class Place(Enum):
+class QueueState(Enum):
     """Where a contender stands."""
 
     BLOCKED = auto()  # waits for something else (dependencies, backoff); passed over
@@ -23,12 +23,12 @@ class Place(Enum):
 
 
 @dataclass(frozen=True)
-class Contender:
+class QueueEntry:
     """A statement of a session that has not ended. `created` is the API server's RFC 3339 text, whose order is that of time."""
 
     name: str
     created: str
-    place: Place
+    place: QueueState
 
 
 @dataclass(frozen=True)
@@ -44,35 +44,35 @@ def order(priority: int, created: str, name: str) -> tuple[int, str, str]:
     return (-priority, created, name)
 
 
-def turn(name: str, line: Iterable[Contender], slots: int) -> Turn:
+def turn(name: str, line: Iterable[QueueEntry], slots: int) -> Turn:
     """Turn of the waiting contender `name` in a line that is in order."""
     waiting, taken, in_transit, found = 0, 0, False, False
-    for contender in line:
-        if contender.name == name:
+    for entry in line:
+        if entry.name == name:
             found = True
             continue
-        match contender.place:
-            case Place.WAITING:
+        match entry.place:
+            case QueueState.WAITING:
                 waiting += not found
-            case Place.HANDING_OVER:
+            case QueueState.HANDING_OVER:
                 taken, in_transit = taken + 1, True
-            case Place.ARRIVED:
+            case QueueState.ARRIVED:
                 taken += 1
-            case Place.BLOCKED:
+            case QueueState.BLOCKED:
                 pass
             case other:
                 assert_never(other)
     return Turn(granted=not waiting and taken < slots and not in_transit, ahead=waiting + taken)
 
 
-def next_in_line(line: Iterable[Contender]) -> str | None:
+def next_in_queue(line: Iterable[QueueEntry]) -> str | None:
     """Name of the first waiting contender of a line that is in order; nobody behind it is looked at."""
-    return next((c.name for c in line if c.place is Place.WAITING), None)
+    return next((c.name for c in line if c.place is QueueState.WAITING), None)
 
 
-def exceeds_queue(name: str, contenders: Sequence[Contender], limit: int) -> bool:
+def exceeds_queue(name: str, contenders: Sequence[QueueEntry], limit: int) -> bool:
     """Whether `name` is beyond the `limit` of statements that may wait in its session. The oldest ones keep their place."""
     if len(contenders) <= limit:
         return False
-    queued = sorted((c.created, c.name) for c in contenders if c.place in (Place.WAITING, Place.BLOCKED))
+    queued = sorted((c.created, c.name) for c in contenders if c.place in (QueueState.WAITING, QueueState.BLOCKED))
     return name in {name for _, name in queued[limit:]}

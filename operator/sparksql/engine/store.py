@@ -7,6 +7,7 @@ Invariants
 - A deleted object never returns: its UID is remembered, and a UID is never used twice by the API server.
 - A listing ends objects that vanished unseen, and neither erases nor revives what is newer than the listing.
 - An index answers from the objects as they are now.
+- Who subscribed is told of each change, wherever it came from, when the store has it.
 
 Objects are shared, not copied: whoever gets one must not change it.
 """
@@ -22,6 +23,8 @@ from sparksql.engine.key import Key
 
 Object = dict[str, Any]
 Index = tuple[str, Callable[[Object], Iterable[str]]]
+OnChange = Callable[[str, Object | None, Object | None], None]
+"""Takes a kind, the object as it was (None: it is new) and as it is (None: it is gone)."""
 
 # UIDs of deleted objects to remember. A stale event arrives seconds late; this is minutes of deletions at full speed.
 _TOMBSTONES = 20_000
@@ -43,6 +46,11 @@ class Store:
         self._indexers: dict[str, list[tuple[str, Callable[[Object], Iterable[str]]]]] = {}
         for name, (kind, values) in (indexes or {}).items():
             self._indexers.setdefault(kind, []).append((name, values))
+        self._subscribers: list[OnChange] = []
+
+    def subscribe(self, on_change: OnChange) -> None:
+        """Calls `on_change` after each change from now on."""
+        self._subscribers.append(on_change)
 
     def apply(self, kind: str, obj: Object) -> bool:
         """Keeps the object and tells whether it was news: False for one that is known, outdated or deleted."""
@@ -62,6 +70,7 @@ class Store:
         for name, values in self._indexers.get(kind, ()):
             for value in values(lean):
                 self._indexes[name].setdefault(value, {})[ident] = lean
+        self._tell(kind, known, lean)
         return True
 
     def delete(self, kind: str, namespace: str, name: str, uid: str | None = None) -> bool:
@@ -75,6 +84,7 @@ class Store:
         self._bury(known["metadata"]["uid"])
         self._unindex(kind, ident, known)
         del self._objects[kind][ident]
+        self._tell(kind, known, None)
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
@@ -106,6 +116,10 @@ class Store:
 
     def list(self, kind: str) -> list[Object]:
         return [*self._objects.get(kind, {}).values()]
+
+    def _tell(self, kind: str, before: Object | None, after: Object | None) -> None:
+        for on_change in self._subscribers:
+            on_change(kind, before, after)
 
     def _bury(self, uid: str) -> None:
         self._tombstones[uid] = None

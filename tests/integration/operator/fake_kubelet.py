@@ -54,7 +54,7 @@ class FakeKubelet:
         self.namespace = namespace
         self.ledger = Ledger()
         self.plans: dict[str, Plan] = {}
-        self.gateways: dict[str, FakeGateway] = {}
+        self.drivers: dict[str, FakeGateway] = {}
         self.started: list[str] = []
         self._client = client
         self._pods: dict[str, Object] = {}
@@ -72,7 +72,7 @@ class FakeKubelet:
             for task in (watching, *self._tasks):
                 task.cancel()
             ended = await asyncio.gather(watching, *self._tasks, return_exceptions=True)
-            for gateway in self.gateways.values():
+            for gateway in self.drivers.values():
                 await gateway.kill()
             self._folder.cleanup()
             for error in ended:
@@ -86,7 +86,7 @@ class FakeKubelet:
         return names[-1]
 
     def gateway_of(self, session: str) -> FakeGateway:
-        return self.gateways[self.pod_of(session)]
+        return self.drivers[self.pod_of(session)]
 
     async def crash_driver(self, session: str) -> None:
         """The driver process dies: its pod stays, in phase Failed."""
@@ -191,7 +191,7 @@ class FakeKubelet:
             except OSError:  # another test run has this address
                 await gateway.kill()
                 continue
-            self.gateways[pod["metadata"]["name"]] = gateway
+            self.drivers[pod["metadata"]["name"]] = gateway
             return gateway
         raise AssertionError("no free loopback address")
 
@@ -217,7 +217,7 @@ class FakeKubelet:
         plan, meta = self._plan(pod), pod["metadata"]
         if plan.node_dead:
             return
-        gateway = self.gateways.get(meta["name"])
+        gateway = self.drivers.get(meta["name"])
         if plan.ignores_sigterm:
             await asyncio.sleep(meta.get("deletionGracePeriodSeconds", 0))
         elif gateway is not None:
@@ -237,7 +237,7 @@ class FakeKubelet:
         )
 
     async def _kill_gateway(self, name: str) -> None:
-        gateway = self.gateways.pop(name, None)
+        gateway = self.drivers.pop(name, None)
         if gateway is not None:
             await gateway.kill()
 

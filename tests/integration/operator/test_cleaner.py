@@ -14,7 +14,7 @@ import pytest_asyncio
 from sparksql.api.names import child_base
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.session_class import SqlSessionClass
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.delete_job import Cleaners
 from sparksql.domain.savepoint.snapshot import Cleaner, StartCleaner
 from sparksql.kube.client import KubeClient
@@ -67,7 +67,7 @@ async def scene(crds: ApiServer, namespace: str) -> AsyncIterator[Scene]:
         spec = {"statementRef": {"name": "orders"}, "reclaimPolicy": "Delete"}
         body = {"apiVersion": SAVEPOINTS.api_version, "kind": "SqlSavepoint", "metadata": {"name": "before-release"}}
         made = await client.create(SAVEPOINTS, namespace, {**body, "spec": spec})
-        runtime = cast(Runtime, SimpleNamespace(client=client, config=OperatorConfig()))
+        runtime = cast(ControllerContext, SimpleNamespace(client=client, config=OperatorConfig()))
         yield Scene(client, Cleaners(runtime), SqlSavepoint.parse(made))
 
 

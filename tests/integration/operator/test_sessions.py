@@ -49,7 +49,7 @@ async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(w
     async with world.operator():
         await world.session_ready()
         await world.patch(SESSIONS, "s", {"restartNonce": "1"})
-        await world.until("the second driver runs", lambda: f"{base}-2" in world.kubelet.gateways)
+        await world.until("the second driver runs", lambda: f"{base}-2" in world.kubelet.drivers)
         await world.session_ready()
         second = await world.get(SECRETS, f"{base}-2-executor")
         pod = await world.get(PODS, f"{base}-2")

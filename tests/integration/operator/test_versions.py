@@ -100,6 +100,6 @@ async def test_driver_that_does_not_understand_the_operator_is_handed_nothing_an
         assert waits["status"]["phase"] == "Initialized"
         assert world.ledger.ran("two") == []
         await world.patch(SESSIONS, "s", {"restartNonce": "1"})  # the next driver is of the operator's version
-        await world.until("it is let go", lambda: gateway.pod not in world.kubelet.gateways)
+        await world.until("it is let go", lambda: gateway.pod not in world.kubelet.drivers)
         world.ledger.versions = (PROTOCOL_VERSION, OLDEST_OPERATOR)
         await world.finished("two")

@@ -13,10 +13,9 @@ import pytest
 from aiohttp import web
 
 from sparksql.drivers.client import Address, GatewayClient, GatewayUnreachable
-from sparksql.drivers.tracker import Gateways
+from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.key import Key
-from sparksql.engine.queue import WorkQueue
-from sparksql.wire.control import CancelRequest, Event, GatewayInfo, GatewayState, SubmitRequest
+from sparksql.wire.control import CancelRequest, Event, GatewayInfo, GatewayState, OperationView, SubmitRequest
 from sparksql.wire.savepoints import SavepointRequest
 
 KEY = Key("SqlSession", "team-a", "s")
@@ -77,14 +76,31 @@ async def test_an_answer_that_makes_no_sense_is_none_and_its_text_is_not_told(bo
             assert "secret" not in str(refused.value)
 
 
+class Heard:
+    """Tells that a driver has said something of itself."""
+
+    def __init__(self, changed: asyncio.Event) -> None:
+        self._changed = changed
+
+    def driver_changed(self, session: Key, before: GatewayInfo | None, after: GatewayInfo) -> None:
+        self._changed.set()
+
+    def operation_changed(self, before: OperationView | None, after: OperationView) -> None:
+        pass
+
+    def operation_arrived(self, session: Key) -> None:
+        pass
+
+
 async def test_a_driver_is_followed_on_after_an_answer_that_makes_no_sense() -> None:
     async with Driver(SENSELESS, INFO.to_json()).serving() as (http, address):
         changed = asyncio.Event()
-        gateways = Gateways(http, WorkQueue(), lambda _: None, lambda _: changed.set())
-        gateways.link(KEY, address)
+        drivers = DriverTracker(http, lambda _: False)
+        drivers.subscribe(Heard(changed))
+        drivers.follow(KEY, address)
         try:
             async with asyncio.timeout(60):
                 await changed.wait()
-            assert gateways.info(KEY) == INFO
+            assert drivers.info(KEY) == INFO
         finally:
-            await gateways.close()
+            await drivers.close()

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sparksql.cache.indexes import INDEXES
-from sparksql.controllers.enqueue import WakingStore
+from sparksql.controllers.enqueue import Enqueuer
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
+from sparksql.engine.store import Store
 
 Object = dict[str, Any]
 
@@ -51,7 +52,8 @@ def _savepoint(name: str, statement: str) -> Object:
 
 def _woken(before: Object, after: Object) -> set[str]:
     queue = Heard()
-    store = WakingStore(queue, indexes=INDEXES)
+    store = Store(indexes=INDEXES)
+    store.subscribe(Enqueuer(queue, store, lambda _namespace, _session: None).object_changed)
     for savepoint in (_savepoint("own", "st"), _savepoint("others", "another")):
         store.apply("SqlSavepoint", savepoint)
     store.apply("SqlStatement", before)
@@ -77,7 +79,8 @@ def test_savepoints_are_told_who_refers_to_them(before: Object, after: Object, w
 
 def test_savepoints_are_told_that_their_statement_is_gone() -> None:
     queue = Heard()
-    store = WakingStore(queue, indexes=INDEXES)
+    store = Store(indexes=INDEXES)
+    store.subscribe(Enqueuer(queue, store, lambda _namespace, _session: None).object_changed)
     store.apply("SqlSavepoint", _savepoint("own", "st"))
     store.apply("SqlStatement", _statement(1, lastSavepoint={"name": "own"}))
     queue.keys.clear()

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from sparksql.cache.indexes import INDEXES
-from sparksql.controllers.enqueue import WakingStore
+from sparksql.controllers.enqueue import Enqueuer
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
+from sparksql.engine.store import Store
 
 STATEMENT, SAVEPOINT, SESSION = "SqlStatement", "SqlSavepoint", "SqlSession"
 START = {"startFrom": {"savepointRef": {"name": "before"}}}
@@ -32,7 +33,8 @@ class World:
         self._versions = itertools.count(1)
         self.now = 0.0
         self.queue = WorkQueue(clock=lambda: self.now)
-        self.store = WakingStore(self.queue, indexes=INDEXES)
+        self.store = Store(indexes=INDEXES)
+        self.store.subscribe(Enqueuer(self.queue, self.store, lambda _namespace, _session: None).object_changed)
 
     def put(self, kind: str, name: str, status: dict[str, Any] | None = None, **fields: Any) -> None:
         """The object with another spec or status than before; `fields` beside `spec` are metadata."""

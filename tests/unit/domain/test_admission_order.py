@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.domain.admission import Contender, Place, Turn, exceeds_queue, next_in_line, order, turn
+from sparksql.domain.admission import QueueEntry, QueueState, Turn, exceeds_queue, next_in_queue, order, turn
 from sparksql.domain.backoff import exponential
 from tests.unit.domain.domain_samples import NOW, seconds
 
@@ -17,16 +17,16 @@ def created(age: float = 0) -> str:
     return (NOW - seconds(age)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def contender(name: str, place: Place = Place.WAITING, *, age: float = 0) -> Contender:
-    return Contender(name, created(age), place)
+def entry(name: str, place: QueueState = QueueState.WAITING, *, age: float = 0) -> QueueEntry:
+    return QueueEntry(name, created(age), place)
 
 
 LINES = st.lists(
     st.builds(
-        Contender,
+        QueueEntry,
         name=st.text("abcdefgh", min_size=1, max_size=3),
         created=st.integers(0, 3).map(created),
-        place=st.sampled_from(Place),
+        place=st.sampled_from(QueueState),
     ),
     unique_by=lambda c: c.name,
     max_size=9,
@@ -34,8 +34,8 @@ LINES = st.lists(
 SLOTS = st.integers(1, 4)
 
 
-def waiting(line: list[Contender]) -> list[Contender]:
-    return [c for c in line if c.place is Place.WAITING]
+def waiting(line: list[QueueEntry]) -> list[QueueEntry]:
+    return [c for c in line if c.place is QueueState.WAITING]
 
 
 def test_priority_goes_before_age_and_age_before_name() -> None:
@@ -49,69 +49,69 @@ def test_priority_goes_before_age_and_age_before_name() -> None:
 
 
 def test_only_the_first_in_line_goes() -> None:
-    line = [contender("a"), contender("b")]
+    line = [entry("a"), entry("b")]
     assert turn("a", line, 4) == Turn(granted=True, ahead=0)
     assert turn("b", line, 4) == Turn(granted=False, ahead=1)
-    assert next_in_line(line) == "a"
+    assert next_in_queue(line) == "a"
 
 
 def test_blocked_ones_are_passed_over() -> None:
-    blocked = contender("a", Place.BLOCKED)
-    assert turn("b", [blocked, contender("b")], 1).granted
-    assert next_in_line([blocked]) is None
+    blocked = entry("a", QueueState.BLOCKED)
+    assert turn("b", [blocked, entry("b")], 1).granted
+    assert next_in_queue([blocked]) is None
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"], ids=["ahead", "behind"])
 def test_nobody_goes_while_another_is_on_its_way(names: str) -> None:
-    line = [contender(name, Place.HANDING_OVER if name == "a" else Place.WAITING) for name in names]
+    line = [entry(name, QueueState.HANDING_OVER if name == "a" else QueueState.WAITING) for name in names]
     assert turn("b", line, 4) == Turn(granted=False, ahead=1)
-    assert turn("b", [replace(c, place=Place.ARRIVED) if c.name == "a" else c for c in line], 4).granted
+    assert turn("b", [replace(c, place=QueueState.ARRIVED) if c.name == "a" else c for c in line], 4).granted
 
 
 @given(LINES, SLOTS)
-def test_at_most_one_is_granted_and_it_is_the_next_in_line(line: list[Contender], slots: int) -> None:
+def test_at_most_one_is_granted_and_it_is_the_next_in_line(line: list[QueueEntry], slots: int) -> None:
     granted = [c.name for c in waiting(line) if turn(c.name, line, slots).granted]
-    taken = sum(c.place in (Place.HANDING_OVER, Place.ARRIVED) for c in line)
-    in_transit = any(c.place is Place.HANDING_OVER for c in line)
-    follows = next_in_line(line)
+    taken = sum(c.place in (QueueState.HANDING_OVER, QueueState.ARRIVED) for c in line)
+    in_transit = any(c.place is QueueState.HANDING_OVER for c in line)
+    follows = next_in_queue(line)
     expected = [follows] if follows is not None and taken < slots and not in_transit else []
     assert granted == expected
 
 
 @given(LINES, SLOTS)
-def test_those_ahead_are_counted_once(line: list[Contender], slots: int) -> None:
-    taken = sum(c.place in (Place.HANDING_OVER, Place.ARRIVED) for c in line)
+def test_those_ahead_are_counted_once(line: list[QueueEntry], slots: int) -> None:
+    taken = sum(c.place in (QueueState.HANDING_OVER, QueueState.ARRIVED) for c in line)
     in_order = waiting(line)
     assert [turn(c.name, line, slots).ahead for c in in_order] == [taken + i for i in range(len(in_order))]
 
 
 def test_nobody_behind_the_next_in_line_is_looked_at() -> None:
-    line = iter([contender("a", Place.ARRIVED), contender("b"), contender("c")])
-    assert next_in_line(line) == "b"
+    line = iter([entry("a", QueueState.ARRIVED), entry("b"), entry("c")])
+    assert next_in_queue(line) == "b"
     assert [c.name for c in line] == ["c"]
 
 
 @given(LINES, SLOTS)
-def test_all_go_in_order_when_each_arrives_and_ends(everyone: list[Contender], slots: int) -> None:
+def test_all_go_in_order_when_each_arrives_and_ends(everyone: list[QueueEntry], slots: int) -> None:
     """Handing over, arriving and ending one by one empties the line in its order, never beyond the slots."""
-    line = {c.name: replace(c, place=Place.WAITING) for c in everyone}
+    line = {c.name: replace(c, place=QueueState.WAITING) for c in everyone}
     names = list(line)
     gone: list[str] = []
     while line:
-        follows = next_in_line(line.values())
+        follows = next_in_queue(line.values())
         if follows is not None and turn(follows, line.values(), slots).granted:
-            line[follows] = replace(line[follows], place=Place.ARRIVED)
+            line[follows] = replace(line[follows], place=QueueState.ARRIVED)
             gone.append(follows)
         else:
-            done = next(c.name for c in line.values() if c.place is Place.ARRIVED)
+            done = next(c.name for c in line.values() if c.place is QueueState.ARRIVED)
             del line[done]
-        assert sum(c.place is Place.ARRIVED for c in line.values()) <= slots
+        assert sum(c.place is QueueState.ARRIVED for c in line.values()) <= slots
     assert gone == names
 
 
 @given(LINES, st.integers(0, 5))
-def test_the_queue_keeps_its_oldest(everyone: list[Contender], limit: int) -> None:
-    queued = [c for c in everyone if c.place in (Place.WAITING, Place.BLOCKED)]
+def test_the_queue_keeps_its_oldest(everyone: list[QueueEntry], limit: int) -> None:
+    queued = [c for c in everyone if c.place in (QueueState.WAITING, QueueState.BLOCKED)]
     refused = [c for c in everyone if exceeds_queue(c.name, everyone, limit)]
     assert len(refused) == max(0, len(queued) - limit)
     assert all(c in queued for c in refused)
@@ -120,8 +120,8 @@ def test_the_queue_keeps_its_oldest(everyone: list[Contender], limit: int) -> No
 
 
 @given(LINES, st.integers(1, 5))
-def test_a_newcomer_never_drives_another_one_out(everyone: list[Contender], limit: int) -> None:
-    newcomer = contender("zzzz", age=-99)
+def test_a_newcomer_never_drives_another_one_out(everyone: list[QueueEntry], limit: int) -> None:
+    newcomer = entry("zzzz", age=-99)
     before = {c.name for c in everyone if exceeds_queue(c.name, everyone, limit)}
     after = {c.name for c in everyone if exceeds_queue(c.name, [*everyone, newcomer], limit)}
     assert before == after

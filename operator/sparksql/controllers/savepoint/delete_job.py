@@ -7,7 +7,7 @@ from typing import Any
 from sparksql.api.names import child_base
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.session_class import SqlSessionClass
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.domain.savepoint.snapshot import Cleaner, StartCleaner
 from sparksql.kube.builders.cleaner import Cleaning, cleaner_job, cleaner_secret, is_cleaner_of
 from sparksql.kube.errors import AlreadyExists, Forbidden, NotFound
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 
 class Cleaners:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
 
     async def state(self, savepoint: SqlSavepoint) -> Cleaner:

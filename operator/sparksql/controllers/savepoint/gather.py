@@ -16,7 +16,7 @@ from sparksql.cache.indexes import (
     scoped,
     session_name_of,
 )
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.delete_job import Cleaners
 from sparksql.controllers.savepoint.facts import trigger_of
 from sparksql.controllers.session.facts import session_facts
@@ -34,7 +34,7 @@ from sparksql.wire.savepoints import SavepointState, SavepointView
 
 
 class SavepointGatherer:
-    def __init__(self, runtime: Runtime, cleaners: Cleaners) -> None:
+    def __init__(self, runtime: ControllerContext, cleaners: Cleaners) -> None:
         self._rt = runtime
         self._cleaners = cleaners
 
@@ -92,7 +92,7 @@ class SavepointGatherer:
         pod = await read_pod(self._rt, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
         if is_driver_over(self._rt, pod, session):
             return Silence.DRIVER_GONE
-        client = self._rt.gateways.client(attempt.pod_uid)
+        client = self._rt.drivers.client(attempt.pod_uid)
         if client is None:
             return Silence.UNREACHABLE
         try:

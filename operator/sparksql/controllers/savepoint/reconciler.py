@@ -11,7 +11,7 @@ from typing import assert_never
 
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.cache.indexes import SAVEPOINT
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.delete_job import Cleaners
 from sparksql.controllers.savepoint.gather import SavepointGatherer, recorded
 from sparksql.domain.savepoint.decide import decide
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class SavepointController:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
         self._cleaners = Cleaners(runtime)
         self._gatherer = SavepointGatherer(runtime, self._cleaners)
@@ -132,7 +132,7 @@ class SavepointController:
             await self._cleaners.start(savepoint, command, klass, attempt.service_account_name)
 
     def _client(self, driver: Driver) -> GatewayClient | None:
-        return self._rt.gateways.client(driver.pod_uid)
+        return self._rt.drivers.client(driver.pod_uid)
 
     def _announce(self, obj: Object, before: SqlSavepoint, decision: Decision) -> None:
         """Event, log line and metrics of what has just been written."""

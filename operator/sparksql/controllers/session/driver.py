@@ -12,7 +12,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import DriverStatus, SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import POD
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.pods import is_driver
 from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.effective import EffectiveSession
@@ -56,7 +56,7 @@ class Refused(Exception):
 
 
 class SessionChildren:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
 
     async def start_driver(self, session: SqlSession, klass: SqlSessionClass, resolved: Resolved) -> None:

@@ -6,19 +6,19 @@ from sparksql.api.conditions import ConditionStatus, ConditionType, find_conditi
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase, SqlSession
 from sparksql.cache.indexes import SESSION
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.domain.session.versions import incompatibility
 from sparksql.domain.statement.snapshot import Driver, SessionFacts
 from sparksql.engine.key import Key
 from sparksql.wire.control import GatewayState
 
 
-def session_facts(rt: Runtime, session: SqlSession) -> SessionFacts:
+def session_facts(rt: ControllerContext, session: SqlSession) -> SessionFacts:
     """Facts of a session; its driver only while its gateway serves and is the one that the status knows."""
     status = session.status
     key = Key(SESSION, session.metadata.namespace, session.metadata.name)
     driver, known = None, status.driver
-    info = rt.gateways.info(key)
+    info = rt.drivers.info(key)
     incompatible = incompatibility(info) if status.phase is SessionPhase.READY and info is not None else None
     serves = status.phase is SessionPhase.READY and info is not None and info.state is GatewayState.READY
     if (
@@ -30,7 +30,7 @@ def session_facts(rt: Runtime, session: SqlSession) -> SessionFacts:
         and known.pod_uid
         and known.boot_id
     ):
-        same = rt.gateways.linked_pod(key) == known.pod_uid and info.boot_id == known.boot_id
+        same = rt.drivers.followed_pod(key) == known.pod_uid and info.boot_id == known.boot_id
         if same:
             driver = Driver(known.pod_name, known.pod_uid, known.boot_id, known.unconfirmed, info.compares_states)
     stalled = find_condition(status.conditions, ConditionType.STALLED)

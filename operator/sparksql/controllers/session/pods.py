@@ -8,7 +8,7 @@ from typing import Any
 from sparksql.api.session import SessionPhase, SqlSession
 from sparksql.cache.indexes import POD
 from sparksql.cache.pod_ends import DRIVER_CONTAINER
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.domain.session.snapshot import PodFacts, has_outlived
 from sparksql.kube.builders.metadata import belongs_to
 
@@ -32,7 +32,9 @@ def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
     return bool(pod["metadata"]["uid"] == uid) if uid is not None else belongs_to(pod, session_uid)
 
 
-async def read_pod(rt: Runtime, namespace: str, name: str, uid: str | None, session_uid: str = "") -> PodFacts | None:
+async def read_pod(
+    rt: ControllerContext, namespace: str, name: str, uid: str | None, session_uid: str = ""
+) -> PodFacts | None:
     """The driver pod of that name and UID, None once the API server has confirmed that there is none. Without a UID it is a pod
     that the session of `session_uid` alone owns."""
     obj = rt.store.get(POD, namespace, name)
@@ -41,7 +43,7 @@ async def read_pod(rt: Runtime, namespace: str, name: str, uid: str | None, sess
     return pod_facts(obj) if obj is not None and is_driver(obj, session_uid, uid) else None
 
 
-def is_driver_over(rt: Runtime, pod: PodFacts | None, session: SqlSession | None) -> bool:
+def is_driver_over(rt: ControllerContext, pod: PodFacts | None, session: SqlSession | None) -> bool:
     """Whether the driver that work was handed to is over: its pod is gone or has ended, or its session waits for it no more."""
     if pod is None or pod.ended is not None:
         return True

@@ -27,7 +27,7 @@ from sparksql.cache.indexes import (
     phase_of,
     scoped,
 )
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import Refused, SessionChildren
 from sparksql.controllers.session.pods import read_pod
 from sparksql.domain.refusal import Refusal
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 class SessionController:
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
         self._children = SessionChildren(runtime)
 
@@ -60,7 +60,7 @@ class SessionController:
         """Seconds until the next look, None when only a change can make a difference."""
         obj = self._rt.store.get(SESSION, key.namespace, key.name)
         if obj is None:
-            self._rt.gateways.unlink(key)
+            self._rt.drivers.unfollow(key)
             return None
         obstacle: Refusal | None = None
         for _ in range(MAX_PASSES):
@@ -88,7 +88,7 @@ class SessionController:
             await self._act(command, SqlSession.parse(obj), klass, resolution)
         if not decision.finalizer:
             await remove_finalizer(self._rt.client, self._rt.store, SESSION, obj)
-            self._rt.gateways.unlink(key)
+            self._rt.drivers.unfollow(key)
             return None
         return decision.requeue_after
 
@@ -109,11 +109,11 @@ class SessionController:
     async def _drain(self, session: SqlSession) -> None:
         """A driver that does not answer is asked again, until the deadline of the phase."""
         pod_uid = session.status.driver.pod_uid if session.status.driver else None
-        client = self._rt.gateways.client(pod_uid or "")
+        client = self._rt.drivers.client(pod_uid or "")
         if client is None or pod_uid is None:
             return
         try:
-            self._rt.gateways.heard(pod_uid, await client.drain())
+            self._rt.drivers.update_info(pod_uid, await client.drain())
         except (GatewayUnreachable, GatewayRefused) as error:
             fields = {"namespace": session.metadata.namespace, "name": session.metadata.name}
             logger.warning("driver was not told to drain", extra={"fields": {**fields, "error": type(error).__name__}})
@@ -179,24 +179,26 @@ class SessionController:
 
     def _pod_end(self, session: SqlSession) -> PodEnd | None:
         driver = session.status.driver
-        return self._rt.ended_pods.end_of(driver.pod_uid) if driver is not None and driver.pod_uid is not None else None
+        return (
+            self._rt.terminations.end_of(driver.pod_uid) if driver is not None and driver.pod_uid is not None else None
+        )
 
     def _last_word(self, key: Key, session: SqlSession, pod: PodFacts | None) -> GatewayInfo | None:
         """What the driver of `status.driver` last said of itself: asked before a dead one is let go."""
         driver = session.status.driver
         uid = pod.uid if pod is not None else driver.pod_uid if driver is not None else None
-        return self._rt.gateways.info(key) if uid is not None and self._rt.gateways.linked_pod(key) == uid else None
+        return self._rt.drivers.info(key) if uid is not None and self._rt.drivers.followed_pod(key) == uid else None
 
     async def _follow(self, key: Key, session: SqlSession, pod: PodFacts | None) -> None:
         """Keep the event stream of a living driver open; let go of it once its pod is gone."""
         if pod is None:
-            self._rt.gateways.unlink(key)
+            self._rt.drivers.unfollow(key)
             return
-        if pod.ip is None or pod.ended is not None or self._rt.gateways.linked_pod(key) == pod.uid:
+        if pod.ip is None or pod.ended is not None or self._rt.drivers.followed_pod(key) == pod.uid:
             return
         address = await self._children.address(session, pod.ip, pod.uid)
         if address is not None:
-            self._rt.gateways.link(key, address)
+            self._rt.drivers.follow(key, address)
 
     def _counts(self, key: Key, *, deleting: bool) -> dict[str, int]:
         """The snapshot's counts of statements and savepoints.

@@ -8,12 +8,12 @@ from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import NAMESPACE, SESSION, STATEMENT, key_of, session_name_of
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.facts import savepoints_of, start_of
 from sparksql.controllers.session.facts import session_facts
 from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.controllers.statement.questions import Questions
-from sparksql.controllers.statement.queue import Lineup
+from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.references import read_inputs
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn, exceeds_queue, turn
@@ -40,9 +40,9 @@ _ALWAYS = Turn(granted=True)
 
 
 class StatementFacts:
-    def __init__(self, runtime: Runtime, lineup: Lineup, questions: Questions) -> None:
+    def __init__(self, runtime: ControllerContext, questions: Questions) -> None:
         self._rt = runtime
-        self._lineup = lineup
+        self._turns = StatementQueue(runtime.store, runtime.drivers, runtime.clock)
         self._questions = questions
 
     async def gather(self, obj: Object, statement: SqlStatement) -> Snapshot:
@@ -59,7 +59,7 @@ class StatementFacts:
         outcome: dependencies.Outcome = dependencies.Met()
         place, full = _NO_TURN, False
         if phase not in HANDED_OVER:
-            outcome = self._lineup.dependency_outcome(namespace, obj)
+            outcome = self._turns.dependency_outcome(namespace, obj)
             place, full = self._turn(statement, session, obj)
         return Snapshot(
             now=self._rt.clock(),
@@ -105,7 +105,7 @@ class StatementFacts:
             settings=None,
             dependencies=dependencies.Met(),
             turn=_NO_TURN,
-            awaited=self._lineup.is_awaited(statement.metadata.namespace, statement.metadata.name),
+            awaited=self._turns.is_awaited(statement.metadata.namespace, statement.metadata.name),
             namespace_terminating=self._terminating(statement.metadata.namespace),
             savepoints=savepoints_of(self._rt.store, statement),
         )
@@ -125,7 +125,7 @@ class StatementFacts:
             return _NO_TURN, False
         if is_stream(statement.spec):
             return _ALWAYS, False
-        line = [*self._lineup.line(namespace, session.metadata.name)]
+        line = [*self._turns.line(namespace, session.metadata.name)]
         klass = find_class(self._rt.store, session.spec.class_name)
         if isinstance(klass, Refusal):
             return _NO_TURN, False
@@ -142,13 +142,13 @@ class StatementFacts:
         session, operation = statement.status.session, statement.status.operation_id or ""
         if session is None or not session.pod_uid or not session.pod_name:
             return Silence.DRIVER_GONE
-        view = self._rt.gateways.view(session.pod_uid, operation)
+        view = self._rt.drivers.view(session.pod_uid, operation)
         if view is not None and view.state.is_terminal:
             return view
         pod = await read_pod(self._rt, statement.metadata.namespace, session.pod_name, session.pod_uid)
         if is_driver_over(self._rt, pod, owner):
             return Silence.DRIVER_GONE
-        info = self._rt.gateways.info(Key(SESSION, statement.metadata.namespace, session.name))
+        info = self._rt.drivers.info(Key(SESSION, statement.metadata.namespace, session.name))
         if info is not None and self._is_linked(statement) and info.boot_id != session.boot_id:
             return Silence.DRIVER_GONE
         if view is not None:
@@ -159,10 +159,10 @@ class StatementFacts:
         session = statement.status.session
         assert session is not None
         key = Key(SESSION, statement.metadata.namespace, session.name)
-        return self._rt.gateways.linked_pod(key) == session.pod_uid
+        return self._rt.drivers.followed_pod(key) == session.pod_uid
 
     async def _ask(self, pod_uid: str, operation: str) -> OperationView | Silence:
-        client = self._rt.gateways.client(pod_uid)
+        client = self._rt.drivers.client(pod_uid)
         if client is None:
             return Silence.UNREACHABLE
         try:
@@ -171,7 +171,7 @@ class StatementFacts:
             return Silence.UNREACHABLE
         if view is None:
             return Silence.UNKNOWN
-        self._rt.gateways.record(pod_uid, view)
+        self._rt.drivers.update_view(pod_uid, view)
         return view
 
     def _terminating(self, namespace: str) -> bool:

@@ -19,21 +19,21 @@ from sparksql.cache.indexes import (
     scoped,
 )
 from sparksql.domain import dependencies
-from sparksql.domain.admission import Contender, Place, next_in_line, order
-from sparksql.drivers.tracker import Gateways
+from sparksql.domain.admission import QueueEntry, QueueState, next_in_queue, order
+from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
 
 Object = dict[str, Any]
 
 
-class Lineup:
-    def __init__(self, store: Store, gateways: Gateways, clock: Any) -> None:
+class StatementQueue:
+    def __init__(self, store: Store, drivers: DriverTracker, clock: Any) -> None:
         self._store = store
-        self._gateways = gateways
+        self._gateways = drivers
         self._clock = clock
 
-    def line(self, namespace: str, session: str) -> Iterator[Contender]:
+    def line(self, namespace: str, session: str) -> Iterator[QueueEntry]:
         """All statements of a session that have not ended, in order; where each stands is found out as it is reached.
 
         Streaming statements take no slot and block nobody: they are in no line.
@@ -42,8 +42,8 @@ class Lineup:
         live.sort(key=_order)
         return (self._contender(namespace, obj) for obj in live)
 
-    def next_in_line(self, namespace: str, session: str) -> Key | None:
-        name = next_in_line(self.line(namespace, session))
+    def next_in_queue(self, namespace: str, session: str) -> Key | None:
+        name = next_in_queue(self.line(namespace, session))
         return Key(STATEMENT, namespace, name) if name is not None else None
 
     def dependency_outcome(self, namespace: str, obj: Object) -> dependencies.Outcome:
@@ -71,21 +71,21 @@ class Lineup:
             for obj in dependants
         )
 
-    def _contender(self, namespace: str, obj: Object) -> Contender:
+    def _contender(self, namespace: str, obj: Object) -> QueueEntry:
         metadata = obj["metadata"]
-        return Contender(metadata["name"], metadata["creationTimestamp"], self._place(namespace, obj))
+        return QueueEntry(metadata["name"], metadata["creationTimestamp"], self._place(namespace, obj))
 
-    def _place(self, namespace: str, obj: Object) -> Place:
+    def _place(self, namespace: str, obj: Object) -> QueueState:
         status = obj.get("status", {})
         match phase_of(obj):
             case StatementPhase.RUNNING:
-                return Place.ARRIVED
+                return QueueState.ARRIVED
             case StatementPhase.PENDING:
                 pod = status.get("session", {}).get("podUID", "")
                 known = self._gateways.view(pod, status.get("operationId", ""))
-                return Place.HANDING_OVER if known is None else Place.ARRIVED
+                return QueueState.HANDING_OVER if known is None else QueueState.ARRIVED
             case _:
-                return Place.WAITING if self._may_go(namespace, obj, status) else Place.BLOCKED
+                return QueueState.WAITING if self._may_go(namespace, obj, status) else QueueState.BLOCKED
 
     def _may_go(self, namespace: str, obj: Object, status: Object) -> bool:
         spec = obj["spec"]

@@ -18,11 +18,10 @@ from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.cache.indexes import SAVEPOINT, SESSION, STATEMENT, key_of, session_name_of
-from sparksql.controllers.context import Runtime
+from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.facts import savepoint_body
 from sparksql.controllers.statement.gather import StatementFacts
 from sparksql.controllers.statement.questions import Questions
-from sparksql.controllers.statement.queue import Lineup
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import (
@@ -56,11 +55,10 @@ logger = logging.getLogger(__name__)
 
 
 class StatementController:
-    def __init__(self, runtime: Runtime, lineup: Lineup) -> None:
+    def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
-        self._lineup = lineup
         self._questions = Questions()
-        self._facts = StatementFacts(runtime, lineup, self._questions)
+        self._facts = StatementFacts(runtime, self._questions)
 
     async def reconcile(self, key: Key) -> float | None:
         """Seconds until the next look, None when only a change can make a difference."""
@@ -140,17 +138,14 @@ class StatementController:
 
     async def _submit(self, obj: Object, statement: SqlStatement, operation_id: str, request: SubmitRequest) -> bool:
         session = statement.status.session
-        client = self._rt.gateways.client(session.pod_uid or "") if session else None
+        client = self._rt.drivers.client(session.pod_uid or "") if session else None
         if client is None or session is None:
             raise Waiting(RETRY_SECONDS)
         try:
             view = await client.submit(operation_id, request)
         except OtherBoot:
             return True
-        self._rt.gateways.record(session.pod_uid or "", view)
-        following = self._lineup.next_in_line(statement.metadata.namespace, session.name)
-        if following is not None:
-            self._rt.queue.add(following)
+        self._rt.drivers.update_view(session.pod_uid or "", view)
         if view.state is OperationState.PENDING:  # most run a moment later: their kind is written together with that
             self._rt.queue.add_after(key_of(STATEMENT, obj), ARRIVED_SECONDS)
             return False
@@ -158,7 +153,7 @@ class StatementController:
 
     async def _cancel(self, statement: SqlStatement, operation_id: str, request: CancelRequest) -> bool:
         session = statement.status.session
-        client = self._rt.gateways.client(session.pod_uid or "") if session else None
+        client = self._rt.drivers.client(session.pod_uid or "") if session else None
         if client is None or session is None:
             return False
         try:
@@ -167,12 +162,12 @@ class StatementController:
             return True
         except GatewayUnreachable:
             return False
-        self._rt.gateways.record(session.pod_uid or "", view)
+        self._rt.drivers.update_view(session.pod_uid or "", view)
         return view.state.is_terminal
 
     async def _ask(self, key: Key, statement: SqlStatement, question: Question) -> bool:
         session = statement.status.session
-        client = self._rt.gateways.client(session.pod_uid or "") if session else None
+        client = self._rt.drivers.client(session.pod_uid or "") if session else None
         if client is None:
             return False
         try:
@@ -252,7 +247,7 @@ class StatementController:
         logger.info("statement changed phase", extra=extra)
         old = before.status
         if old.phase in HANDED_OVER and old.session is not None and status.phase not in HANDED_OVER:
-            self._rt.gateways.forget(old.session.pod_uid or "", old.operation_id or "")
+            self._rt.drivers.forget(old.session.pod_uid or "", old.operation_id or "")
         if is_ended(status.phase) and status.phase is not None and note is not None:
             self._rt.metrics.ended.labels(key.namespace, status.phase.value, note.reason.value).inc()
         _observe_times(
@@ -261,7 +256,7 @@ class StatementController:
 
 
 def _observe_times(
-    rt: Runtime,
+    rt: ControllerContext,
     before: Phase | None,
     after: Phase | None,
     submitted: datetime | None,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.cache import pod_ends as ended_pods
-from sparksql.cache.pod_ends import EndedPods
+from sparksql.cache import pod_ends as terminations
+from sparksql.cache.pod_ends import PodTerminations
 from sparksql.domain.session.snapshot import PodEnd
 
 ENDED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
@@ -31,14 +31,14 @@ def pod(uid: str, state: dict[str, Any], phase: str = "Running", container: str 
     ],
 )
 def test_only_the_drivers_own_container_proves_it(seen: dict[str, Any], is_over: bool) -> None:
-    ends = EndedPods()
+    ends = PodTerminations()
     ends.observe(seen)
     assert (ends.end_of("u") is not None) is is_over
 
 
 def test_an_end_stays_known_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended_pods, "_REMEMBERED", 2)
-    ends = EndedPods()
+    monkeypatch.setattr(terminations, "_REMEMBERED", 2)
+    ends = PodTerminations()
     for uid in ("a", "b", "c"):
         ends.observe(pod(uid, ENDED))
         ends.observe(pod(uid, {"running": {}}))  # an event that comes late
@@ -55,7 +55,7 @@ def test_an_end_stays_known_and_the_oldest_are_forgotten(monkeypatch: pytest.Mon
     ],
 )
 def test_the_clusters_own_reasons_are_told_apart(reason: str, told: str | None) -> None:
-    ends, taken = EndedPods(), pod("u", ENDED, "Failed")
+    ends, taken = PodTerminations(), pod("u", ENDED, "Failed")
     taken["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
     ends.observe(taken)
     assert ends.end_of("u") == PodEnd(told)
