@@ -19,7 +19,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="module")
 def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Space]:
     """A namespace for the module."""
-    with installation.new_space(cluster, request.module.__name__.removeprefix("test_").replace("_", "-")) as made:
+    with installation.new_space(
+        cluster, request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
+    ) as made:
         yield made
 
 
