@@ -86,7 +86,7 @@ def test_every_field_is_decided(schemas: dict[str, Any], kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", HELD)
-def test_what_is_held_is_in_the_policy(rendered: Rendered, kind: str) -> None:
+def test_every_pod_field_held_to_a_value_is_named_in_the_admission_policy(rendered: Rendered, kind: str) -> None:
     policy = rendered.one("ValidatingAdmissionPolicy", "sso-spark-sql-operator-driver-pods")
     parts = (*policy["spec"]["variables"], *policy["spec"]["validations"])
     text = " ".join(part["expression"] for part in parts)

@@ -53,7 +53,7 @@ def attempt(driver: Driver, change: Change | None = None, **session: Any) -> tup
 # --- what passes
 
 
-def test_a_driver_makes_labels_and_removes_its_executors(driver: Driver, executor: str) -> None:
+def test_a_driver_may_create_label_and_delete_its_executor_pods(driver: Driver, executor: str) -> None:
     patch = {"metadata": {"labels": {"spark-exec-inactive": "true"}}}
     assert driver.request("PATCH", f"pods/{executor}", patch, MERGE_PATCH)[0] == 200
     assert driver.request("DELETE", f"pods/{executor}")[0] == 200
@@ -95,12 +95,12 @@ RICH: Manifest = {
     ],
     ids=["plain", "a template", "a claim", "a queue"],
 )
-def test_what_a_class_says_of_executors_is_admitted(driver: Driver, session: Manifest) -> None:
+def test_an_executor_pod_configured_by_its_session_class_is_admitted(driver: Driver, session: Manifest) -> None:
     status, answer = attempt(driver, **session)
     assert status == 201, answer
 
 
-def test_what_a_queue_system_adds_is_admitted(driver: Driver) -> None:
+def test_an_executor_pod_with_a_queue_systems_finalizer_and_gate_is_admitted(driver: Driver) -> None:
     def held(pod: Manifest) -> None:
         pod["metadata"]["finalizers"] = ["kueue.x-k8s.io/managed"]
         pod["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
@@ -109,7 +109,9 @@ def test_what_a_queue_system_adds_is_admitted(driver: Driver) -> None:
     assert status == 201, answer
 
 
-def test_a_driver_mounts_the_one_secret_of_its_executors(driver: Driver, neighbour: Driver) -> None:
+def test_an_executor_pod_mounts_its_drivers_executor_secret_once_and_no_other(
+    driver: Driver, neighbour: Driver
+) -> None:
     """The template of its session has it; no other one, and not a second time."""
 
     def mounted(pod: Manifest) -> list[Manifest]:
@@ -136,7 +138,7 @@ def test_a_driver_cannot_make_a_pod_with(driver: Driver, what: str) -> None:
     assert complaint in answer
 
 
-def test_an_executor_is_of_its_own_drivers_session(driver: Driver, neighbour: Driver) -> None:
+def test_an_executor_pod_with_another_sessions_uid_is_refused(driver: Driver, neighbour: Driver) -> None:
     """Else the other session's Service and network policy would select it."""
     status, answer = attempt(driver, label(UID_LABEL, neighbour.session.uid))
     assert status == 422, answer
@@ -231,7 +233,7 @@ SUBRESOURCES = ("attach", "binding", "ephemeralcontainers", "eviction", "exec", 
         ("POST", "attach?stdout=true", None),
     ],
 )
-def test_a_driver_enters_no_pod_even_if_another_role_lets_it(
+def test_a_driver_is_refused_pod_subresources_even_if_another_role_grants_them(
     installed: ApiServer, verb: str, subresource: str, body: Manifest | None
 ) -> None:
     namespace = installed.namespace("careless")

@@ -309,20 +309,20 @@ def test_schema_refuses_wrong_values(value: str, complaint: str) -> None:
     assert complaint in result.stderr
 
 
-def test_the_object_store_makes_its_buckets() -> None:
+def test_the_object_store_pod_is_told_the_names_of_its_buckets() -> None:
     template = pod_templates(render(*OBJECT_STORE, "objectStore.buckets={warehouse,tpch}"))[f"{NAME}-objectstore"]
     environment = {each["name"]: each.get("value") for each in template["spec"]["containers"][0]["env"]}
     assert environment["BUCKETS"] == "warehouse tpch"
 
 
 @pytest.mark.parametrize("changed", ["objectStore.accessKey=other", "objectStore.secretKey=other"])
-def test_other_keys_restart_all_that_use_them(changed: str) -> None:
+def test_changed_object_store_keys_restart_object_store_and_metastore(changed: str) -> None:
     before, after = pod_templates(render(*OBJECT_STORE)), pod_templates(render(*OBJECT_STORE, changed))
     for name in (f"{NAME}-objectstore", f"{NAME}-metastore"):
         assert before[name]["metadata"]["annotations"] != after[name]["metadata"]["annotations"], name
 
 
-def test_object_store_needs_its_keys() -> None:
+def test_an_object_store_without_access_key_does_not_render() -> None:
     result = helm("template", "sso", str(CHART), "--set", "objectStore.enabled=true")
     assert result.returncode != 0
     assert "objectStore.accessKey is required" in result.stderr

@@ -24,7 +24,7 @@ def test_an_upgrade_takes_over_the_default_class(installed: ApiServer) -> None:
     assert "helm.sh/hook" not in after["metadata"]["annotations"]
 
 
-def test_the_default_class_fits_its_definition(installed: ApiServer) -> None:
+def test_the_default_session_class_passes_strict_validation(installed: ApiServer) -> None:
     """Nothing that the chart writes is pruned by the API server."""
     result = helm(
         "template", "sso", str(CHART), "--show-only", "templates/default-class.yaml", *set_flags(OBJECT_STORE)

@@ -26,7 +26,7 @@ class TestConnect:
         assert run["pandas"]["value"] == {"id": [0, 1, 2], "s": ["0", "1", "2"]}
         assert run["pandas:back"]["value"] == [[0, "0"], [1, "1"], [2, "2"]]
 
-    def test_arrow(self, run: Run) -> None:
+    def test_a_result_fetched_as_arrow_is_complete(self, run: Run) -> None:
         assert run["arrow"]["value"] == [100_000, 99_999]
 
     def test_settings_and_views_are_of_the_session(self, run: Run) -> None:

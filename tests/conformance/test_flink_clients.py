@@ -43,7 +43,7 @@ class TestJdbc:
         assert run["url"] == {"name": "url", "database": database(client), "property": "11"}
         assert run["shared_view_true"]["rows"] == [[7]]
 
-    def test_it_ends_in_peace(self, run: Run) -> None:
+    def test_the_jdbc_program_closes_its_connection_and_exits_cleanly(self, run: Run) -> None:
         assert run["closed"] == {"name": "closed", "value": True}
         assert run.exit_code == 0, run.noise
 

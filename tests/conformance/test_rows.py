@@ -27,7 +27,9 @@ def _failures() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("client", "suite", "query"), list(_queries()))
-def test_a_query_shows_its_rows(client: str, suite: Suite, query: Query, run: Run) -> None:
+def test_a_query_shows_the_expected_rows_through_every_client(
+    client: str, suite: Suite, query: Query, run: Run
+) -> None:
     if query.rows is None and not query.contains:
         assert "error" not in run.answers.get(query.name, {}), run[query.name]
         return
@@ -48,7 +50,7 @@ def test_a_query_shows_its_rows(client: str, suite: Suite, query: Query, run: Ru
 
 
 @pytest.mark.parametrize("failure", list(_failures()))
-def test_a_mistake_shows_its_condition(failure: Failure, run: Run) -> None:
+def test_a_failing_query_shows_its_error_condition_through_every_client(failure: Failure, run: Run) -> None:
     answer = run[failure.name]
     for text in failure.shows:
         assert text in answer.get("error", ""), answer

@@ -55,7 +55,7 @@ class TestPyHive:
     def test_opens_with_settings_and_a_database(self, run: Run) -> None:
         assert run["settings"]["value"] == [[["spark.sql.shuffle.partitions", "5"]], [[database("pyhive")]]]
 
-    def test_sessions_see_shared_views_only_on_request_and_no_others(self, run: Run) -> None:
+    def test_a_session_sees_shared_views_only_on_request_and_no_other_sessions_views(self, run: Run) -> None:
         assert run["shared_view_true"].get("rows") == [[7]], run["shared_view_true"]
         for name in ("shared_view_false", "isolation"):
             assert "TABLE_OR_VIEW_NOT_FOUND" in run[name].get("error", ""), run[name]
@@ -116,14 +116,14 @@ def test_a_beeline_that_ends_leaves_nothing_running(target: Target, tmp_path: Pa
 @pytest.mark.client("dbt")
 @pytest.mark.parametrize("turn", ["first", "second"])
 class TestDbt:
-    def test_seeds(self, run: Run, turn: str) -> None:
+    def test_dbt_seed_inserts_all_rows(self, run: Run, turn: str) -> None:
         assert run[f"{turn}_seed"]["results"] == {"orders": ["success", "INSERT 4"]}, run[f"{turn}_seed"]
 
     def test_builds_a_view_and_a_table(self, run: Run, turn: str) -> None:
         results = run[f"{turn}_run"]["results"]
         assert {name: status for name, (status, _) in results.items()} == {"spending": "success", "totals": "success"}
 
-    def test_its_tests_pass(self, run: Run, turn: str) -> None:
+    def test_all_dbt_tests_of_the_project_pass(self, run: Run, turn: str) -> None:
         results = run[f"{turn}_test"]["results"]
         assert {status for status, _ in results.values()} == {"pass"}, results
         assert len(results) == 4

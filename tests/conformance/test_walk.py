@@ -89,5 +89,5 @@ def wrong(session: Session, step: Step, names: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("number", range(len(WALK)), ids=[step.sql[:60] for step in WALK])
-def test_a_statement_ends_as_it_must(number: int, answers: dict[int, str]) -> None:
+def test_a_statement_of_every_kind_ends_with_the_expected_outcome(number: int, answers: dict[int, str]) -> None:
     assert not answers[number], answers[number]

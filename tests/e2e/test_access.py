@@ -90,7 +90,7 @@ def test_a_driver_may_not(main: Space, verb: str, resource: str) -> None:
     assert not may(main.cluster, f"system:serviceaccount:{main.name}:spark", verb, resource, main.name)
 
 
-def test_a_driver_may_only_in_its_namespace(main: Space) -> None:
+def test_a_driver_account_may_create_pods_in_its_own_namespace_only(main: Space) -> None:
     user = f"system:serviceaccount:{main.name}:spark"
     assert may(main.cluster, user, "create", "pods", main.name)
     for namespace in ("default", OPERATOR_NAMESPACE):
@@ -239,7 +239,7 @@ def test_a_driver_makes_nothing_but_its_executors(main: Space, driver: Cluster, 
     assert FORBIDDEN[change] in caught.value.message
 
 
-def test_an_executor_is_of_its_own_drivers_session(main: Space, driver: Cluster, executor: Object) -> None:
+def test_an_executor_pod_with_another_sessions_uid_is_refused(main: Space, driver: Cluster, executor: Object) -> None:
     other = main.session("uninvolved", wait=False)
     pod = copy.deepcopy(executor)
     pod["metadata"]["labels"]["sparksql.dev/session-uid"] = other["metadata"]["uid"]

@@ -65,7 +65,7 @@ def test_run_shows_where_an_error_is(main: Space) -> None:
     assert failed.stdout == ""
 
 
-def test_run_in_a_session_of_its_own(main: Space) -> None:
+def test_cli_run_without_a_session_name_prints_the_rows(main: Space) -> None:
     printed = main.cluster.cli(main.name, "run", "-e", "SELECT sum(id) AS s FROM range(10)", "-o", "csv")
     assert printed.stdout.splitlines() == ["s", "45"], printed.stderr
 

@@ -293,7 +293,9 @@ def shell(command: str) -> str:
     return subprocess.run(command, shell=True, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
-def test_what_connect_prints_lets_clients_in(served: Space, pods: Mapping[str, Pod], hand: Hand) -> None:
+def test_addresses_and_commands_printed_by_cli_connect_let_clients_in(
+    served: Space, pods: Mapping[str, Pod], hand: Hand
+) -> None:
     printed = served.cluster.cli(served.name, "connect", "open")
     assert printed.returncode == 0, printed.stderr
     row = told(printed.stdout)
@@ -319,7 +321,7 @@ def test_connect_prints_what_is_on(served: Space) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [os.kill, os.killpg], ids=["plugin", "terminal"])
-def test_connect_forwards_until_it_is_interrupted(
+def test_cli_connect_forwards_a_port_until_it_is_interrupted(
     served: Space, hand: Hand, interrupt: Callable[[int, int], None]
 ) -> None:
     """A terminal interrupts the plugin and its child at the same time."""

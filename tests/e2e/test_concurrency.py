@@ -57,7 +57,7 @@ def test_all_finish_and_none_runs_twice(flood: Flood) -> None:
     assert len({obj["status"]["operationId"] for obj in flood.ended.values()}) == len(flood.ended)
 
 
-def test_each_answer_is_its_own(flood: Flood) -> None:
+def test_each_of_many_concurrent_queries_gets_its_own_result(flood: Flood) -> None:
     for i in range(QUERIES):
         assert flood.ended[f"query-{i}"]["status"]["result"]["preview"] == [[str(i), str(i * (i + 1) // 2)]]
 

@@ -154,7 +154,9 @@ def test_a_class_in_use(space: Space, classes: Classes, cluster: Cluster) -> Non
     delete(cluster, "SqlSession", space.name, "classless", SESSION_SECONDS)
 
 
-def test_a_namespace_with_all_that_is_in_it(fresh: Space, gate: Gate, cluster: Cluster) -> None:
+def test_a_deleted_namespace_with_sessions_and_statements_is_gone_in_time(
+    fresh: Space, gate: Gate, cluster: Cluster
+) -> None:
     gate.session(fresh, "main")
     for session in ("main", "main", "nobody"):
         fresh.statement(NEEDS_A_TASK, session=session)

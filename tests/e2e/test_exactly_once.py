@@ -164,7 +164,9 @@ def test_a_deletion_that_the_operator_did_not_see(ledger: Space, cluster: Cluste
     cluster.wait_gone("SqlStatement", ledger.name, name, DELETION_SECONDS)
 
 
-def test_conflicting_writes_of_others(ledger: Space, gate: Gate, cluster: Cluster) -> None:
+def test_statements_under_conflicting_writes_of_others_run_exactly_once(
+    ledger: Space, gate: Gate, cluster: Cluster
+) -> None:
     """Someone else writes to the statements all the time, so that the operator's own writes meet conflicts."""
     gate.open()
     keys = [f"conflict-{i}" for i in range(8)]

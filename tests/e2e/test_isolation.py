@@ -105,7 +105,7 @@ def test_a_stranger_reaches_neither_metastore_nor_storage(main: Space, stranger:
         assert python(main.cluster, main.name, main.driver_pod(), CONNECT, host, port) == "open"
 
 
-def test_the_gateway_answers_nobody_without_its_token(main: Space) -> None:
+def test_the_gateway_answers_only_health_probes_without_its_token(main: Space) -> None:
     base = f"https://{driver_address(main)}:{GATEWAY_PORT}"
 
     def ask(path: str, token: str) -> str:

@@ -89,7 +89,9 @@ def test_validate_analyses_and_runs_nothing(orders: Space) -> None:
     ],
     ids=lambda sql: sql.split()[0].lower(),
 )
-def test_what_analysis_would_run_is_refused(orders: Space, mode: str, sql: str) -> None:
+def test_preview_explain_and_validate_refuse_scripts_calls_and_execute_immediate(
+    orders: Space, mode: str, sql: str
+) -> None:
     ended = orders.run(sql, mode=mode)
     assert (phase(ended), reason(ended)) == ("Error", "InvalidSpec"), ended["status"]
 
@@ -128,7 +130,7 @@ def test_a_script_stops_at_its_first_error_and_says_where(orders: Space) -> None
     assert "stopped" in {row[1] for row in orders.rows("SHOW TABLES")}
 
 
-def test_nothing_of_a_script_runs_when_a_statement_of_it_is_refused(orders: Space) -> None:
+def test_a_script_with_a_refused_statement_runs_none_of_its_statements(orders: Space) -> None:
     ended = orders.run("INSERT INTO copy VALUES (8, 8); ADD JAR 'https://somewhere.example/a.jar'")
     assert (phase(ended), reason(ended)) == ("Error", "NotAllowed"), ended["status"]
     assert orders.rows("SELECT count(*) FROM copy WHERE id = 8") == [["0"]]

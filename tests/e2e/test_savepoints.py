@@ -41,7 +41,7 @@ def savepoints(space: Space, statement: str) -> list[Object]:
     return [each for each in found if each["spec"]["statementRef"]["name"] == statement]
 
 
-def test_one_is_taken_while_it_runs_and_another_query_goes_on_from_it(counted: Space) -> None:
+def test_a_savepoint_of_a_running_stream_starts_another_stream(counted: Space) -> None:
     made = savepoint(counted, "first", "counting")
     status = made["status"]
     assert (phase(made), condition(made, "Ready"), condition(made, "Succeeded")) == ("Completed", "True", "True"), (
@@ -73,7 +73,7 @@ def test_one_is_taken_while_it_runs_and_another_query_goes_on_from_it(counted: S
     assert stream(wait_batch(counted, "counting"))["lastSavepoint"]["name"] == "first"
 
 
-def test_an_upgrade_takes_a_savepoint_first_and_keeps_its_counts(counted: Space) -> None:
+def test_a_stream_upgrade_takes_a_savepoint_first_and_keeps_the_counts(counted: Space) -> None:
     before = counted.get("counting")
     counted.change("SqlStatement", "counting", streaming={"upgradeMode": "Savepoint"})
     stopped = stop(counted, "counting")
@@ -123,7 +123,7 @@ def test_a_text_is_validated_against_a_query_that_runs(counted: Space) -> None:
         assert stream(after)[field] == stream(before)[field], after["status"]
 
 
-def test_a_text_that_a_stopped_query_does_not_fit_is_parked_until_it_is_put_back(counted: Space) -> None:
+def test_a_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_back(counted: Space) -> None:
     text = counted.get("counting")["spec"]["sql"]
     stop(counted, "counting")
     counted.change("SqlStatement", "counting", sql=counting("counted", number="sum(value)"))
@@ -136,7 +136,7 @@ def test_a_text_that_a_stopped_query_does_not_fit_is_parked_until_it_is_put_back
     check(counted, "counted")
 
 
-def test_it_goes_back_to_a_savepoint(counted: Space) -> None:
+def test_a_stream_with_a_new_restore_nonce_goes_back_to_its_savepoint(counted: Space) -> None:
     before, first = counted.get("counting"), counted.cluster.get("SqlSavepoint", counted.name, "first")
     assert first is not None
     restore = {"startFrom": {"savepointRef": {"name": "first"}}, "restoreNonce": "1"}
@@ -152,7 +152,7 @@ def test_it_goes_back_to_a_savepoint(counted: Space) -> None:
     check(counted, "counted")
 
 
-def test_data_go_first_and_the_object_after_them(counted: Space) -> None:
+def test_a_deleted_savepoint_object_goes_only_after_its_data(counted: Space) -> None:
     [taken] = [each for each in savepoints(counted, "counting") if each["status"]["trigger"] == "Upgrade"][:1]
     name, location = taken["metadata"]["name"], taken["status"]["location"]
     adopted = savepoint(counted, "adopted", "counting", source="Existing", location=location)
@@ -166,7 +166,7 @@ def test_data_go_first_and_the_object_after_them(counted: Space) -> None:
     assert (phase(gone), reason(gone)) == ("Failed", "LocationInvalid"), gone["status"]
 
 
-def test_periodic_ones_come_and_go_and_leave_with_their_statement(counted: Space) -> None:
+def test_periodic_savepoints_obey_retention_and_go_with_their_statement(counted: Space) -> None:
     every = {"schedule": {"intervalSeconds": 3}, "retention": {"keepLast": 1}, "onDelete": "Delete"}
     name = counted.statement(
         "INSERT INTO ticked SELECT value FROM STREAM ticks",

@@ -36,7 +36,7 @@ REFUSALS: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_what_the_class_does_not_give_is_refused(space: Space, case: str) -> None:
+def test_a_session_field_that_its_class_does_not_allow_is_refused(space: Space, case: str) -> None:
     field, value, expected = REFUSALS[case]
     space.session(case, wait=False, **{field: value})
     refused = space.wait_reason("SqlSession", case, expected)
@@ -129,7 +129,7 @@ def test_a_driver_that_always_ends_is_given_up(space: Space, classes: Classes) -
     assert phase(space.cluster.wait_finished(space.name, waiting)) == "Canceled"
 
 
-def test_a_failing_init_statement_names_itself_and_is_not_repeated(space: Space) -> None:
+def test_a_session_with_a_failing_init_statement_fails_once_and_names_it(space: Space) -> None:
     wrong = "CREATE TABLE half_done USING parquet AS SELECT missing FROM nowhere"
     space.session("bad-init", wait=False, init=[wrong])
     failed = space.wait_session("bad-init", "Failed")

@@ -9,7 +9,7 @@ from tests.support.harness import Object, Space, condition, phase, pod_ready, re
 NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 
 
-def test_a_ready_session_and_its_children(main: Space) -> None:
+def test_a_ready_session_owns_its_service_secret_network_policy_and_driver_pod(main: Space) -> None:
     session = main.get_session()
     meta, status = session["metadata"], session["status"]
     expected = {"Ready": "True", "Reconciling": "False", "Stalled": "False"}
@@ -109,7 +109,7 @@ def test_a_changed_spec_drains_first(gated: Space, gate: Gate) -> None:
     assert gated.rows("SELECT count(*) FROM drained", session="gated") == [["1"]]
 
 
-def test_what_a_driver_can_take_over_does_not_restart_it(main: Space) -> None:
+def test_a_session_change_that_a_running_driver_can_take_over_keeps_the_driver(main: Space) -> None:
     before = main.get_session()
     main.change("SqlSession", "main", idle={"timeoutSeconds": 0}, maxQueuedStatements=77)
 

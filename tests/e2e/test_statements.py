@@ -27,7 +27,7 @@ def test_phases_only_go_forward(main: Space) -> None:
     assert len(status["operationId"]) == 36
 
 
-def test_every_status_holds_all_conditions_at_its_generation(main: Space) -> None:
+def test_a_finished_statement_has_all_conditions_at_its_generation(main: Space) -> None:
     ended = main.run("SELECT 1")
     conditions = {c["type"]: c for c in ended["status"]["conditions"]}
     assert {t: c["status"] for t, c in conditions.items()} == {
@@ -71,7 +71,7 @@ def test_a_preview_is_bounded(main: Space) -> None:
     assert result["truncated"] is False
 
 
-def test_an_error_at_run_time_names_its_place(main: Space) -> None:
+def test_runtime_and_syntax_errors_of_a_statement_name_their_line(main: Space) -> None:
     error = main.run("SELECT\n  id,\n  1 / (id - 5) AS x\nFROM range(10)")["status"]["error"]
     assert (error["condition"], error["sqlState"], error["line"]) == ("DIVIDE_BY_ZERO", "22012", 3), error
     assert error["fragment"] == "1 / (id - 5)"
@@ -94,7 +94,7 @@ def test_a_running_statement_is_cancelled_with_its_jobs(main: Space) -> None:
     assert main.rows("SELECT sum(id) FROM range(0, 1000, 1, 4)", seconds=60) == [["499500"]]
 
 
-def test_configuration_of_a_statement_is_its_own(main: Space) -> None:
+def test_statement_conf_stays_with_the_statement_and_denied_keys_are_refused(main: Space) -> None:
     key = "spark.sql.shuffle.partitions"
     assert main.rows(f"SET {key}", conf={key: "7"}) == [[key, "7"]]
     assert main.rows(f"SET {key}") != [[key, "7"]]
@@ -156,7 +156,7 @@ def test_text_from_a_config_map(main: Space) -> None:
     assert _wait_run(main, name, 2)["status"]["result"]["preview"] == [["second"]]
 
 
-def test_a_changed_nonce_runs_it_once_more(main: Space) -> None:
+def test_a_finished_statement_with_a_new_run_nonce_runs_once_more(main: Space) -> None:
     main.run("CREATE TABLE runs (n INT) USING parquet")
     name = main.statement("INSERT INTO runs VALUES (1)")
     first = main.cluster.wait_finished(main.name, name)
@@ -180,7 +180,7 @@ def test_a_retry_runs_again_after_an_error(main: Space) -> None:
     assert (phase(never), never["status"]["attempt"]) == ("Error", 2)
 
 
-def test_an_ended_statement_lives_for_its_time(main: Space) -> None:
+def test_an_ended_statement_is_deleted_after_its_time_to_live(main: Space) -> None:
     name = main.statement("SELECT 1", ttlSecondsAfterFinished=2)
     seen = [phase(obj) for obj in main.cluster.follow("SqlStatement", main.name, name, seconds=120)]
     assert seen[-1:] == ["Finished"], seen  # and then it was deleted

@@ -66,7 +66,7 @@ def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: s
     assert {tuple(row[1:]) for row in rows[1:]} == {("40", "3")}
 
 
-def test_what_depends_on_a_stream_begins_with_its_first_batch(ticks: Space) -> None:
+def test_a_statement_that_depends_on_a_stream_runs_after_its_first_batch(ticks: Space) -> None:
     assert phase(ticks.run("CREATE TABLE copied (value BIGINT) USING parquet")) == "Finished"
     name = ticks.statement("INSERT INTO copied SELECT value FROM STREAM ticks", name="feeder", streaming=QUICK)
     ended = ticks.run("SELECT count(*) >= 0 FROM copied", dependsOn=[{"name": name}])
@@ -91,7 +91,7 @@ def test_what_depends_on_a_stream_begins_with_its_first_batch(ticks: Space) -> N
         ("INSERT INTO never SELECT value FROM STREAM ticks", {"upsert": {"keys": ["value"]}}, "MERGE"),
     ],
 )
-def test_what_cannot_run_says_why_and_writes_nothing(
+def test_an_invalid_streaming_statement_says_why_and_writes_nothing(
     ticks: Space, sql: str, streaming: dict[str, Any] | None, says: str
 ) -> None:
     assert phase(ticks.run("CREATE TABLE IF NOT EXISTS never (value BIGINT) USING parquet")) == "Finished"
@@ -101,7 +101,7 @@ def test_what_cannot_run_says_why_and_writes_nothing(
     assert ticks.rows("SELECT * FROM never") == []
 
 
-def test_a_stopped_stream_gives_its_own_session_back(ticks: Space) -> None:
+def test_a_stopped_stream_gives_its_dedicated_session_back(ticks: Space) -> None:
     assert phase(ticks.run("CREATE TABLE own_target (value BIGINT) USING iceberg")) == "Finished"
     database = ticks.database
     insert = f"INSERT INTO {database}.own_target SELECT value FROM STREAM {database}.ticks"

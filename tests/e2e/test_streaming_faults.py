@@ -63,7 +63,7 @@ def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: 
     assert_each_once(ticks, "counted")
 
 
-def test_a_stream_into_files_goes_on_when_its_driver_dies_before_and_after_its_first_commit(ticks: Space) -> None:
+def test_a_file_stream_survives_driver_deaths_before_and_after_its_first_commit(ticks: Space) -> None:
     """Until the first commit nothing in the table but a mark tells that the log there is this stream's."""
     assert phase(ticks.run("CREATE TABLE filed (value BIGINT) USING parquet")) == "Finished"
     # Each batch computes the subquery again, for some seconds: time enough to see that nothing is committed yet.

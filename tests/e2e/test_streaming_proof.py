@@ -196,7 +196,7 @@ def differences(space: Space, names: Iterable[str]) -> dict[str, int]:
     return {str(name): int(count or 0) for name, count in space.rows(" UNION ALL ".join(counts), session="writer")}
 
 
-def test_every_target_equals_the_batch_after_all_that(topics: Space, cluster: Cluster) -> None:
+def test_every_stream_target_equals_the_batch_after_random_kills_and_stops(topics: Space, cluster: Cluster) -> None:
     writer, monkey = Writer(topics), Monkey(topics, cluster)
     writer.start()
     patient = {"trigger": {"mode": "Interval", "intervalMillis": 1000}, "restart": {"limit": 1000, "backoffSeconds": 1}}

@@ -99,7 +99,7 @@ def test_counts_outlive_the_driver_and_a_stop(counting: Space) -> None:
     wait_batch(counting, "counting", more=1)
 
 
-def test_a_savepoint_is_forked_and_goes_with_its_object(counting: Space) -> None:
+def test_a_savepoint_on_a_volume_is_forked_and_its_files_go_with_its_object(counting: Space) -> None:
     taken = savepoint(counting, "live", "counting", reclaimPolicy="Delete")
     assert phase(taken) == "Completed", taken["status"]
     location = taken["status"]["location"]

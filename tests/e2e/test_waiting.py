@@ -44,7 +44,7 @@ def busy(narrow: Space) -> list[str]:
     return names
 
 
-def test_conditions_while_it_waits_and_runs(narrow: Space, busy: list[str]) -> None:
+def test_waiting_and_running_statements_are_reconciling_and_not_ready(narrow: Space, busy: list[str]) -> None:
     running = narrow.get(busy[0])
     waiting = narrow.wait_reason("SqlStatement", narrow.statement(NEEDS_A_TASK), "QueuedBehindStatements")
     assert (phase(running), phase(waiting)) == ("Running", "Initialized")
@@ -64,7 +64,7 @@ def test_conditions_while_it_waits_and_runs(narrow: Space, busy: list[str]) -> N
     narrow.cluster.wait("SqlSession", narrow.name, "main", is_counted, "counting two running and one queued")
 
 
-def test_priority_then_age_decide_whose_turn_it_is(narrow: Space, busy: list[str]) -> None:
+def test_priority_then_age_decide_which_waiting_statement_runs_next(narrow: Space, busy: list[str]) -> None:
     late = [narrow.statement(NEEDS_A_TASK, name=f"plain-{i}") for i in range(2)]
     urgent = narrow.statement(NEEDS_A_TASK, name="urgent", priority=10)
     for name in (*late, urgent):
@@ -90,7 +90,7 @@ def test_the_queue_has_an_end(narrow: Space, busy: list[str]) -> None:
         assert phase(narrow.wait_reason("SqlStatement", name, "QueuedBehindStatements")) == "Initialized"
 
 
-def test_cancel_while_it_waits_and_while_it_runs(narrow: Space, busy: list[str]) -> None:
+def test_a_waiting_and_a_running_statement_are_canceled_by_the_user(narrow: Space, busy: list[str]) -> None:
     waiting = narrow.statement(NEEDS_A_TASK)
     narrow.wait_reason("SqlStatement", waiting, "QueuedBehindStatements")
     for name in (waiting, busy[0]):

@@ -58,7 +58,7 @@ def catalog(driver: SparkDriver, session: Any) -> Catalog:
     return Catalog(driver, session)
 
 
-def test_catalogs_are_those_configured(catalog: Catalog) -> None:
+def test_configured_catalogs_are_listed(catalog: Catalog) -> None:
     assert catalog.catalogs() == ["broken", OTHER, SPARK]
 
 
@@ -71,7 +71,7 @@ def test_the_current_catalog_and_schema(driver: SparkDriver, session: Any, catal
     assert catalog.schemas(None, "app") == [SchemaEntry(OTHER, "APP")]
 
 
-def test_schemas(catalog: Catalog) -> None:
+def test_schemas_are_listed_by_catalog_and_pattern(catalog: Catalog) -> None:
     assert [entry.name for entry in catalog.schemas(None, None)] == ["default", "global_temp", "team_b", "teamxb"]
     assert catalog.schemas(SPARK, "TEAM_B") == [SchemaEntry(SPARK, "team_b"), SchemaEntry(SPARK, "teamxb")]
     assert catalog.schemas("", r"team\_b") == [SchemaEntry(SPARK, "team_b")]
@@ -109,7 +109,7 @@ def test_tables_that_match(catalog: Catalog) -> None:
     assert names(OTHER, None, None, None) == ["parts"]
 
 
-def test_columns(catalog: Catalog) -> None:
+def test_columns_are_listed_with_type_position_and_comment(catalog: Catalog) -> None:
     assert catalog.columns(None, "default", "orders", None) == [
         ColumnEntry(SPARK, "default", "orders", "id", "int", True, 1, "the key"),
         ColumnEntry(SPARK, "default", "orders", "code", "char(3)", True, 2, ""),
@@ -129,7 +129,7 @@ def test_columns_of_temporary_views_and_of_another_catalog(catalog: Catalog) -> 
     ]
 
 
-def test_functions(catalog: Catalog) -> None:
+def test_functions_are_listed_by_schema_and_pattern(catalog: Catalog) -> None:
     absolute = "org.apache.spark.sql.catalyst.expressions.Abs"
     assert catalog.functions(None, None, "abs") == [FunctionEntry("", "", "abs", absolute)]
     assert catalog.functions(None, "", "twice") == [FunctionEntry("", "", "twice", absolute)]
@@ -139,7 +139,9 @@ def test_functions(catalog: Catalog) -> None:
     assert catalog.functions(OTHER, None, None) == []
 
 
-def test_what_vanishes_or_cannot_be_read_keeps_the_listing(driver: SparkDriver, session: Any, catalog: Catalog) -> None:
+def test_table_listing_survives_unreadable_tables_and_dropped_schemas(
+    driver: SparkDriver, session: Any, catalog: Catalog
+) -> None:
     run(driver, driver.base, "CREATE SCHEMA fragile", "CREATE TABLE fragile.sound (id INT) USING json")
     # Of a provider that is not there, which keeps its columns itself.
     no_columns = driver.jvm.org.apache.spark.sql.types.StructType()

@@ -48,7 +48,7 @@ def run(target: str, root: Path, *more: str, uid: str = UID) -> subprocess.Compl
     )  # fmt: skip
 
 
-def test_it_deletes_its_own_and_goes_on_where_it_was_interrupted(target: Path, tmp_path: Path) -> None:
+def test_cleanup_finishes_an_interrupted_deletion_and_keeps_other_savepoints(target: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     (target / "manifest.json").unlink()  # as far as an earlier try came
     ended = run(target.as_uri(), root)
@@ -60,7 +60,7 @@ def test_it_deletes_its_own_and_goes_on_where_it_was_interrupted(target: Path, t
     assert "was not there" in again.stderr
 
 
-def test_it_leaves_what_is_anothers(target: Path, tmp_path: Path) -> None:
+def test_cleanup_refuses_a_savepoint_of_another_uid(target: Path, tmp_path: Path) -> None:
     ended = run(target.as_uri(), tmp_path / "root", uid="uid-2")
     assert ended.returncode == REFUSED, ended.stderr
     assert "does not name UID uid-2" in ended.stderr
@@ -68,7 +68,7 @@ def test_it_leaves_what_is_anothers(target: Path, tmp_path: Path) -> None:
     assert (target / "checkpoint" / "offsets" / "0").exists()
 
 
-def test_it_leaves_what_is_not_below_the_root(target: Path, tmp_path: Path) -> None:
+def test_cleanup_refuses_a_savepoint_outside_the_savepoint_root(target: Path, tmp_path: Path) -> None:
     for place in (target.as_uri(), f"{(tmp_path / 'empty').as_uri()}/../{target.relative_to(tmp_path)}"):
         ended = run(place, tmp_path / "empty")
         assert ended.returncode == REFUSED, ended.stderr

@@ -228,7 +228,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("door", ["rest", "thrift"])
-async def test_what_is_refused_says_why_and_leaves_nothing(
+async def test_a_forbidden_client_statement_is_refused_with_its_reason_and_no_effect(
     doors: Doors, words: dict[str, str], door: str, place: str
 ) -> None:
     # What Spark finds when it runs a statement comes after the statement before it.
@@ -305,7 +305,7 @@ TRICKS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("door", ["rest", "thrift", "connect"])
-async def test_a_text_that_changes_its_meaning_has_no_effect(
+async def test_a_forbidden_client_statement_in_disguise_has_no_effect(
     doors: Doors, words: dict[str, str], door: str, trick: str
 ) -> None:
     async with doors.open(door) as run:
@@ -355,7 +355,7 @@ async def test_keys_that_are_not_allowed_are_refused_in_properties_and_in_a_stat
 
 @pytest.mark.parametrize("spelling", [ANSI, f"{ANSI} ", "spark.SQL.ANSI.enabled"])
 @pytest.mark.parametrize("door", PREFIXED)
-async def test_an_enforced_key_stays_as_it_is(doors: Doors, door: str, spelling: str) -> None:
+async def test_a_client_cannot_override_an_enforced_configuration_key(doors: Doors, door: str, spelling: str) -> None:
     for prefix in PREFIXED[door]:
         async with doors.open(door, **{prefix + spelling: "false"}) as run:
             assert (await run(f"SET {ANSI}")).rows == ((ANSI, "true"),)
@@ -399,7 +399,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("door", ["rest", "thrift"])
-async def test_the_same_words_are_allowed_where_they_ask_for_nothing(
+async def test_a_harmless_client_statement_with_forbidden_words_runs(
     doors: Doors, words: dict[str, str], door: str
 ) -> None:
     async with doors.open(door) as run:

@@ -136,7 +136,7 @@ async def test_properties_are_set_in_spark_and_refused_by_the_policy(http: aioht
     assert status != 200 and "spark.jars" in str(body)
 
 
-async def test_a_statements_configuration_is_its_own(http: aiohttp.ClientSession) -> None:
+async def test_statement_conf_stays_with_the_statement_and_denied_keys_are_refused(http: aiohttp.ClientSession) -> None:
     session = await open_rest(http)
     key = "spark.sql.shuffle.partitions"
     assert await session.rows(f"SET {key}", **{key: "11", "table.dml-sync": "true"}) == [[key, "11"]]
@@ -183,7 +183,7 @@ async def test_an_execution_timeout_ends_in_timeout_and_the_limit_holds_without_
     assert await session.rows("SELECT 1") == [[1]]
 
 
-async def test_a_statement_does_not_wait_longer_than_it_may(hasty_http: aiohttp.ClientSession) -> None:
+async def test_a_statement_queued_longer_than_allowed_times_out(hasty_http: aiohttp.ClientSession) -> None:
     session = await open_rest(hasty_http)
     await session.until(await session.submit(LONG), "RUNNING")
     waiting = await session.submit("SELECT 1")

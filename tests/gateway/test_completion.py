@@ -93,7 +93,7 @@ def test_names_come_first_and_keywords_follow(
     assert [word for word in rest if not (word.isupper() and typed and word.startswith(typed))] == [], found
 
 
-def test_keywords_are_those_of_the_grammar(driver: SparkDriver, session: Any) -> None:
+def test_completion_offers_the_keywords_of_the_grammar(driver: SparkDriver, session: Any) -> None:
     assert candidates(driver, session, "SHOW TAB|") == ["TABLE", "TABLES", "TABLESAMPLE"]
     assert {"SELECT", "WITH", "TEMPORARY", "TEMP"} <= set(candidates(driver, session, "|"))
     assert candidates(driver, session, "SELECT * FROM orders wher|") == ["WHERE"]
@@ -111,7 +111,7 @@ def test_the_current_schema_is_the_one_that_names_belong_to(driver: SparkDriver,
     assert candidates(driver, session, "SELECT * FROM spark_catalog.orchard.|") == ["spark_catalog.orchard.apples"]
 
 
-def test_what_is_likely_comes_first(driver: SparkDriver, session: Any) -> None:
+def test_completion_offers_tables_first_after_from_and_columns_after_select(driver: SparkDriver, session: Any) -> None:
     tables = candidates(driver, session, "SELECT * FROM |")
     assert tables[:4] == ["`order lines`", "order_view", "orders", "ordinary"]
     columns = candidates(driver, session, "SELECT | FROM orders")

@@ -204,7 +204,7 @@ def test_the_memory_of_an_executors_pod_is_what_spark_counts(driver: SparkDriver
     assert memory.pod_mib(5000, conf) == int(spark)
 
 
-def test_every_key_of_spark_sql_has_its_verdict(found: Jars) -> None:
+def test_every_spark_sql_key_is_reviewed_denied_or_withheld(found: Jars) -> None:
     """A new one belongs into conf_keys.txt: as it is, behind a `-`, or into conf_policy.py if nobody may set it."""
     names = [key.name for key in found.spark if key.name.startswith("spark.sql.")] + list(found.iceberg)
     assert len(names) > 700, names
@@ -214,7 +214,7 @@ def test_every_key_of_spark_sql_has_its_verdict(found: Jars) -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_nothing_that_names_code_or_a_place_can_be_had(found: Jars) -> None:
+def test_no_conf_key_that_names_code_or_a_place_can_be_set(found: Jars) -> None:
     """Neither by a pattern nor by its full name; what only looks like it says why it is harmless."""
     keys = [*found.spark, *found.hadoop]
     assert len(keys) > 3000, len(keys)
@@ -236,7 +236,7 @@ def test_the_first_words_of_all_keys_are_known(found: Jars) -> None:
     assert firsts <= NAMESPACES, firsts - NAMESPACES
 
 
-def test_another_name_of_a_key_is_no_way_around(found: Jars) -> None:
+def test_an_old_name_of_a_denied_conf_key_cannot_be_allowed(found: Jars) -> None:
     assert "spark.yarn.executor.memoryOverhead" in found.old_names, found.old_names
     counted = ("spark.executor.memory", "spark.memory.offHeap", "spark.executor.pyspark")
     ways = {

@@ -176,7 +176,7 @@ async def test_code_cannot_be_sent_and_local_data_can(session: ConnectSession) -
     assert statuses[name].exists is True
 
 
-async def test_errors_of_spark_come_as_they_are(session: ConnectSession) -> None:
+async def test_spark_errors_reach_the_connect_client_with_condition_and_sql_state(session: ConnectSession) -> None:
     missing = await failure(session.sql("SELECT * FROM nowhere"))
     assert (missing.condition, missing.sql_state) == ("TABLE_OR_VIEW_NOT_FOUND", "42P01")
     divided = await failure(session.rows("SELECT 1 / 0"))

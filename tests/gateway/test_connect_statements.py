@@ -216,7 +216,7 @@ async def test_a_client_that_breaks_off_and_comes_back_loses_nothing(session: Co
     await session.release(stream.operation_id)
 
 
-async def test_a_client_that_breaks_off_while_it_waits_keeps_its_place(
+async def test_a_client_that_reconnects_while_its_statement_waits_keeps_its_place(
     session: ConnectSession, control: GatewayClient
 ) -> None:
     running = await fill(session, control)
@@ -239,7 +239,7 @@ async def test_a_client_that_breaks_off_while_it_waits_keeps_its_place(
     await all_fail(running)
 
 
-async def test_a_client_that_cannot_come_back_frees_its_slot_at_once(
+async def test_a_client_without_reattach_that_breaks_off_frees_its_slot_at_once(
     session: ConnectSession, control: GatewayClient, door: GatewayProcess
 ) -> None:
     call = session.begin(session.request(root=sql_relation(ENDLESS), reattachable=False))

@@ -139,7 +139,7 @@ def test_asking_executes_nothing(connected: Connected) -> None:
     assert connected.session.table("t").count() == 0
 
 
-def test_nothing_of_the_token_is_left(connected: Connected) -> None:
+def test_no_spark_configuration_contains_the_connect_token(connected: Connected) -> None:
     token = connected.backend.token
     assert token not in str(connected.backend.driver.context.getConf().getAll())
     assert token not in str(connected.session.conf().getAll().mkString())

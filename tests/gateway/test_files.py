@@ -49,7 +49,7 @@ async def table(connected: GatewayClient) -> AsyncIterator[str]:
     await connected.ok("DROP TABLE loot")
 
 
-def test_nothing_secret_is_left_of_what_the_gateway_was_given(gateway: GatewayProcess) -> None:
+def test_a_running_gateway_has_removed_its_token_key_and_config_files(gateway: GatewayProcess) -> None:
     left = {file.name for file in (gateway.folder / "given").iterdir()}
     assert not left & {TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE, CONFIG_FILE}, left
 
@@ -192,7 +192,7 @@ async def test_no_reader_of_files_looks_outside(client: GatewayClient, private: 
 @pytest.mark.parametrize(
     "path", ["/proc/self/environ", "/proc/self/cmdline", "/etc/passwd", "/etc/hosts", "/opt", "/", "/var/tmp"]
 )
-async def test_nothing_of_the_machine_is_seen(client: GatewayClient, path: str) -> None:
+async def test_sql_reads_no_file_of_the_machine(client: GatewayClient, path: str) -> None:
     for sql in (f"SELECT * FROM text.`{path}`", f"SELECT * FROM binaryFile.`{path}`", f"SELECT * FROM text.`{path}/*`"):
         await assert_hidden(client, sql, "root:", "localhost")
 
@@ -253,7 +253,9 @@ async def test_a_link_does_not_lead_outside(
     assert names_in(private.parent) == ["token"]
 
 
-async def test_nothing_is_written_or_removed_outside(client: GatewayClient, private: Path) -> None:
+async def test_sql_writes_and_removes_no_file_outside_the_sessions_folders(
+    client: GatewayClient, private: Path
+) -> None:
     folder = private.parent
     for sql in (
         f"INSERT OVERWRITE DIRECTORY '{folder}' USING csv SELECT 1",

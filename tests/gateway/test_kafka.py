@@ -119,7 +119,7 @@ async def test_declared_columns_of_json(kafka: Kafka) -> None:
     assert await kafka.rows("SELECT id FROM $.copy ORDER BY id") == [(1,), (2,)]
 
 
-async def test_a_stream_goes_on_where_it_was_and_options_of_a_query_win(kafka: Kafka) -> None:
+async def test_a_kafka_stream_resumes_at_its_offsets_and_query_options_win(kafka: Kafka) -> None:
     await kafka.ok(ORDERS.format(mode="FAILFAST"), "CREATE TABLE lake.$.dst (id BIGINT, at BIGINT) USING iceberg")
     await kafka.put_values(*({"id": n} for n in range(5)))
     insert = "INSERT INTO lake.$.dst SELECT id, _offset FROM STREAM $.orders WITH ('startingOffsets' = 'earliest', 'maxOffsetsPerTrigger' = '2')"
@@ -138,7 +138,7 @@ async def test_a_stream_goes_on_where_it_was_and_options_of_a_query_win(kafka: K
 
 
 @listed("source", "`value.mode` of a Kafka table", GOES_ON)
-async def test_how_values_are_decoded_is_no_part_of_a_state_and_its_columns_are(kafka: Kafka) -> None:
+async def test_a_kafka_stream_state_takes_another_value_mode_and_no_other_aggregate(kafka: Kafka) -> None:
     await kafka.ok(
         "CREATE TABLE $.totals (op STRING, n DECIMAL(38,2)) USING delta",
         ORDERS.format(mode="failfast").replace("'latest'", "'earliest'"),
@@ -258,7 +258,7 @@ async def test_temporary_views_and_looks(kafka: Kafka) -> None:
 AVRO = '{"type": "record", "name": "o", "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]}'
 
 
-async def test_avro(kafka: Kafka) -> None:
+async def test_avro_values_of_a_kafka_table_are_written_and_read_back(kafka: Kafka) -> None:
     options = f"OPTIONS (@, 'startingOffsets' = 'earliest', 'value.format' = 'avro', 'value.avro.schema' = '{AVRO}')"
     await kafka.ok(
         f"CREATE TABLE $.a (id BIGINT, name STRING, _key STRING) USING kafka {options}",

@@ -129,7 +129,7 @@ async def test_a_database_that_cannot_be_made_is_told(own_gateway: Start, tmp_pa
         assert info.init_failure.error.message
 
 
-async def test_a_failed_init_is_told_and_the_process_ends_with_its_jvm(own_gateway: Start) -> None:
+async def test_a_failed_init_statement_is_reported_and_the_gateway_ends_with_its_jvm(own_gateway: Start) -> None:
     gateway = own_gateway(init=[{"sql": "USE missing", "origin": "init[0].sql"}])
     async with connect(gateway) as client:
         info = await client.until_started()

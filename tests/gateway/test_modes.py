@@ -113,7 +113,9 @@ async def test_a_preview_takes_parameters(client: GatewayClient, untouched: None
         "SELECT 1; SELECT 2",
     ],
 )
-async def test_what_analysis_would_run_is_refused_before(client: GatewayClient, mode: Mode, sql: str) -> None:
+async def test_preview_explain_and_validate_refuse_scripts_calls_and_execute_immediate(
+    client: GatewayClient, mode: Mode, sql: str
+) -> None:
     view = await client.run(sql, mode=mode)
     assert view.state is OperationState.ERROR
     assert view.error is not None

@@ -40,7 +40,7 @@ def binder_of(driver: SparkDriver, escaped: bool) -> ParameterBinder:
 
 
 @pytest.mark.parametrize("escaped", [False, True])
-def test_a_string_arrives_as_it_was_given(driver: SparkDriver, escaped: bool) -> None:
+def test_a_string_parameter_arrives_unchanged_in_every_query_text(driver: SparkDriver, escaped: bool) -> None:
     binder = binder_of(driver, escaped)
     wrong = {}
     for value in VALUES:
@@ -61,7 +61,7 @@ def test_strings_of_the_text_stay_what_the_session_says(driver: SparkDriver) -> 
 
 
 @pytest.mark.parametrize("text", ["SELECT * FROM (WITH c AS (SELECT :p AS a) SELECT * FROM c)", "BEGIN SELECT :p; END"])
-def test_where_it_cannot_be_bound_the_parameter_is_named(driver: SparkDriver, text: str) -> None:
+def test_a_parameter_in_a_place_that_cannot_be_bound_is_named_in_the_error(driver: SparkDriver, text: str) -> None:
     binder = binder_of(driver, True)
     with pytest.raises(StatementError, match="'p' cannot be bound"):
         binder.parse(text, binder.literals([Parameter(name="p", value="x'")]))

@@ -215,7 +215,7 @@ def classifier(driver: SparkDriver) -> Classifier:
 @pytest.mark.parametrize(
     ("sql", "type_", "read_only", "exclusive"), STATEMENTS, ids=[row[0][:60] for row in STATEMENTS]
 )
-def test_every_statement_has_its_kind(
+def test_every_statement_is_classified_by_type_read_only_and_exclusive(
     classifier: Classifier, sql: str, type_: str, read_only: bool, exclusive: bool
 ) -> None:
     classified = classifier.classify(sql, (), Mode.EXECUTE)
@@ -257,7 +257,9 @@ def test_every_statement_has_its_kind(
         ("EXPLAIN CALL p()", False),
     ],
 )
-def test_what_needs_no_executor(classifier: Classifier, sql: str, local: bool) -> None:
+def test_statements_that_need_no_executor_are_classified_as_local(
+    classifier: Classifier, sql: str, local: bool
+) -> None:
     assert classifier.classify(sql, (), Mode.EXECUTE).local is local
 
 

@@ -76,7 +76,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-async def test_refused(client: GatewayClient, sql: str) -> None:
+async def test_a_statement_that_the_policy_forbids_is_refused(client: GatewayClient, sql: str) -> None:
     view = await client.run(sql)
     assert view.state is OperationState.ERROR, view
     assert view.error is not None
@@ -114,11 +114,11 @@ async def test_enforced_settings_win_over_a_statements_own(client: GatewayClient
         "SELECT 'TRANSFORM (a) USING cat'",
     ],
 )
-async def test_allowed(client: GatewayClient, sql: str) -> None:
+async def test_a_statement_that_the_policy_permits_runs(client: GatewayClient, sql: str) -> None:
     await client.ok(sql)
 
 
-async def test_nothing_is_substituted_in_a_text(client: GatewayClient) -> None:
+async def test_variable_references_in_sql_are_not_substituted(client: GatewayClient) -> None:
     texts = ("${spark.app.name}", "${env:HOME}", "${system:user.home}")
     assert await client.rows(f"SELECT {', '.join(map(repr, texts))}") == [texts]
 

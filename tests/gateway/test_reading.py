@@ -61,7 +61,7 @@ async def client(gateway: GatewayProcess) -> AsyncIterator[GatewayClient]:
 
 
 @pytest.mark.parametrize("shape", TOO_MUCH)
-async def test_what_is_too_much_is_refused_at_once(client: GatewayClient, shape: str) -> None:
+async def test_a_statement_beyond_the_parsing_bounds_is_refused_at_once(client: GatewayClient, shape: str) -> None:
     began = time.monotonic()
     ended = await client.run(TOO_MUCH[shape], parameters=(Parameter(name="p", value="1"),) * (shape == "markers"))
     assert ended.state is OperationState.ERROR
@@ -79,7 +79,9 @@ async def test_parameters_have_a_bound(client: GatewayClient) -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode.VALIDATE, Mode.EXPLAIN])
-async def test_other_modes_have_the_same_bounds(client: GatewayClient, mode: Mode) -> None:
+async def test_validate_and_explain_have_the_same_parsing_bounds_as_execution(
+    client: GatewayClient, mode: Mode
+) -> None:
     ended = await client.run(TOO_MUCH["parentheses"], mode=mode)
     assert ended.error is not None and ended.error.reason is ErrorReason.LIMIT_EXCEEDED, ended
 
@@ -114,7 +116,9 @@ def thrift_port(gateway: GatewayProcess) -> int:
 
 
 @pytest.mark.parametrize("shape", AT_THE_BOUNDS)
-async def test_while_the_worst_text_is_read_others_go_on(client: GatewayClient, shape: str) -> None:
+async def test_a_small_query_ends_while_statements_at_the_parsing_bounds_are_parsed(
+    client: GatewayClient, shape: str
+) -> None:
     heavy = [asyncio.create_task(client.run(AT_THE_BOUNDS[shape])) for _ in range(2)]
     began = time.monotonic()
     await client.ok("SELECT sum(id) FROM range(3)")
@@ -127,7 +131,7 @@ async def test_while_the_worst_text_is_read_others_go_on(client: GatewayClient, 
     assert seconds < 30, (shape, seconds, ended)
 
 
-async def test_what_tools_write_is_read(client: GatewayClient) -> None:
+async def test_long_statements_as_tools_generate_them_are_parsed_and_run(client: GatewayClient) -> None:
     values = ", ".join(map(str, range(100_000)))
     assert await client.rows(f"SELECT count(*) FROM range(10) WHERE id IN ({values})") == [(10,)]
     terms = " AND ".join(f"id <> {number}" for number in range(10, 1_510))

@@ -102,7 +102,7 @@ def test_every_difference_is_one_of_a_known_fact() -> None:
         ("/compat/api_versions", ["V1", "V2"]),
     ],
 )
-async def test_a_prefix_for_old_clients_advertises_what_they_know(
+async def test_the_prefix_for_old_clients_advertises_only_their_api_versions(
     rest: RestClient, path: str, versions: list[str]
 ) -> None:
     assert (await rest.call("GET", path)).body == {"versions": versions}

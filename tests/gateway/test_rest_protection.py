@@ -83,7 +83,9 @@ async def raw(gateway: GatewayProcess, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_what_is_no_request_is_refused(gateway: GatewayProcess, rest: RestClient, name: str) -> None:
+async def test_a_malformed_request_never_gives_a_server_error(
+    gateway: GatewayProcess, rest: RestClient, name: str
+) -> None:
     answer = await raw(gateway, MALFORMED[name])
     assert answer == b"" or answer[9:10] in (b"2", b"4"), answer
     if name in ("token that is no text", "dots"):

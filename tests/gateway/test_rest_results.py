@@ -105,14 +105,14 @@ async def test_every_type_in_both_row_formats(session: RestSession) -> None:
 
 
 @pytest.mark.parametrize(("zone", "wall"), [("Asia/Tokyo", "09:00:00"), ("GMT+9", "09:00:00"), ("-08:00", "16:00:00")])
-async def test_an_instant_is_shown_as_the_sessions_clock_shows_it(rest: RestClient, zone: str, wall: str) -> None:
+async def test_a_timestamp_is_shown_in_the_session_time_zone(rest: RestClient, zone: str, wall: str) -> None:
     async with rest.session(**{"spark.sql.session.timeZone": zone}) as session:
         shown = await session.value("SELECT timestamp_seconds(0)")
         assert shown.endswith(f"T{wall}Z")
         assert await session.value("SELECT timestamp_seconds(0)", "PLAIN_TEXT") == f"{shown[:10]} {wall}.000000"
 
 
-async def test_names_of_columns_stay_whatever_they_are(session: RestSession) -> None:
+async def test_duplicate_and_quoted_column_names_stay_unchanged(session: RestSession) -> None:
     first, rows = await session.run('SELECT 1 AS a, 2 AS a, 3 AS `b "c"`, 4')
     assert [column["name"] for column in first["results"]["columns"]] == ["a", "a", 'b "c"', "4"]
     assert rows == [[1, 2, 3, 4]]
@@ -147,7 +147,7 @@ async def test_the_last_page_may_be_full(session: RestSession) -> None:
     assert len(rows) == 5_000 and session.pages == 1
 
 
-async def test_a_result_without_rows_ends_at_once_with_its_columns(session: RestSession) -> None:
+async def test_a_result_without_rows_has_its_columns_and_ends_on_the_first_page(session: RestSession) -> None:
     first, rows = await session.run("SELECT id, 'a' AS b FROM range(1) WHERE id > 5")
     assert (rows, first["resultType"], first["isQueryResult"]) == ([], "EOS", True)
     assert [column["name"] for column in first["results"]["columns"]] == ["id", "b"]

@@ -335,7 +335,7 @@ def _threads(gateway: GatewayProcess) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if not name.startswith("block-manager")})
 
 
-def test_nothing_is_answered_without_the_token(door: Door, document: Any) -> None:
+def test_every_rest_operation_without_the_token_is_unauthorized(door: Door, document: Any) -> None:
     """Those too that never succeed, of which schemathesis' own check says nothing."""
     operations = [found.ok() for found in document.get_all_operations()]
     assert operations
@@ -346,7 +346,7 @@ def test_nothing_is_answered_without_the_token(door: Door, document: Any) -> Non
             assert (status, list(body)) == (401, ["errors"]), (operation.label, body)
 
 
-def test_the_gateway_does_what_its_document_says(door: Door, document: Any) -> None:
+def test_the_gateway_answers_fuzzed_requests_as_its_openapi_document_says(door: Door, document: Any) -> None:
     _warm_up(door)
     before, tally = _threads(door.gateway), Tally()
     with _hooked(Targets(door)):

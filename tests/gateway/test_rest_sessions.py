@@ -32,7 +32,7 @@ async def configure(session: RestSession, statement: str, **fields: object) -> t
     return answer.status, answer.body if answer.status == 200 else answer.told
 
 
-async def test_a_session_shows_its_properties_and_that_results_are_complete(session: RestSession) -> None:
+async def test_a_session_shows_given_set_and_reset_properties_and_batch_runtime_mode(session: RestSession) -> None:
     assert await session.properties() == {"execution.runtime-mode": "batch", "my.own": "1", "some.client": "2"}
     await session.run("SET 'sql-client.execution.result-mode' = 'tableau';")
     assert (await session.properties())["sql-client.execution.result-mode"] == "tableau"
@@ -40,7 +40,7 @@ async def test_a_session_shows_its_properties_and_that_results_are_complete(sess
     assert "some.client" not in await session.properties()
 
 
-async def test_a_client_may_ask_for_another_mode_and_is_told_what_it_set(rest: RestClient) -> None:
+async def test_a_runtime_mode_given_by_the_client_is_shown_in_the_session_properties(rest: RestClient) -> None:
     async with rest.session(**{"execution.runtime-mode": "streaming"}) as session:
         assert (await session.properties())["execution.runtime-mode"] == "streaming"
 
@@ -134,7 +134,7 @@ async def test_a_timeout_is_honoured(session: RestSession) -> None:
     assert await session.value("SELECT 1") == 1
 
 
-async def test_configuration_of_a_statement_is_its_own(session: RestSession) -> None:
+async def test_statement_conf_stays_with_the_statement_and_denied_keys_are_refused(session: RestSession) -> None:
     _, rows = await session.run(
         "SET spark.sql.shuffle.partitions", executionConfig={"spark.sql.shuffle.partitions": "7"}
     )

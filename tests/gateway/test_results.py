@@ -70,7 +70,7 @@ async def test_the_memory_of_the_gateway_does_not_grow_with_the_result(
         await asyncio.sleep(0.5)
 
 
-async def test_wide_rows_go_to_files_even_if_they_are_few(client: GatewayClient, gateway: GatewayProcess) -> None:
+async def test_a_result_of_few_wide_rows_goes_to_files(client: GatewayClient, gateway: GatewayProcess) -> None:
     view = await client.ok("SELECT id, repeat(sha2(CAST(id AS STRING), 512), 400) AS wide FROM range(200)")
     assert view.result is not None
     assert (view.result.row_count, view.result.truncated) == (200, False)

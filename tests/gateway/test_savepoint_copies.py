@@ -156,7 +156,7 @@ def test_batches_committed_while_files_are_listed_do_not_tear_the_copy(
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_a_copy_has_one_state_of_each_store_and_not_its_history(
+def test_a_checkpoint_copy_has_one_snapshot_of_each_state_store_and_no_history(
     driver: SparkDriver, savepoints: Savepoints, tmp_path: Path, kind: str
 ) -> None:
     often = {"spark.sql.streaming.stateStore.minDeltasForSnapshot": "3"}
@@ -232,7 +232,7 @@ def test_a_fork_of_a_stopped_query_has_another_identity(
     assert sorted(path.name for path in (tmp_path / "f" / "commits").iterdir()) == before
 
 
-def test_a_copy_is_made_once_and_only_in_its_own_folder(
+def test_a_savepoint_is_taken_once_and_only_into_a_folder_of_its_own(
     driver: SparkDriver, savepoints: Savepoints, tmp_path: Path
 ) -> None:
     counting = Counting(driver, "owned", {})

@@ -72,7 +72,7 @@ async def under_way(client: GatewayClient, *priorities: int, sql: str = ENDLESS)
             await client.end(view)
 
 
-async def test_a_small_query_ends_long_before_the_large_one_before_it(client: GatewayClient) -> None:
+async def test_a_small_query_ends_long_before_a_large_query_submitted_earlier(client: GatewayClient) -> None:
     async with under_way(client, 0, sql=TASKS.format(rows=2 * 10**10, tasks=120)) as (large,):
         small = await client.ok("SELECT sum(id) FROM range(0, 10, 1, 1)")
         seen = await client.get(large.operation_id)
@@ -196,7 +196,9 @@ async def asking(door: str, client: GatewayClient) -> AsyncIterator[Ask]:
 
 
 @pytest.mark.parametrize("door", ["control", "rest", "thrift", "connect"])
-async def test_what_needs_no_executor_is_answered_while_all_are_taken(client: GatewayClient, door: str) -> None:
+async def test_a_query_that_needs_no_executor_is_answered_while_all_slots_are_taken(
+    client: GatewayClient, door: str
+) -> None:
     async with asking(door, client) as ask:
         for probe in PROBES:
             await ask(probe)  # the first look loads classes

@@ -154,7 +154,7 @@ async def test_equal_column_names_and_no_rows(client: GatewayClient) -> None:
     assert (await client.page(view.operation_id)).rows == ()
 
 
-async def test_a_statements_settings_are_its_own(client: GatewayClient) -> None:
+async def test_statement_conf_does_not_reach_later_statements(client: GatewayClient) -> None:
     sql = "SELECT current_timezone()"
     assert await client.rows(sql, conf={"spark.sql.session.timeZone": "Asia/Tokyo"}) == [("Asia/Tokyo",)]
     assert await client.rows(sql) == [("UTC",)]
@@ -204,7 +204,7 @@ async def test_a_script_runs_in_order_and_answers_with_its_last_rows(client: Gat
     assert (view.progress.statement_index, view.progress.statement_count) == (4, 4)
 
 
-async def test_nothing_of_a_script_runs_if_a_later_statement_does_not_parse(client: GatewayClient) -> None:
+async def test_a_script_with_a_syntax_error_runs_none_of_its_statements(client: GatewayClient) -> None:
     view = await client.run("CREATE TABLE half (a INT) USING parquet;\nSELEC 1")
     assert (view.state, view.error.line, view.error.position) == (OperationState.ERROR, 2, 1)
     assert await client.rows("SHOW TABLES LIKE 'half'") == []
@@ -303,7 +303,7 @@ _PEM = "\n".join(
 
 
 @pytest.mark.parametrize("secret", ["s3cr3t'value", _key(100), _key(5000), _PEM], ids=["quoted", "100", "5000", "pem"])
-async def test_secret_values_are_masked_wherever_they_would_show(
+async def test_secret_parameters_are_masked_in_results_errors_plans_and_log(
     secret: str, client: GatewayClient, gateway: GatewayProcess
 ) -> None:
     """Spark cuts a plan's filters, an error is cut for the status, and a log has one line at a time."""
@@ -331,7 +331,7 @@ async def test_secret_values_are_masked_wherever_they_would_show(
     assert all("***" in page for page in pages)
 
 
-async def test_a_secret_is_masked_in_the_form_of_its_type(client: GatewayClient) -> None:
+async def test_a_secret_date_parameter_is_masked_as_spark_formats_it(client: GatewayClient) -> None:
     dated = await client.ok("SELECT :p", parameters=[parameter("p", "2026-1-5", "DATE", secret=True)])
     assert "2026-01-05" not in dated.to_json() + repr(dated)
 

@@ -83,7 +83,7 @@ async def goes_on(streams: Streams, running: OperationView) -> None:
     assert later.progress.stream.run_id == stream.run_id
 
 
-async def test_what_fits_a_running_query_and_what_does_not_is_told_while_it_goes_on(
+async def test_changed_sql_is_compared_with_a_running_stream_that_goes_on(
     streams: Streams, counting: OperationView
 ) -> None:
     checkpoint = streams.folder / "c"
@@ -135,7 +135,7 @@ async def test_what_fits_a_running_query_and_what_does_not_is_told_while_it_goes
         (COUNTING, {"conf": {"spark.driver.memory": "1g"}}, ErrorReason.NOT_ALLOWED, "spark.driver.memory"),
     ],
 )
-async def test_what_would_be_refused_at_the_start_is_refused_without_it(
+async def test_a_comparison_refuses_sql_that_the_stream_could_not_start_with(
     streams: Streams,
     counting: OperationView,
     sql: str,
@@ -151,7 +151,9 @@ async def test_what_would_be_refused_at_the_start_is_refused_without_it(
     await goes_on(streams, counting)
 
 
-async def test_a_script_may_set_up_its_session_and_no_more(streams: Streams, counting: OperationView) -> None:
+async def test_a_compared_script_may_only_set_up_its_session_before_the_insert(
+    streams: Streams, counting: OperationView
+) -> None:
     view = "CREATE TEMPORARY VIEW odd AS SELECT * FROM STREAM $.ticks WHERE value % 2 = 1"
     insert = COUNTING.replace(f"STREAM $.ticks {WATERMARK}", "odd").replace("count(*)", "sum(value)")
     there = "CREATE TABLE IF NOT EXISTS $.dst (k BIGINT) USING parquet"

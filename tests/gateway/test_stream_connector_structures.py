@@ -83,7 +83,7 @@ def test_functions_of_iceberg(driver: SparkDriver, before: str, after: str) -> N
 
 
 @listed("source", "two columns of an Iceberg table exchange their names", PARKED)
-def test_columns_of_iceberg_that_exchange_their_names_are_others(driver: SparkDriver) -> None:
+def test_iceberg_columns_that_exchange_their_names_make_the_stream_differ(driver: SparkDriver) -> None:
     run(driver, driver.base, f"CREATE TABLE lake.db.exchanged ({COLUMNS})")
     text = keyed("a", "lake.db.exchanged")
     old = same(driver, text)
@@ -96,7 +96,7 @@ def test_columns_of_iceberg_that_exchange_their_names_are_others(driver: SparkDr
 
 
 @listed("source", "`readChangeFeed` of Delta", PARKED)
-def test_changes_of_a_delta_table_are_another_source_than_its_rows(driver: SparkDriver) -> None:
+def test_the_change_feed_of_a_delta_table_is_another_source_than_its_rows(driver: SparkDriver) -> None:
     rows, changes = (keyed("a", EVENTS, each) for each in ("", "WITH ('readChangeFeed' = 'true')"))
     old, new = described(driver, rows, "rows"), described(driver, changes, "changes")
     assert "source events was read with no options, is read with readchangefeed=" in told(old, new)
@@ -132,7 +132,7 @@ def test_versions_of_a_table(driver: SparkDriver, table: str) -> None:
     ],
 )  # fmt: skip
 @listed("table", "filter, aggregate or LIMIT of a table of Iceberg or Delta, below an outer join", PARKED)
-def test_what_a_table_is_made_of_is_told_though_its_format_could_take_it_over(
+def test_a_changed_filter_aggregate_or_limit_on_a_lake_table_is_a_difference(
     driver: SparkDriver, table: str, before: str, after: str
 ) -> None:
     old, new = (described(driver, with_table(each.format(table)), each) for each in (before, after))
@@ -141,7 +141,7 @@ def test_what_a_table_is_made_of_is_told_though_its_format_could_take_it_over(
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_what_a_table_holds_is_not_told(driver: SparkDriver, table: str) -> None:
+def test_rows_added_to_a_joined_lake_table_are_no_difference(driver: SparkDriver, table: str) -> None:
     texts = (
         f"SELECT * FROM {table} WHERE part = 'x'",
         f"SELECT max(code) AS code, count(*) AS n, 'r' AS region FROM {table}",
@@ -157,7 +157,7 @@ def test_what_a_table_holds_is_not_told(driver: SparkDriver, table: str) -> None
 
 
 @listed("wording", "another value of a variable", PARKED)
-def test_a_variable_is_told_by_its_value(driver: SparkDriver) -> None:
+def test_a_changed_value_of_a_sql_variable_is_a_difference(driver: SparkDriver) -> None:
     text = keyed("id > least")
     old = same(driver, text)
     assert not differences(old, same(driver, text))
@@ -166,7 +166,7 @@ def test_a_variable_is_told_by_its_value(driver: SparkDriver) -> None:
 
 
 @listed("wording", "another class of a Hive function", PARKED)
-def test_a_function_of_hive_is_told_by_its_class(driver: SparkDriver) -> None:
+def test_a_changed_class_of_a_hive_function_is_a_difference(driver: SparkDriver) -> None:
     text = keyed("of_hive(a)")
     seen = []
     for name in ("UDFMd5", "UDFMd5", "UDFSha1"):
@@ -179,7 +179,7 @@ def test_a_function_of_hive_is_told_by_its_class(driver: SparkDriver) -> None:
 
 
 @listed("wording", "another class of a function in Java", PARKED)
-def test_a_function_in_java_is_told_by_its_class(driver: SparkDriver) -> None:
+def test_a_changed_class_of_a_java_function_is_a_difference(driver: SparkDriver) -> None:
     seen = []
     for name in ("Doubled", "Doubled", "Tripled"):
         driver.base.udf().registerJava("of_java", f"example.functions.{name}", None)

@@ -30,7 +30,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
         yield started
 
 
-def test_what_is_let_go_on_equals_a_recomputation(driver: SparkDriver, tmp_path: Path) -> None:
+def test_a_random_change_accepted_for_a_stream_equals_a_recomputation(driver: SparkDriver, tmp_path: Path) -> None:
     trial, tally = Trial(driver, tmp_path), Tally()
     for pair in itertools.islice(pairs(SEED), PAIRS):
         verdict = trial.verdict(pair, may_run=tally.run < MOST_RUN)
@@ -62,7 +62,7 @@ def test_pairs_are_the_same_each_time() -> None:
     assert {pair.kind for pair in drawn()} == set(Kind)
 
 
-def test_an_expression_is_reworded_within_its_group_and_changed_within_its_type() -> None:
+def test_a_generated_expression_keeps_its_type_when_reworded_or_changed() -> None:
     one = random.Random(SEED)
     for type_ in FORMS:
         for _ in range(50):

@@ -49,7 +49,7 @@ class Stubborn:
         implements: ClassVar = ["org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction"]
 
 
-def test_a_thread_that_keeps_an_interrupt_to_itself_is_interrupted_again(
+def test_a_query_thread_that_swallows_an_interrupt_is_interrupted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(stopping, "ROUND", (stopping.ROUND[0], "1s"))

@@ -67,7 +67,7 @@ def test_settings_of_how_a_query_runs_make_no_difference(driver: SparkDriver) ->
         assert not differences(old, new), message(differences(old, new), old, new)
 
 
-def test_a_setting_that_spark_does_not_know_is_told_without_its_value(driver: SparkDriver) -> None:
+def test_an_unknown_spark_setting_is_described_without_its_value(driver: SparkDriver) -> None:
     found = described(driver, keyed("country"), "t", {"spark.sql.lake.key": "much-salt"})
     assert "spark.sql.lake.key" in found.to_json() and "much-salt" not in found.to_json()
 
@@ -132,7 +132,7 @@ def test_the_time_zone_counts_where_times_are_read_as_text(driver: SparkDriver, 
 
 @listed("source", "columns of CSV that change places", PARKED)
 @pytest.mark.parametrize(("kind", "counts"), [("csv", True), ("json", False), ("parquet", False)])
-def test_columns_that_change_places_are_others_where_values_are_read_by_place(
+def test_swapped_source_columns_are_a_difference_only_where_read_by_position(
     driver: SparkDriver, tmp_path: Any, kind: str, counts: bool
 ) -> None:
     table = f"placed_{kind}"
@@ -146,7 +146,7 @@ def test_columns_that_change_places_are_others_where_values_are_read_by_place(
 
 
 @listed("table", "another table by its path", PARKED)
-def test_tables_by_their_paths_are_told_by_them(driver: SparkDriver, tmp_path: Any) -> None:
+def test_another_path_of_a_joined_table_is_a_difference(driver: SparkDriver, tmp_path: Any) -> None:
     for name in ("one", "two"):
         driver.base.table("dim").write().parquet(f"{tmp_path}/{name}")
     one, two = (with_table(f"SELECT * FROM parquet.`{tmp_path}/{name}`", "JOIN") for name in ("one", "two"))

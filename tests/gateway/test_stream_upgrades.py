@@ -143,7 +143,9 @@ def cases(kind: type[Parked] | type[Accepted]) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", cases(Parked))
-async def test_a_text_that_does_not_fit_its_state_is_refused_and_changes_nothing(world: World, case: Case) -> None:
+async def test_changed_sql_that_does_not_fit_the_stream_state_is_refused_without_effect(
+    world: World, case: Case
+) -> None:
     assert isinstance(case.outcome, Parked)
     name = await world.copy(case)
     before = world.checkpoint(name)
@@ -159,7 +161,7 @@ async def test_a_text_that_does_not_fit_its_state_is_refused_and_changes_nothing
 
 
 @pytest.mark.parametrize("case", cases(Accepted))
-async def test_what_goes_on_gives_the_numbers_of_a_recomputation(world: World, case: Case) -> None:
+async def test_changed_sql_accepted_for_a_stream_state_equals_a_recomputation(world: World, case: Case) -> None:
     assert isinstance(case.outcome, Accepted)
     name = await world.copy(case)
     before = world.checkpoint(name)
@@ -171,7 +173,7 @@ async def test_what_goes_on_gives_the_numbers_of_a_recomputation(world: World, c
     assert await world.rows(f"SELECT {columns} FROM $.{name}") == await world.rows(case.outcome.query)
 
 
-async def test_a_checkpoint_of_plain_spark_is_taken_as_it_is_and_described(world: World) -> None:
+async def test_a_checkpoint_without_description_is_taken_over_and_described(world: World) -> None:
     case = BY_NAME["setting: other trigger and limit of a batch"]
     name = await world.copy(case)
     described = json.loads((world.folder / name / NAME).read_text())
@@ -184,7 +186,7 @@ async def test_a_checkpoint_of_plain_spark_is_taken_as_it_is_and_described(world
 @pytest.mark.parametrize(
     ("change", "base"), [("aggregation: aggregate added", "windows"), ("stateless: source added", "plain")]
 )
-async def test_refusals_of_spark_itself_have_the_same_reason_and_leave_no_description(
+async def test_a_stream_state_that_spark_refuses_is_incompatible_and_left_undescribed(
     world: World, change: str, base: str
 ) -> None:
     case = BY_NAME[change]

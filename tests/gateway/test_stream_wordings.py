@@ -85,7 +85,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_another_wording_goes_on_and_gives_what_a_batch_does(ran: Ran, name: str) -> None:
+def test_a_reworded_stream_has_no_differences_and_writes_what_a_batch_gives(ran: Ran, name: str) -> None:
     old, new = (described(ran.driver, text, text) for text in SAME[name])
     found = differences(old, new)
     assert not found, message(found, old, new)

@@ -62,7 +62,7 @@ async def test_columns_come_where_the_text_says(streams: Streams, insert: str, e
 @pytest.mark.parametrize(
     "spec", ["", "PARTITION (p = 'z', q) ", "PARTITION (p, q) "], ids=["none", "static", "dynamic"]
 )
-async def test_partitions_are_written_as_such(streams: Streams, spec: str) -> None:
+async def test_a_stream_writes_into_the_partitions_of_its_target(streams: Streams, spec: str) -> None:
     await streams.ok("CREATE TABLE $.dst (a BIGINT, p STRING, q INT) USING parquet PARTITIONED BY (p, q)")
     columns = "id, id" if "'z'" in spec else "id, name, id"
     await streams.drained(f"INSERT INTO $.dst {spec}SELECT {columns} FROM STREAM $.src")
@@ -91,7 +91,7 @@ async def test_partitions_are_written_as_such(streams: Streams, spec: str) -> No
         ("INSERT INTO $.dst SELECT name, count(*) FROM STREAM $.src GROUP BY name", ErrorReason.SQL_ERROR, ""),
     ],
 )  # fmt: skip
-async def test_what_cannot_run_is_refused_and_writes_nothing(
+async def test_an_invalid_streaming_statement_is_refused_and_writes_nothing(
     streams: Streams, insert: str, reason: ErrorReason, says: str
 ) -> None:
     await streams.ok(
@@ -106,7 +106,9 @@ async def test_what_cannot_run_is_refused_and_writes_nothing(
     assert not (streams.folder / "c" / "commits").exists()
 
 
-async def test_a_stream_of_a_path_is_refused_wherever_it_stands(streams: Streams, gateway: GatewayProcess) -> None:
+async def test_a_stream_of_a_path_is_refused_in_streaming_and_batch_statements(
+    streams: Streams, gateway: GatewayProcess
+) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT, name STRING) USING parquet")
     path = f"parquet.`{gateway.folder}/warehouse/{streams.database}.db/src`"
     streamed = f"INSERT INTO $.dst SELECT id, name FROM STREAM {path}"
@@ -123,7 +125,7 @@ async def test_a_stream_of_a_path_is_refused_wherever_it_stands(streams: Streams
     assert await streams.rows("SELECT * FROM $.dst") == []
 
 
-async def test_a_text_cannot_move_its_checkpoint(streams: Streams) -> None:
+async def test_stream_options_in_sql_cannot_move_the_checkpoint(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
     elsewhere = streams.folder / "elsewhere"
     given = f"'CheckpointLocation' = '{elsewhere.as_uri()}', 'path' = '{elsewhere.as_uri()}'"
@@ -215,7 +217,7 @@ async def test_streams_take_no_slot_and_exclude_nobody(streams: Streams) -> None
     await streams.client.ok("RESET my.key")
 
 
-async def test_a_query_that_fails_says_why_and_goes_on_where_it_was(streams: Streams) -> None:
+async def test_a_resumed_stream_that_fails_says_why_and_keeps_its_rows(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id BIGINT) USING parquet")
     insert = "INSERT INTO $.dst SELECT 10 DIV (id - 3) FROM STREAM $.src"
     await streams.drained(insert)

@@ -77,7 +77,7 @@ async def runs(streams: Streams, name: str, text: str, checkpoint: str, **fields
 
 
 @pytest.mark.parametrize("places", [("one", "two"), ("c", "c")], ids=["copies", "one savepoint twice"])
-async def test_what_begins_with_copies_of_one_checkpoint_runs_side_by_side(
+async def test_streams_restored_from_copies_of_one_checkpoint_run_side_by_side(
     copied: Streams, places: tuple[str, str]
 ) -> None:
     first = await runs(copied, "first", INSERT.format("a"), "first", restore=restore(copied, places[0]))
@@ -90,7 +90,7 @@ async def test_what_begins_with_copies_of_one_checkpoint_runs_side_by_side(
     await assert_goes_on(copied, first, "a", 3)
 
 
-async def test_a_copy_in_the_place_of_a_checkpoint_is_refused_beside_the_other_and_not_after_it(
+async def test_a_stream_on_a_copied_checkpoint_starts_only_after_the_original_stopped(
     copied: Streams,
 ) -> None:
     first = await runs(copied, "first", INSERT.format("a"), "one")

@@ -37,7 +37,7 @@ async def write(streams: Streams, visits: str, orders: str) -> None:
 
 
 @pytest.mark.parametrize(("sql", "target"), STREAMS, ids=[target for _, target in STREAMS])
-async def test_it_gives_what_a_batch_gives(streams: Streams, sql: str, target: str) -> None:
+async def test_a_stream_shown_in_the_docs_writes_what_a_batch_gives(streams: Streams, sql: str, target: str) -> None:
     columns = TARGETS[target]
     await streams.ok(
         "CREATE TABLE $.visits (page STRING, visitor STRING, ts TIMESTAMP) USING parquet",

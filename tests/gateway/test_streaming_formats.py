@@ -149,7 +149,7 @@ async def test_a_limit_makes_several_batches(lake: Lake) -> None:
     ],
     ids=["update", "overwrite", "delete"],
 )
-async def test_a_commit_that_does_more_than_append_ends_the_stream_until_it_is_told_to_pass_it(
+async def test_a_source_commit_that_is_no_append_ends_the_stream_unless_skipped_by_option(
     lake: Lake, sql: str, kind: str
 ) -> None:
     await lake.make(commits=1)
@@ -208,7 +208,7 @@ async def test_a_line_of_snapshots_that_was_cut_off_is_told(streams: Streams, ch
     assert await lake.ids() == list(range(20))
 
 
-async def test_snapshots_that_expire_before_they_are_read_end_the_stream(streams: Streams) -> None:
+async def test_iceberg_snapshots_that_expire_before_they_are_read_end_the_stream(streams: Streams) -> None:
     lake = Lake(streams, ICEBERG, DELTA)
     await lake.make(commits=1)
     await streams.drained(lake.insert)
@@ -251,7 +251,7 @@ async def test_windows_with_a_watermark_equal_the_batch(lake: Lake) -> None:
     assert len(counted) > 5
 
 
-async def test_a_stream_joins_a_table_of_iceberg_as_it_is_at_each_batch(lake: Lake) -> None:
+async def test_a_stream_joins_the_current_rows_of_an_iceberg_table_in_each_batch(lake: Lake) -> None:
     await lake.make(commits=1)
     await lake.streams.ok(
         "CREATE TABLE lake.$.names (id BIGINT, name STRING) USING iceberg",

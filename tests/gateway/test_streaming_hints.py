@@ -59,13 +59,15 @@ TEXTS: dict[str, tuple[str, tuple[int | None, int, int]]] = {
 
 
 @pytest.mark.parametrize(("sql", "wanted"), TEXTS.values(), ids=TEXTS)
-def test_meaning(driver: SparkDriver, sql: str, wanted: tuple[int | None, int, int]) -> None:
+def test_a_mini_batch_hint_gives_the_trigger_and_batch_limits(
+    driver: SparkDriver, sql: str, wanted: tuple[int | None, int, int]
+) -> None:
     query, options = read(driver, sql)
     assert values(options) == wanted
     assert hint_names(query) == []
 
 
-def test_other_hints_are_left_to_spark(driver: SparkDriver) -> None:
+def test_hints_other_than_mini_batch_are_left_to_spark(driver: SparkDriver) -> None:
     sql = "$ /*+ BROADCAST(r), MINI_BATCH(rows(1)), COALESCE(2) */ a FROM STREAM s JOIN r"
     query, options = read(driver, sql)
     assert hint_names(query) == ["BROADCAST", "COALESCE"]
@@ -109,7 +111,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("hint", "says"), REFUSED.items(), ids=REFUSED)
-def test_refusals(driver: SparkDriver, hint: str, says: str) -> None:
+def test_a_malformed_mini_batch_hint_is_refused_with_the_right_form(driver: SparkDriver, hint: str, says: str) -> None:
     with pytest.raises(StatementError) as raised:
         read(driver, f"$ /*+ {hint} */ a FROM STREAM s")
     error = raised.value.error
@@ -128,7 +130,7 @@ async def test_hint_bounds_the_batches_of_a_statement(streams: Streams) -> None:
     assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [(1,), (2,), (3,)]
 
 
-async def test_wrong_hint_ends_a_statement_before_it_writes(streams: Streams) -> None:
+async def test_a_wrong_mini_batch_hint_ends_the_statement_before_it_writes(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
     view = await streams.run("INSERT INTO $.dst SELECT /*+ MINI_BATCH(files(0)) */ id FROM STREAM $.src")
     assert view.state is OperationState.ERROR and view.error is not None

@@ -54,7 +54,7 @@ def shown(view: OperationView) -> int:
     return len(view.result.preview) if view.result else 0
 
 
-async def test_a_preview_of_a_source_without_end_shows_rows_as_they_come_until_its_time_is_over(
+async def test_a_preview_of_an_endless_stream_shows_rows_until_its_time_is_over(
     streams: Streams, gateway: GatewayProcess
 ) -> None:
     ticks = await ticking(streams)
@@ -104,7 +104,7 @@ async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None
         assert bool(view.result.preview) == (mode is Mode.EXPLAIN)
 
 
-async def test_a_checkpoint_is_copied_while_its_query_runs(streams: Streams) -> None:
+async def test_a_savepoint_is_taken_over_the_control_api_while_the_stream_runs(streams: Streams) -> None:
     await streams.ok(
         "CREATE TABLE $.ticks USING rate OPTIONS (rowsPerSecond '50', numPartitions '1')",
         "CREATE TABLE $.dst (value BIGINT) USING parquet",

@@ -90,7 +90,7 @@ async def test_rows_go_from_kafka_to_kafka_before_their_batch_ends(topics: Strea
     await topics.stop(view)
 
 
-async def test_batches_end_and_it_goes_on_from_its_checkpoint(topics: Streams) -> None:
+async def test_a_stopped_real_time_stream_goes_on_from_its_checkpoint(topics: Streams) -> None:
     insert = "INSERT INTO $.go (value) SELECT CAST(value AS STRING) || '!' FROM STREAM $.come"
     await topics.committed(view := await topics.put(insert, **REAL_TIME), 0)
     await topics.stop(view)
@@ -131,7 +131,9 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("sql", "fields", "says"), REFUSED.values(), ids=REFUSED)
-async def test_refusals(topics: Streams, sql: str, fields: dict[str, Any], says: str) -> None:
+async def test_a_stream_that_spark_cannot_run_in_real_time_is_refused(
+    topics: Streams, sql: str, fields: dict[str, Any], says: str
+) -> None:
     await topics.ok("CREATE TABLE $.dst (v STRING) USING parquet")
     view = await topics.run(sql, **{**REAL_TIME, **fields})
     assert view.state is OperationState.ERROR and view.error is not None

@@ -15,7 +15,7 @@ def query_id(view: OperationView) -> str:
     return view.progress.stream.query_id
 
 
-async def test_it_goes_on_where_the_state_ends_as_another_query(streams: Streams) -> None:
+async def test_a_stream_restored_from_a_checkpoint_goes_on_under_another_query_id(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT, name STRING) USING parquet")
     first = await streams.drained(INSERT)
     begin = RestoreOptions(location=streams.options().checkpoint, query_id=FORK)
@@ -29,7 +29,7 @@ async def test_it_goes_on_where_the_state_ends_as_another_query(streams: Streams
     assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [(1,), (2,), (3,), (4,)]
 
 
-async def test_a_state_that_is_behind_its_table_of_files_is_refused(streams: Streams) -> None:
+async def test_a_restored_state_behind_its_file_target_is_refused(streams: Streams) -> None:
     """The sink takes a batch whose number it has for written: rows would be lost without a word."""
     await streams.ok("CREATE TABLE $.dst (id INT, name STRING) USING parquet")
     await streams.drained(INSERT)
@@ -43,7 +43,7 @@ async def test_a_state_that_is_behind_its_table_of_files_is_refused(streams: Str
     assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [(1,), (2,), (3,)]
 
 
-async def test_what_cannot_be_restored_is_refused_and_leaves_nothing(streams: Streams) -> None:
+async def test_a_restore_that_fails_is_reported_and_leaves_no_checkpoint(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT, name STRING) USING parquet")
     nowhere = RestoreOptions(location=(streams.folder / "nowhere").as_uri(), query_id=FORK)
     missing = await streams.run(INSERT, "one", restore=nowhere)

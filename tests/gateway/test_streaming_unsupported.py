@@ -83,7 +83,7 @@ async def tables(streams: Streams) -> Streams:
     return streams
 
 
-async def test_each_refusal_names_its_clause_and_nothing_is_written(tables: Streams) -> None:
+async def test_sql_unsupported_in_a_stream_is_refused_naming_its_clause_before_any_write(tables: Streams) -> None:
     wrong = []
     for case in CASES:
         before, clause, _ = (INSERT + case.query.replace("$", tables.database)).split("¦")

@@ -169,7 +169,7 @@ async def test_a_first_batch_comes_once_whenever_the_driver_died(streams: Stream
     assert other.error is not None and "another stream has written" in other.error.message, other
 
 
-async def test_a_table_that_a_lost_stream_had_begun_is_free_once_it_is_truncated(streams: Streams) -> None:
+async def test_a_table_begun_by_a_lost_stream_takes_batch_inserts_once_truncated(streams: Streams) -> None:
     appending = await crashing(streams, "parquet")
     assert await appending.read() == 0
     appending.crash(0)

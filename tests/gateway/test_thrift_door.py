@@ -225,7 +225,7 @@ def test_a_statement_is_cancelled(session: Session) -> None:
     assert fetched[1][3] == b"HY008"
 
 
-def test_a_statement_ends_at_its_time_limit(session: Session) -> None:
+def test_a_statement_beyond_its_query_timeout_is_timed_out(session: Session) -> None:
     operation = session.start(ENDLESS, timeout=1)
     status = session.end(operation)
     assert (status[2], status[3]) == (TIMED_OUT, b"HYT00")
@@ -237,7 +237,7 @@ def test_fetching_waits_for_the_end(session: Session) -> None:
     assert session.status(operation)[2] == FINISHED
 
 
-async def test_what_a_vanished_client_ran_is_stopped(door: Door) -> None:
+async def test_session_and_statement_of_a_vanished_client_are_closed(door: Door) -> None:
     async with connect(door.gateway) as control:
 
         async def clients() -> dict[str, list[dict[str, Any]]]:
@@ -317,12 +317,12 @@ def test_the_catalog_is_told_as_jdbc_asks(session: Session) -> None:
     assert len(session.look("GetTypeInfo", m.SessionRequest(handle))) > 10
 
 
-def test_the_server_says_what_it_is(session: Session) -> None:
+def test_thrift_server_info_names_spark_sql_and_its_version(session: Session) -> None:
     told = [session.client.call("GetInfo", m.GetInfoRequest(session.handle, kind))[2][1] for kind in (13, 17, 18)]
     assert told[:2] == [b"Spark SQL", b"Spark SQL"] and told[2].startswith(b"4.")
 
 
-def test_nobody_comes_in_without_the_token(door: Door) -> None:
+def test_a_thrift_client_with_a_wrong_token_is_refused(door: Door) -> None:
     with pytest.raises(Refused, match="not this session's token"):
         door.connect(token="another")
 
@@ -340,7 +340,7 @@ def test_old_tls_is_refused(door: Door) -> None:
         ThriftClient(door.port, tls, seconds=90)
 
 
-async def test_an_open_connection_keeps_its_session_until_the_gateway_ends(
+async def test_an_open_thrift_connection_keeps_its_session_until_the_gateway_ends(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     port = free_port()

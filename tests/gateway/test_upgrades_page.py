@@ -9,12 +9,12 @@ from .upgrades import CASES
 from .upgrades_page import PAGE, page, rows
 
 
-def test_its_tables_are_those_of_the_cases() -> None:
+def test_the_tables_of_the_upgrades_page_match_the_tested_cases() -> None:
     text = PAGE.read_text()
     assert page(text) == text
 
 
-def test_each_case_has_a_line_of_its_own() -> None:
+def test_upgrade_cases_have_unique_names_and_the_page_lists_each_refusal() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
     words = {case.outcome.words for case in CASES if isinstance(case.outcome, Parked)}
     assert words == {row.told for row in rows() if row.told}

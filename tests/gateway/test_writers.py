@@ -37,7 +37,9 @@ async def test_sixty_inserts_at_once_lose_nothing(client: GatewayClient, gateway
     assert not list((gateway.folder / "warehouse" / table).glob("_temporary"))
 
 
-async def test_one_place_by_different_names_is_one_target(client: GatewayClient, tmp_path: Path) -> None:
+async def test_concurrent_inserts_into_two_tables_on_one_location_lose_no_row(
+    client: GatewayClient, tmp_path: Path
+) -> None:
     await client.ok(f"CREATE TABLE placed (id INT) USING parquet LOCATION 'file://{tmp_path}/placed'")
     await client.ok(f"CREATE TABLE placed_too (id INT) USING parquet LOCATION '{tmp_path}/./placed/'")
     await client.ok("INSERT INTO placed VALUES (-1)")

@@ -31,7 +31,7 @@ def pinned(image: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("image", "extra"), [("session", "gateway"), ("operator", "operator")])
-def test_direct_requirements_are_those_of_the_package(image: str, extra: str) -> None:
+def test_pinned_image_requirements_satisfy_the_package_extras(image: str, extra: str) -> None:
     have = pinned(image)
     for name, specifier in declared(extra).items():
         if name == "pyspark":  # SPARK_VERSION of the image

@@ -26,7 +26,7 @@ def test_runs_as_a_numeric_unprivileged_user_with_a_name(session: Container) -> 
     assert session.output("id", "-un") == "spark"
 
 
-def test_nothing_but_the_work_places_is_writable(session: Container) -> None:
+def test_session_image_is_writable_only_in_the_work_folders(session: Container) -> None:
     places = ("/opt", "/usr", "/etc", "/metastore", "/var/spark")
     # find also complains of folders that this user cannot even read.
     found = session.run("find", *places, "-xdev", "-writable", "-not", "-type", "l", "-prune", check=False).stdout
@@ -50,7 +50,7 @@ def test_jar_is_left_out(class_path: list[str], session: Container, jar: str) ->
     assert session.output("find", "/opt/spark", "-name", f"{jar}*") == ""
 
 
-def test_what_is_left_of_a_jar_is_whole(session: Container) -> None:
+def test_jars_with_removed_classes_still_load_kryo_and_the_connect_helper(session: Container) -> None:
     """Kryo loads what it finds of MLlib by name, and Connect needs a class of it."""
     code = """
 from py4j.java_gateway import GatewayParameters, JavaGateway
@@ -133,7 +133,7 @@ def test_the_archive_stays_valid_with_jars_appended(session: Container) -> None:
     assert "Main method not found" in session.run("sh", "-c", java, check=False).stderr
 
 
-def test_the_archive_is_mapped_at_its_own_address(session: Container) -> None:
+def test_the_class_data_archive_is_mapped_at_its_requested_address(session: Container) -> None:
     """Moved elsewhere each JVM would hold a private copy of most of it."""
     java = (
         "exec java @/opt/spark/launch/driver.options -Xlog:cds:stdout "
@@ -142,5 +142,5 @@ def test_the_archive_is_mapped_at_its_own_address(session: Container) -> None:
     assert "base 0x0000000800000000" in session.run("sh", "-c", java, check=False).stdout
 
 
-def test_the_entrypoint_runs_other_commands_as_they_are(session: Container) -> None:
+def test_the_session_entrypoint_runs_other_commands_unchanged(session: Container) -> None:
     assert session.output("/opt/spark/entrypoint.sh", "echo", "a  b") == "a  b"

@@ -112,7 +112,7 @@ def test_invalid_spec_is_refused_and_told_why(crds: ApiServer, namespace: str, c
 
 
 @pytest.mark.parametrize("case", REFUSED_UPDATES, ids=lambda case: f"{case.kind.KIND}-{case.name}")
-def test_what_is_immutable_stays(crds: ApiServer, namespace: str, case: Update) -> None:
+def test_update_of_an_immutable_field_is_refused(crds: ApiServer, namespace: str, case: Update) -> None:
     old = created(crds, case.kind, namespace, case.before)
     response = replace(crds, case.kind, namespace, old, case.after)
     assert response.status == 422, response
@@ -123,7 +123,7 @@ def test_what_is_immutable_stays(crds: ApiServer, namespace: str, case: Update) 
 
 
 @pytest.mark.parametrize("case", VALID_UPDATES, ids=lambda case: f"{case.kind.KIND}-{case.name}")
-def test_what_may_change_changes(crds: ApiServer, namespace: str, case: Update) -> None:
+def test_update_of_a_mutable_field_is_accepted(crds: ApiServer, namespace: str, case: Update) -> None:
     old = created(crds, case.kind, namespace, case.before)
     response = replace(crds, case.kind, namespace, old, case.after)
     assert response.status == 200, response.message
@@ -155,7 +155,7 @@ def test_status_is_stored_whole_and_only_through_its_subresource(
     assert response.body["metadata"]["generation"] == old["metadata"]["generation"]
 
 
-def test_nothing_is_added_to_a_status_that_the_operator_wrote(crds: ApiServer, namespace: str) -> None:
+def test_status_written_by_the_operator_gets_no_defaults(crds: ApiServer, namespace: str) -> None:
     kind = SqlStatement
     old = created(crds, kind, namespace, KINDS[kind])
     address = path(kind, namespace, old["metadata"]["name"]) + "/status"
@@ -205,7 +205,7 @@ def test_statements_are_selected_by_session_and_phase(crds: ApiServer, namespace
     assert [each["metadata"]["name"] for each in found["items"]] == ["two"]
 
 
-def test_statement_columns_show_how_it_is(crds: ApiServer, namespace: str) -> None:
+def test_kubectl_columns_of_a_statement_show_phase_session_type_and_rows(crds: ApiServer, namespace: str) -> None:
     kind = SqlStatement
     old = created(crds, kind, namespace, KINDS[kind])
     address = path(kind, namespace, "thing") + "/status"

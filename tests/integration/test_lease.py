@@ -59,7 +59,7 @@ async def cancel(task: asyncio.Task[None]) -> None:
         await task
 
 
-async def test_of_two_candidates_one_holds_and_the_other_takes_over_after_its_death(
+async def test_second_lease_candidate_waits_and_takes_over_after_the_holder_dies(
     client: KubeClient, namespace: str
 ) -> None:
     first, second = (candidate(client, namespace, name, LEASE_SECONDS, RENEW_DEADLINE) for name in ("first", "second"))

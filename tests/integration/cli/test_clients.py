@@ -45,7 +45,9 @@ def used(served: Served) -> Served:
 # status
 
 
-def test_status_shows_clients_and_what_they_run(used: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cli_status_shows_clients_and_their_running_statements(
+    used: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     used.cluster.create("sqlsessions", "SqlSession", "other", {"className": "standard"})
     assert used.main("status", "-o", "json") == 0
     listed = json.loads(capsys.readouterr().out)
@@ -64,7 +66,7 @@ def test_status_shows_clients_and_what_they_run(used: Served, capsys: pytest.Cap
     assert (shown.err, OPERATION in shown.out, "dashboard" in shown.out) == ("", True, True)
 
 
-def test_who_may_not_read_the_secret_gets_the_number_and_a_hint(
+def test_a_user_who_may_not_read_the_secret_sees_only_the_number_of_clients(
     used: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     used.become_viewer(tmp_path)
@@ -80,14 +82,14 @@ def test_who_may_not_read_the_secret_gets_the_number_and_a_hint(
 # cancel
 
 
-def test_a_clients_statement_is_canceled_by_its_id(used: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_clients_statement_is_canceled_by_its_operation_id(used: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert used.main("cancel", "-s", "analytics", "--operation", OPERATION) == 0
     assert capsys.readouterr().out == f"{OPERATION} Canceled\n"
     [(operation, request)] = used.gateway.canceled
     assert (operation, request.boot_id, request.outcome) == (OPERATION, "boot-1", OperationState.CANCELED)
 
 
-def test_a_canceled_statement_that_its_client_closes_has_ended(
+def test_cancel_counts_a_statement_that_its_client_closed_as_canceled(
     used: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     used.gateway.ends = None

@@ -12,7 +12,7 @@ ENTRIES = [
 ]
 
 
-def test_config_shows_each_value_and_its_layer(cluster: Cluster) -> None:
+def test_cli_config_shows_each_value_and_its_layer(cluster: Cluster) -> None:
     cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
     cluster.write_status("sqlsessions", "analytics", {**session_status(), "configuration": ENTRIES})
     assert json.loads(cluster.run("config", "analytics", "-o", "json").stdout) == ENTRIES

@@ -63,7 +63,7 @@ def test_run_prints_all_rows_unless_told_how_many(
     ],
     ids=["all", "some", "preview", "dedicated"],
 )
-def test_missing_rows_are_the_exit_code_unless_they_were_not_wanted(
+def test_cli_run_fails_when_rows_are_missing_unless_fewer_were_requested(
     cluster: Cluster, operator: None, arguments: tuple[str, ...], code: int
 ) -> None:
     done = cluster.run("run", "-e", "SELECT cut", *arguments, "-o", "csv")
@@ -146,7 +146,7 @@ def test_without_the_gateway_the_preview_is_shown_and_said_to_be_one(
     assert why in shown.err
 
 
-def test_another_certificate_never_sees_the_token(
+def test_a_gateway_with_another_certificate_never_gets_the_token(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Right name, wrong key; and the right key under another name: both are refused by the client."""

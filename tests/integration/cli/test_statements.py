@@ -100,7 +100,7 @@ def test_manifests_are_created_and_followed_together(cluster: Cluster, operator:
     assert {s["metadata"]["name"].split("-")[0] for s in cluster.statements()} == {"first", "second"}
 
 
-def test_another_kind_is_refused_before_anything_is_created(cluster: Cluster) -> None:
+def test_run_refuses_a_manifest_of_another_kind_before_anything_is_created(cluster: Cluster) -> None:
     other = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
     done = cluster.run("run", "-f", "-", stdin=MANIFEST + other)
     assert done.returncode == 2
@@ -161,7 +161,7 @@ def test_second_ctrl_c_leaves_at_once(cluster: Cluster, operator: None) -> None:
     assert cluster.phase("stubborn") == "Running"
 
 
-def test_a_terminal_has_a_live_line_and_its_ctrl_c_cancels(cluster: Cluster, operator: None) -> None:
+def test_run_in_a_terminal_shows_a_live_line_and_ctrl_c_cancels_the_statement(cluster: Cluster, operator: None) -> None:
     """Typed Ctrl-C goes to the plugin's children too: its watch is killed under it and must come back."""
     setsid = shutil.which("setsid")
     assert setsid is not None

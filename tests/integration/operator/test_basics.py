@@ -34,7 +34,7 @@ async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(r
     assert [e.operation_id for e in ready.ledger.ran("one")] == [status["operationId"]]
 
 
-async def test_statement_that_comes_before_its_session_is_waited_for(world: World) -> None:
+async def test_statement_created_before_its_session_waits_for_session_and_class(world: World) -> None:
     async with world.operator():
         await world.create_statement("early")
         await world.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
@@ -44,7 +44,7 @@ async def test_statement_that_comes_before_its_session_is_waited_for(world: Worl
         await world.finished("early")
 
 
-async def test_conditions_follow_the_phases_and_events_announce_them(ready: World) -> None:
+async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: World) -> None:
     async with ready.operator():
         await ready.create_statement("held", "INSERT INTO t HOLD")
         running = await ready.in_phase(STATEMENTS, "held", "Running")
@@ -144,7 +144,7 @@ async def test_session_counts_its_statements(world: World) -> None:
 # --- dependencies
 
 
-async def test_dependants_run_after_what_they_depend_on(ready: World) -> None:
+async def test_statements_run_after_the_statements_they_depend_on(ready: World) -> None:
     async with ready.operator():
         await ready.create_statement("last", "INSERT 3", dependsOn=[{"name": "middle"}, {"name": "start"}])
         await ready.create_statement("middle", "INSERT 2", dependsOn=[{"name": "start"}])
@@ -164,7 +164,7 @@ async def test_failure_goes_through_a_chain_of_dependants(ready: World) -> None:
     assert ready.ledger.order() == ["start"]
 
 
-async def test_every_member_of_a_cycle_ends_as_such(ready: World) -> None:
+async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: World) -> None:
     async with ready.operator():
         for name, on in (("a", "b"), ("b", "c"), ("c", "a")):
             await ready.create_statement(name, dependsOn=[{"name": on}])
@@ -200,7 +200,7 @@ async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: Wo
     assert len(ready.ledger.ran("again")) == 2
 
 
-async def test_nonce_changed_during_a_run_starts_one_more_after_its_end(ready: World) -> None:
+async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(ready: World) -> None:
     async with ready.operator():
         await ready.create_statement("again", "INSERT HOLD")
         await ready.in_phase(STATEMENTS, "again", "Running")

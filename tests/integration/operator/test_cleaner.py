@@ -80,7 +80,7 @@ def _times(*names: str) -> dict[str, str]:
     return dict.fromkeys(names, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
-async def test_a_job_is_made_once_with_its_settings_in_a_secret(scene: Scene) -> None:
+async def test_a_cleanup_job_is_created_once_with_its_settings_in_a_secret(scene: Scene) -> None:
     assert await scene.state() is Cleaner.ABSENT
     await scene.start()
     assert await scene.state() is Cleaner.RUNNING
@@ -93,7 +93,7 @@ async def test_a_job_is_made_once_with_its_settings_in_a_secret(scene: Scene) ->
     assert "ownerReferences" not in job["metadata"]
 
 
-async def test_a_job_is_over_when_its_controller_says_so(scene: Scene) -> None:
+async def test_a_cleanup_job_has_succeeded_only_with_the_complete_condition(scene: Scene) -> None:
     await scene.start()
     await scene.report({"active": 1, **_times("startTime")})
     assert await scene.state() is Cleaner.RUNNING
@@ -122,7 +122,7 @@ async def test_the_end_of_anothers_job_is_not_believed(scene: Scene) -> None:
     assert await scene.state() is Cleaner.ABSENT
 
 
-async def test_nothing_is_made_in_a_namespace_that_goes_away(scene: Scene) -> None:
+async def test_no_cleanup_job_or_secret_is_created_in_a_terminating_namespace(scene: Scene) -> None:
     await scene.client.delete(NAMESPACES, "", scene.namespace)  # it stays: no namespace controller runs
     await scene.start()
     assert await scene.state() is Cleaner.ABSENT

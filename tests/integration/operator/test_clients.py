@@ -26,7 +26,7 @@ async def counted(world: World, sessions: int, running: int, queued: int) -> dic
     return await world.wait(SESSIONS, "s", "counts", lambda o: counts(o) == (sessions, running, queued))
 
 
-async def test_what_is_on_gets_ports_rules_and_addresses(world: World) -> None:
+async def test_enabled_endpoints_get_ports_network_rules_and_addresses(world: World) -> None:
     bi = {"podSelector": {"matchLabels": {"app": "bi"}}}
     await world.create_class(networkPolicy={"clients": [bi]}, limits={"executionSeconds": 60})
     session = await world.create_session(endpoints=OPEN, statementTimeouts={"queueSeconds": 5}, maxQueuedStatements=7)
@@ -124,7 +124,7 @@ async def test_change_waits_for_what_clients_run_and_tells_that_their_sessions_e
         await world.session_ready()
 
 
-async def test_lost_driver_takes_its_clients_along_and_says_so(world: World) -> None:
+async def test_session_message_counts_the_client_sessions_lost_with_a_driver(world: World) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():

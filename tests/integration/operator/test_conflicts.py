@@ -48,7 +48,9 @@ def incarnation(session: Object) -> int:
 
 
 @pytest.mark.parametrize("resource", CONTENT, ids=lambda resource: resource.plural)
-async def test_a_taken_name_is_a_conflict_until_it_is_free(world: World, resource: Resource) -> None:
+async def test_a_session_whose_child_name_is_taken_is_in_conflict_until_it_is_free(
+    world: World, resource: Resource
+) -> None:
     session = await world.create_session()
     name = child_base("s", session["metadata"]["uid"])
     foreign = await taken(world, resource, name, CONTENT[resource])
@@ -136,7 +138,7 @@ async def test_a_role_binding_that_binds_something_else_is_a_conflict(world: Wor
         await world.session_ready()
 
 
-async def test_a_drivers_gateway_knows_the_operator_by_its_namespace(world: World) -> None:
+async def test_driver_network_policy_admits_the_operator_by_its_namespace(world: World) -> None:
     world.credentials = replace(world.credentials, pod_namespace="spark-sql-system")
     await world.create_class()
     session = await world.create_session()
@@ -148,7 +150,7 @@ async def test_a_drivers_gateway_knows_the_operator_by_its_namespace(world: Worl
     assert selected == [{"kubernetes.io/metadata.name": "spark-sql-system"}]
 
 
-async def test_nobody_passes_for_an_operator_that_runs_in_no_pod(world: World) -> None:
+async def test_driver_network_policy_admits_no_namespace_for_an_operator_outside_a_pod(world: World) -> None:
     await world.create_class()
     session = await world.create_session()
     async with world.operator():

@@ -35,7 +35,7 @@ async def test_dedicated_session_lives_as_long_as_its_statement_runs(world: Worl
     assert done["status"]["result"]["preview"] == [["1"]]
 
 
-async def test_dedicated_statement_runs_again_in_a_session_of_its_own(world: World) -> None:
+async def test_statement_with_a_dedicated_session_runs_again_on_a_new_driver(world: World) -> None:
     await world.create_class()
     async with world.operator():
         await world.dedicated("own", "INSERT INTO t")
@@ -47,7 +47,7 @@ async def test_dedicated_statement_runs_again_in_a_session_of_its_own(world: Wor
 
 
 @pytest.mark.parametrize("end", ["cancel", "delete"])
-async def test_dedicated_session_goes_when_its_statement_is_given_up(world: World, end: str) -> None:
+async def test_dedicated_session_goes_when_its_statement_is_canceled_or_deleted(world: World, end: str) -> None:
     await world.create_class()
     async with world.operator():
         made = await world.dedicated("own", "INSERT HOLD")
@@ -220,7 +220,7 @@ async def test_namespace_is_let_go_whatever_runs_in_it(world: World) -> None:
         _assert_no_deadline_passed(operator)
 
 
-async def test_nothing_is_made_in_a_namespace_that_goes_away(world: World) -> None:
+async def test_no_driver_is_created_in_a_terminating_namespace(world: World) -> None:
     world.kubelet.plans["s"] = Plan()
     await world.create_session()
     await world.dedicated("own")

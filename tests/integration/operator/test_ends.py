@@ -154,7 +154,7 @@ async def test_stopped_session_is_waited_for(ready: World) -> None:
         ({"conf": {"spark.locality.wait": "1"}}, "NotAllowed", "spark.locality.wait"),
     ],
 )
-async def test_conf_that_is_not_allowed_is_refused_with_its_key(
+async def test_statement_with_conf_that_is_not_allowed_is_refused_naming_the_key(
     ready: World, spec: dict[str, Any], reason: str, names: str
 ) -> None:
     async with ready.operator():

@@ -138,7 +138,7 @@ async def test_cancel_that_comes_with_the_result_leaves_the_result(ready: World,
     assert len(ready.ledger.ran("effect")) == 1
 
 
-async def test_operator_that_dies_around_its_cancel_cancels_again(ready: World, faults: Faults) -> None:
+async def test_statement_cancel_interrupted_by_an_operator_crash_is_completed(ready: World, faults: Faults) -> None:
     faults.before[Step.CANCEL] = crash
     await ready.create_statement("effect", "INSERT HOLD")
     async with asyncio.TaskGroup() as group:
@@ -150,7 +150,9 @@ async def test_operator_that_dies_around_its_cancel_cancels_again(ready: World, 
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-async def test_operator_that_dies_while_it_lets_go_lets_go_again(ready: World, faults: Faults, side: str) -> None:
+async def test_statement_deletion_interrupted_by_an_operator_crash_is_completed(
+    ready: World, faults: Faults, side: str
+) -> None:
     getattr(faults, side)[Step.RELEASE] = crash
     await ready.create_statement("effect", "INSERT HOLD")
     async with asyncio.TaskGroup() as group:
@@ -166,7 +168,9 @@ async def test_operator_that_dies_while_it_lets_go_lets_go_again(ready: World, f
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-async def test_operator_that_dies_while_it_makes_a_driver_makes_one(world: World, faults: Faults, side: str) -> None:
+async def test_operator_crash_while_creating_a_driver_leaves_exactly_one_driver(
+    world: World, faults: Faults, side: str
+) -> None:
     getattr(faults, side)[Step.DRIVER] = crash
     await world.create_class()
     await world.create_session()
@@ -197,7 +201,9 @@ async def test_end_that_came_while_no_operator_was_there_is_seen_afterwards(read
     assert len(ready.ledger.ran("effect")) == 1
 
 
-async def test_intent_whose_text_changed_before_it_arrived_is_refused(ready: World, faults: Faults) -> None:
+async def test_statement_whose_sql_changed_between_intent_and_submission_is_refused(
+    ready: World, faults: Faults
+) -> None:
     """What was recorded must be what runs: the gateway's tombstone ends it."""
     faults.before[Step.SUBMIT] = crash
     await ready.create_config_map("text", sql="INSERT 1")
@@ -209,7 +215,7 @@ async def test_intent_whose_text_changed_before_it_arrived_is_refused(ready: Wor
     assert ready.ledger.executions == []
 
 
-async def test_intent_whose_text_is_gone_before_it_arrived_is_refused(ready: World, faults: Faults) -> None:
+async def test_statement_whose_sql_source_is_gone_before_submission_is_refused(ready: World, faults: Faults) -> None:
     faults.before[Step.SUBMIT] = crash
     await ready.create_config_map("text", sql="INSERT 1")
     await ready.create_statement("effect", None, sqlFrom={"configMapKeyRef": {"name": "text", "key": "sql"}})

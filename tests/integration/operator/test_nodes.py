@@ -82,7 +82,7 @@ async def test_a_node_that_stops_answering_is_waited_for_up_to_a_deadline(world:
 
 
 @pytest.mark.parametrize("wish", [{"desiredState": "Stopped"}])
-async def test_a_session_on_such_a_node_can_be_stopped(world: World, wish: Object) -> None:
+async def test_a_session_on_an_unresponsive_node_can_be_stopped(world: World, wish: Object) -> None:
     await world.create_class()
     await world.create_session()
     world.kubelet.plans["s"] = Plan(node_dead=True)

@@ -140,7 +140,7 @@ async def test_a_class_says_that_its_warm_pool_does_nothing(world: World) -> Non
         await world.until("an event says so", told)
 
 
-async def test_what_rests_by_wish_is_ready(world: World) -> None:
+async def test_a_canceled_statement_and_a_stopped_session_are_ready(world: World) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():

@@ -118,7 +118,7 @@ async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(world
     assert len(world.ledger.ran("one")) == 1, holder
 
 
-async def test_probes_and_metrics_tell_how_it_is(world: World, start: Any) -> None:
+async def test_operator_probes_metrics_and_log_show_statements_without_sql_literals(world: World, start: Any) -> None:
     await world.create_class()
     await world.create_session()
     process = start()

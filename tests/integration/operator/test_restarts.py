@@ -71,7 +71,7 @@ async def test_change_that_needs_a_new_driver_drains_the_old_one_first(world: Wo
     assert set(change.get("conf", {}).items()) <= set(config.spark_conf.items())
 
 
-async def test_change_that_a_running_driver_can_take_keeps_it(world: World) -> None:
+async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driver(world: World) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -114,7 +114,7 @@ async def test_lost_driver_ends_effects_and_repeats_reads(world: World, how: str
     assert session.config.incarnation == 2
 
 
-async def test_effect_runs_again_if_its_author_says_so(world: World) -> None:
+async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash(world: World) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():

@@ -67,7 +67,7 @@ def streaming_of(statement: Object) -> Object:
 # --- startFrom
 
 
-async def test_it_starts_from_a_savepoint_and_goes_back_to_another_one(world: SavepointWorld) -> None:
+async def test_stream_starts_from_a_savepoint_and_moves_to_another_by_restore_nonce(world: SavepointWorld) -> None:
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c", sql_hash="abc")
     async with world.operator():
         await world.stream(streaming=FROM)
@@ -103,7 +103,7 @@ async def test_it_starts_from_a_savepoint_and_goes_back_to_another_one(world: Sa
     )
 
 
-async def test_restart_does_not_go_back_to_where_it_started_from(world: SavepointWorld) -> None:
+async def test_restarted_stream_goes_on_from_its_checkpoint_not_its_first_savepoint(world: SavepointWorld) -> None:
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c")
     async with world.operator():
         await world.save(source="Existing", location=OLD)
@@ -127,7 +127,7 @@ async def test_savepoint_that_cannot_be_had_ends_the_statement(world: SavepointW
 # --- upgradeMode: Savepoint
 
 
-async def test_it_stops_after_its_savepoint_and_goes_on_where_it_was(world: SavepointWorld) -> None:
+async def test_stopped_stream_takes_a_savepoint_and_resumes_from_its_checkpoint(world: SavepointWorld) -> None:
     drivers = world.ledger.savepoints
     drivers.held["st-stop-"] = 1
     async with world.operator():
@@ -170,7 +170,7 @@ async def test_changed_text_goes_on_after_a_savepoint(world: SavepointWorld) -> 
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_upgrade_without_its_savepoint_is_parked_until_that_is_deleted(world: SavepointWorld) -> None:
+async def test_upgrade_with_a_failed_savepoint_is_parked_until_the_savepoint_is_deleted(world: SavepointWorld) -> None:
     world.ledger.savepoints.messages["st-stop-"] = ["disk full"] * 4
     async with world.operator():
         await world.streams(streaming={"upgradeMode": "Savepoint"})
@@ -194,7 +194,7 @@ async def test_upgrade_without_its_savepoint_is_parked_until_that_is_deleted(wor
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_stop_without_its_savepoint_is_a_stop_all_the_same(world: SavepointWorld) -> None:
+async def test_stream_stops_even_if_its_stop_savepoint_fails(world: SavepointWorld) -> None:
     world.ledger.savepoints.messages["st-stop-"] = ["disk full"] * 4
     async with world.operator():
         await world.streams(streaming={"upgradeMode": "Savepoint"})
@@ -211,7 +211,7 @@ async def test_stop_without_its_savepoint_is_a_stop_all_the_same(world: Savepoin
 # --- texts that the state does not fit
 
 
-async def test_text_that_does_not_fit_a_stopped_query_is_parked_until_it_is_put_back(world: SavepointWorld) -> None:
+async def test_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_back(world: SavepointWorld) -> None:
     async with world.operator():
         first = await world.streams()
         await world.wish(desiredState="Stopped")
@@ -227,7 +227,7 @@ async def test_text_that_does_not_fit_a_stopped_query_is_parked_until_it_is_put_
     assert streaming_of(second)["queryId"] == streaming_of(first)["queryId"]
 
 
-async def test_text_that_does_not_fit_begins_anew_if_it_may(world: SavepointWorld) -> None:
+async def test_stream_with_incompatible_sql_begins_anew_with_start_fresh(world: SavepointWorld) -> None:
     async with world.operator():
         first = await world.streams()
         await world.wish(sql=UNFIT)
@@ -266,7 +266,9 @@ async def test_schedule_makes_savepoints_and_retention_removes_them(world: Savep
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
-async def test_deleted_statement_takes_those_along_that_the_operator_made(world: SavepointWorld, policy: str) -> None:
+async def test_statement_deletion_treats_operator_made_savepoints_by_on_delete_policy(
+    world: SavepointWorld, policy: str
+) -> None:
     async with world.operator(), cleaning(world):
         await world.streams(streaming={"upgradeMode": "Savepoint", "savepoints": {"onDelete": policy}})
         await world.save("mine", reclaimPolicy="Delete")

@@ -36,7 +36,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- taken
 
 
-async def test_it_waits_for_a_state_is_taken_and_tells_what_it_holds(world: SavepointWorld) -> None:
+async def test_savepoint_waits_for_the_first_batch_and_completes_with_full_status(world: SavepointWorld) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -71,7 +71,7 @@ async def test_it_waits_for_a_state_is_taken_and_tells_what_it_holds(world: Save
     assert len(drivers.begun) == 1
 
 
-async def test_it_is_applied_before_its_statement(world: SavepointWorld) -> None:
+async def test_savepoint_created_before_its_statement_waits_and_is_taken(world: SavepointWorld) -> None:
     async with world.operator():
         await world.save()
         waits = await world.in_phase(SAVEPOINTS, "sp", "Pending", "StatementNotFound")
@@ -80,7 +80,9 @@ async def test_it_is_applied_before_its_statement(world: SavepointWorld) -> None
     assert message_of(waits) == "spec.statementRef.name: there is no SqlStatement st"
 
 
-async def test_its_statement_never_comes(world: SavepointWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_savepoint_whose_statement_never_appears_fails(
+    world: SavepointWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sparksql.domain.savepoint.decide.STATEMENT_SECONDS", 0.0)
     async with world.operator():
         await world.save()
@@ -118,7 +120,7 @@ async def test_operator_that_dies_on_the_way_copies_nothing_twice(
     assert done["status"].get("failures", 0) == 0
 
 
-async def test_it_is_taken_as_soon_as_a_new_operator_hears_of_the_driver(
+async def test_savepoint_is_taken_as_soon_as_a_new_operator_hears_of_the_driver(
     world: SavepointWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing in any object changes then: the gateway itself must wake it."""
@@ -167,7 +169,7 @@ async def test_failed_attempt_is_followed_by_another_one_after_a_while(world: Sa
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_it_is_given_up_after_its_last_attempt(world: SavepointWorld) -> None:
+async def test_savepoint_fails_after_its_last_attempt(world: SavepointWorld) -> None:
     drivers = world.ledger.savepoints
     drivers.messages["sp"] = ["disk full"] * 2
     async with world.operator():
@@ -217,7 +219,7 @@ async def test_driver_that_is_lost_is_followed_by_an_attempt_on_the_next_one(wor
     assert [copy.id for copy in drivers.copies("sp")] == [two.id]
 
 
-async def test_statement_that_is_deleted_takes_what_is_not_complete_with_it(world: SavepointWorld) -> None:
+async def test_unfinished_savepoint_of_a_deleted_statement_is_abandoned(world: SavepointWorld) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -254,7 +256,7 @@ async def test_existing_one_is_adopted_with_what_the_driver_finds(world: Savepoi
 # --- deleted
 
 
-async def test_data_goes_first_and_the_object_after_it(world: SavepointWorld) -> None:
+async def test_deleted_savepoint_object_goes_only_after_its_data(world: SavepointWorld) -> None:
     async with world.operator() as operator:
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -275,7 +277,7 @@ async def test_data_goes_first_and_the_object_after_it(world: SavepointWorld) ->
     assert forgotten["status"]["phase"] == "Running"
 
 
-async def test_data_that_is_not_its_own_to_delete_stays(world: SavepointWorld) -> None:
+async def test_data_of_a_deleted_retained_or_adopted_savepoint_stays(world: SavepointWorld) -> None:
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c")
     async with world.operator():
         await world.streams()
@@ -288,7 +290,7 @@ async def test_data_that_is_not_its_own_to_delete_stays(world: SavepointWorld) -
     assert await world.jobs() == []
 
 
-async def test_it_is_held_while_a_statement_refers_to_it(world: SavepointWorld) -> None:
+async def test_deleted_savepoint_is_held_while_a_statement_refers_to_it(world: SavepointWorld) -> None:
     async with world.operator():
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -309,7 +311,7 @@ async def test_it_is_held_while_a_statement_refers_to_it(world: SavepointWorld) 
     assert held["metadata"]["finalizers"]
 
 
-async def test_it_is_let_go_with_a_warning_when_its_data_cannot_be_deleted(world: SavepointWorld) -> None:
+async def test_deleted_savepoint_goes_with_a_warning_if_its_data_cannot_be_deleted(world: SavepointWorld) -> None:
     async with world.operator() as operator:
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -338,7 +340,7 @@ async def test_deletion_ends_a_copy_that_runs(world: SavepointWorld) -> None:
     assert condition(view, "Healthy") == "True"
 
 
-async def test_namespace_that_goes_away_takes_it_along(world: SavepointWorld) -> None:
+async def test_savepoint_in_a_terminating_namespace_goes_without_a_cleanup_job(world: SavepointWorld) -> None:
     async with world.operator():
         await world.streams()
         await world.save(reclaimPolicy="Delete")

@@ -72,7 +72,7 @@ async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(w
         ("InitFailed", Plan(init_failure="no viable alternative"), {}),
     ],
 )
-async def test_every_waiting_phase_has_a_deadline_with_its_own_reason(
+async def test_session_that_cannot_start_fails_with_the_reason(
     world: World, reason: str, plan: Plan, deadlines: dict[str, int]
 ) -> None:
     """One short deadline in each case: of two that pass together, the slower machine would choose the reason."""
@@ -92,7 +92,7 @@ async def test_every_waiting_phase_has_a_deadline_with_its_own_reason(
     assert len(world.kubelet.started) == 1
 
 
-async def test_failed_session_starts_again_when_somebody_asks_for_it(world: World) -> None:
+async def test_failed_session_starts_again_with_a_new_restart_nonce(world: World) -> None:
     await world.create_class()
     world.kubelet.plans["s"] = Plan(init_failure="no")
     await world.create_session(init=[{"sql": "CREATE TABEL t"}])
@@ -125,7 +125,7 @@ async def test_waiting_reasons_heal_when_the_cause_goes(world: World) -> None:
     assert [i.sql for i in gateway.config.init] == ["CREATE DATABASE d"]
 
 
-async def test_class_is_found_when_it_is_made_and_the_default_class_without_a_name(world: World) -> None:
+async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(world: World) -> None:
     async with world.operator():
         await world.create_session()
         stalled = await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
@@ -151,7 +151,7 @@ async def test_class_is_found_when_it_is_made_and_the_default_class_without_a_na
         ({"conf": {"spark.sql.gateway.session.max-num": "many"}}, "InvalidSpec", "spark.sql.gateway.session.max-num"),
     ],
 )
-async def test_what_the_class_does_not_allow_is_refused_and_heals_by_a_change(
+async def test_session_that_its_class_does_not_allow_is_refused_until_changed(
     world: World, spec: dict[str, Any], reason: str, names: str
 ) -> None:
     await world.create_class(limits={"driver": {"memory": "8Gi"}, "executors": {"instances": 20}})
@@ -177,7 +177,7 @@ async def test_sessions_of_a_class_in_a_namespace_have_a_bound(world: World) -> 
         await world.session_ready("b")
 
 
-async def test_quota_is_waited_for_up_to_its_deadline(world: World) -> None:
+async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(world: World) -> None:
     await world.create_class()
     await _set_quota(world, pods="0")
     async with world.operator(deadlines={"schedulingSeconds": 30}):

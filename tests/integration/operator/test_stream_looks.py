@@ -59,7 +59,7 @@ def ran(world: World) -> list[str]:
     return [e.sql for e in world.ledger.ran("st")]
 
 
-async def test_text_that_does_not_fit_leaves_the_query_alone_until_it_is_put_back(world: World) -> None:
+async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(world: World) -> None:
     async with world.operator():
         first = await streams(world)
         await world.patch(STATEMENTS, "st", {"sql": UNFIT})

@@ -69,7 +69,7 @@ def locations(world: World, name: str = "st") -> list[str]:
 # --- start, stop, resume, end
 
 
-async def test_it_runs_until_it_is_stopped_and_goes_on_from_there(world: World) -> None:
+async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(world: World) -> None:
     async with world.operator():
         made = await stream(world, streaming={"trigger": {"mode": "Interval", "intervalMillis": 500}})
         first = await runs(world)
@@ -94,7 +94,7 @@ async def test_it_runs_until_it_is_stopped_and_goes_on_from_there(world: World) 
     assert {e.request.execution_seconds for e in world.ledger.ran("st")} == {0}
 
 
-async def test_it_is_stopped_before_it_has_started(world: World) -> None:
+async def test_stream_created_as_stopped_starts_only_when_set_to_running(world: World) -> None:
     async with world.operator():
         await stream(world, desiredState="Stopped")
         await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
@@ -105,7 +105,7 @@ async def test_it_is_stopped_before_it_has_started(world: World) -> None:
 
 
 @pytest.mark.parametrize("way", ["running", "stopped"])
-async def test_cancel_ends_it_and_another_run_has_another_checkpoint(world: World, way: str) -> None:
+async def test_canceled_stream_ends_and_its_next_run_has_a_new_checkpoint(world: World, way: str) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -120,7 +120,7 @@ async def test_cancel_ends_it_and_another_run_has_another_checkpoint(world: Worl
 
 
 @pytest.mark.parametrize("way", ["running", "stopped"])
-async def test_deletion_ends_it(world: World, way: str) -> None:
+async def test_deleted_stream_is_canceled_in_the_driver(world: World, way: str) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -140,7 +140,7 @@ async def test_available_now_finishes(world: World) -> None:
     assert done["status"]["streaming"]["committedBatchId"] == 0
 
 
-async def test_its_own_limit_ends_it_and_the_classs_does_not(world: World) -> None:
+async def test_stream_is_limited_by_its_own_execution_timeout_and_not_its_class(world: World) -> None:
     await world.create_class(
         f"other-{world.namespace}", storage={"checkpointRoot": ROOT}, limits={"executionSeconds": 1}
     )
@@ -180,7 +180,7 @@ async def test_driver_that_was_shut_down_is_not_counted(world: World) -> None:
     assert {e.request.streaming.unconfirmed for e in world.ledger.ran("st") if e.request.streaming is not None} == {()}
 
 
-async def test_operator_restart_leaves_it_alone(world: World) -> None:
+async def test_operator_restart_leaves_a_running_stream_alone(world: World) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -206,7 +206,7 @@ async def test_failing_query_is_restarted_after_a_while_and_given_up_in_the_end(
     assert len(world.ledger.ran("st")) == 3
 
 
-async def test_one_that_is_stopped_while_it_waits_for_its_restart_rests(world: World) -> None:
+async def test_stream_stopped_during_its_restart_backoff_has_no_next_attempt(world: World) -> None:
     async with world.operator():
         await stream(world, sql=f"{TEXT} FAIL", streaming={"restart": {"backoffSeconds": 600}})
         await world.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
@@ -290,7 +290,7 @@ async def test_changed_settings_go_on_from_the_same_checkpoint(world: World, cha
     assert (first_request.conf, first_request.streaming) != (last_request.conf, last_request.streaming)
 
 
-async def test_class_that_moves_its_root_does_not_move_a_checkpoint(world: World) -> None:
+async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_root(world: World) -> None:
     async with world.operator():
         await stream(world)
         first = await runs(world)
@@ -392,7 +392,7 @@ async def test_stopped_session_leaves_its_streams_waiting(world: World) -> None:
     assert locations(world) == ["1", "1"]
 
 
-async def test_deleted_session_closes_them_running_or_stopped(world: World) -> None:
+async def test_deleted_session_closes_its_running_and_stopped_streams(world: World) -> None:
     async with world.operator():
         await stream(world, "a")
         await stream(world, "b")
@@ -409,7 +409,7 @@ async def test_deleted_session_closes_them_running_or_stopped(world: World) -> N
 # --- at rest
 
 
-async def test_one_at_rest_is_not_queued_and_does_not_keep_its_session(world: World) -> None:
+async def test_stopped_stream_is_not_queued_and_does_not_keep_its_session_open(world: World) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -424,7 +424,7 @@ async def test_one_at_rest_is_not_queued_and_does_not_keep_its_session(world: Wo
         assert rests["status"]["streaming"]["checkpointLocation"] in message_of(closed)
 
 
-async def test_one_at_rest_gives_its_own_session_back(world: World) -> None:
+async def test_stopped_stream_gives_its_dedicated_session_back(world: World) -> None:
     async with world.operator():
         made = await world.dedicated("own", TEXT, streaming={"restart": {"backoffSeconds": 0}})
         await runs(world, "own")

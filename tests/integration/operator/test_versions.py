@@ -46,7 +46,7 @@ async def test_driver_of_a_later_version_that_says_more_than_is_known_is_worked_
     assert len(world.ledger.ran("one")) == 1
 
 
-async def test_upgrade_of_the_operator_leaves_drivers_and_what_they_run_alone(
+async def test_operator_upgrade_keeps_drivers_and_their_running_statements(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.create_class()
@@ -80,7 +80,7 @@ async def test_upgrade_of_the_operator_leaves_drivers_and_what_they_run_alone(
     assert len(world.kubelet.started) == 1
 
 
-async def test_driver_that_does_not_understand_the_operator_is_handed_nothing_and_keeps_what_it_runs(
+async def test_incompatible_driver_gets_no_new_statement_and_keeps_the_running_one(
     world: World,
 ) -> None:
     await world.create_class()

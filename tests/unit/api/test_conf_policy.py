@@ -74,7 +74,7 @@ HADOOP = [
 @pytest.mark.parametrize(
     "key", [*CODE, *HADOOP, *(f"spark.hadoop.{key}" for key in HADOOP), "spark.hive.metastore.uris"]
 )
-def test_what_names_code_or_a_place_is_refused_whatever_a_class_allows(key: str) -> None:
+def test_conf_key_that_names_code_or_a_place_is_denied_whatever_a_class_allows(key: str) -> None:
     assert is_denied(key)
     assert not is_allowed(key, [*DEFAULT_CLASS, "*", key])
 
@@ -107,7 +107,7 @@ def test_the_default_class_gives_what_is_needed_daily(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["spark.sql.noSuchKey", "spark.sql.debug.maxToStringFields", "fs.s3a.connection.maximum"]
 )
-def test_what_was_not_reviewed_is_given_by_its_full_name_alone(key: str) -> None:
+def test_unreviewed_conf_key_is_allowed_by_its_full_name_only(key: str) -> None:
     assert not is_allowed(key, ["*", "spark.*", "spark.sql.*", "spark.sql.no*", "fs.*", f"{key}*"])
     assert is_allowed(key, [key])
     assert is_allowed(key.upper(), [key])

@@ -141,7 +141,7 @@ def test_every_field_is_read_where_the_table_says(area: str, field: str) -> None
 
 
 @pytest.mark.parametrize("field", sorted(WITHOUT_EFFECT))
-def test_what_does_nothing_says_so(field: str) -> None:
+def test_spec_field_without_effect_is_described_as_not_implemented_yet(field: str) -> None:
     model = next(m for m in reachable() if m.__name__ == field.split(".")[0])
     description = model.model_fields[field.split(".")[1]].description or ""
     assert "Not implemented yet" in description

@@ -107,7 +107,7 @@ def test_quantities_may_be_numbers_and_are_checked() -> None:
             session(**wrong)
 
 
-def test_what_is_not_set_in_a_session_stays_open_for_the_layer_below() -> None:
+def test_session_setting_left_out_of_the_spec_stays_unset_for_the_layer_below() -> None:
     spec = SqlSession.parse({"metadata": METADATA, "spec": {}}).spec
     assert spec.to_dict() == {"conf": {}, "init": [], "desiredState": "Running", "restartNonce": ""}
 
@@ -136,7 +136,7 @@ def test_times_without_zone_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
-def test_objects_say_what_they_are(kind: type[ApiObject]) -> None:
+def test_written_object_has_its_api_version_and_kind_and_is_read_back_the_same(kind: type[ApiObject]) -> None:
     spec = {"image": "i", "statementRef": {"name": "a"}}
     written = kind.parse({"metadata": METADATA, "spec": spec}).to_dict()
     assert (written["apiVersion"], written["kind"]) == ("sparksql.dev/v1alpha1", kind.KIND)

@@ -26,7 +26,9 @@ UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "M
         ("1024", MAX_CPU_MILLIS, 1024),
     ],
 )
-def test_cpu(text: str | int, millis: int, cores: int) -> None:
+def test_cpu_quantity_is_read_as_millicores_and_whole_cores_rounded_up(
+    text: str | int, millis: int, cores: int
+) -> None:
     assert cpu_millis(text) == millis
     assert cpu_cores(text) == cores
 
@@ -43,7 +45,7 @@ def test_cpu(text: str | int, millis: int, cores: int) -> None:
         ("16Ti", MAX_MEMORY_MIB),
     ],
 )
-def test_memory(text: str | int, mib: int) -> None:
+def test_memory_quantity_is_read_as_mebibytes_rounded_up(text: str | int, mib: int) -> None:
     assert memory_mib(text) == mib
 
 

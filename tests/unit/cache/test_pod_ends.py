@@ -30,7 +30,9 @@ def pod(uid: str, state: dict[str, Any], phase: str = "Running", container: str 
         ({"metadata": {"uid": "u"}}, False),
     ],
 )
-def test_only_the_drivers_own_container_proves_it(seen: dict[str, Any], is_over: bool) -> None:
+def test_driver_pod_counts_as_ended_only_when_the_driver_container_has_ended(
+    seen: dict[str, Any], is_over: bool
+) -> None:
     ends = PodTerminations()
     ends.observe(seen)
     assert (ends.end_of("u") is not None) is is_over

@@ -88,11 +88,11 @@ def test_only_types_that_the_preview_tells_in_full_are_plain(column_type: str, p
         (r"back\slash", r"back\slash"),
     ],
 )
-def test_nothing_printable_can_drive_a_terminal(text: str, safe: str) -> None:
+def test_control_and_invisible_characters_are_escaped_in_terminal_text(text: str, safe: str) -> None:
     assert printable(text) == safe
 
 
-def test_printable_keeps_what_it_is_told_to() -> None:
+def test_terminal_text_keeps_the_control_characters_that_the_caller_exempts() -> None:
     assert printable("a\n\tb\x1b", keep="\n\t") == "a\n\tb\\x1b"
 
 

@@ -78,7 +78,7 @@ async def test_no_end_is_missed(
     assert (ended.status.phase, ended.deleted) == (phase, deleted)
 
 
-async def test_who_may_not_read_is_told_at_once(tmp_path: Path) -> None:
+async def test_follow_that_is_forbidden_to_read_fails_at_once_without_a_retry(tmp_path: Path) -> None:
     kubectl = playing(tmp_path, [FORBIDDEN])
     with pytest.raises(KubectlError, match="Forbidden"):
         await follow(kubectl, [Statement.of(document("Pending"))], lambda s: s.has_ended, Console())
@@ -94,7 +94,7 @@ async def test_an_api_server_that_stays_away_ends_the_following(
     assert (tmp_path / "calls").read_text() == "2\n"
 
 
-async def test_what_has_ended_already_needs_no_watch(tmp_path: Path) -> None:
+async def test_follow_of_an_ended_statement_starts_no_watch(tmp_path: Path) -> None:
     kubectl = playing(tmp_path, [REFUSED])
     (ended,) = await follow(kubectl, [Statement.of(document("Finished"))], lambda s: s.has_ended, Console())
     assert ended.has_ended

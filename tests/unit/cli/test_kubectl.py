@@ -34,7 +34,7 @@ def test_documents_of_json_output(text: str, found: list[object]) -> None:
     assert documents(text) == found
 
 
-async def test_arguments_and_data_reach_the_program_as_they_are(tmp_path: Path) -> None:
+async def test_kubectl_receives_arguments_and_input_unchanged(tmp_path: Path) -> None:
     kubectl = program(tmp_path, 'for a in "$@"; do echo "<$a>"; done; cat')
     output = await kubectl.run("get", "$(touch x); 'q'", namespace="team-b", data="in\nput")
     assert output.splitlines() == ["<--context=c>", "<--namespace=team-b>", "<get>", "<$(touch x); 'q'>", "in", "put"]
@@ -91,7 +91,7 @@ async def test_a_refused_port_forward_says_why(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_cancelled_wait_ends_its_child_at_once(tmp_path: Path) -> None:
+async def test_cancelled_wait_for_kubectl_ends_the_kubectl_process_at_once(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     task = asyncio.create_task(program(tmp_path, f"echo $$ > {pid_file}; exec sleep 60").run("get"))
     deadline = time.monotonic() + 60

@@ -165,7 +165,7 @@ def test_no_cell_or_name_drives_a_terminal(output: str) -> None:
 
 
 @pytest.mark.parametrize("output", ["csv", "json"])
-def test_a_file_gets_cells_and_names_as_they_are(output: str) -> None:
+def test_csv_or_json_for_a_file_has_cells_and_column_names_unescaped(output: str) -> None:
     out = io.StringIO()
     writer = row_writer(output, Console(out, io.StringIO()), (Column(name="a\u202e", type="string"),))
     writer.write([["x\x9b\u200d"]])

@@ -46,7 +46,7 @@ def test_manifest_of_plain_sql_is_a_dedicated_statement_that_removes_itself() ->
     SqlStatement.parse(manifest)
 
 
-def test_manifest_says_all_that_the_flags_say() -> None:
+def test_statement_manifest_has_the_values_of_all_run_flags() -> None:
     options = RunOptions(
         session="analytics",
         parameters=[Parameter(name="day", value="2026-01-31", type="DATE")],
@@ -95,5 +95,5 @@ def test_all_rows_of_a_session_are_asked_for_unless_some_or_a_preview_are() -> N
         ("-", '  {"apiVersion": "sparksql.dev/v1alpha1"}', True),
     ],
 )
-def test_what_is_a_manifest(path: str, text: str, expected: bool) -> None:
+def test_input_is_a_manifest_by_file_suffix_or_on_stdin_by_content(path: str, text: str, expected: bool) -> None:
     assert is_manifest(path, text) is expected

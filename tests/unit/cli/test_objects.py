@@ -50,7 +50,7 @@ def statement(
         ("Canceled", True, 130),
     ],
 )
-def test_every_end_has_its_exit_code(phase: str, ended: bool, code: int | None) -> None:
+def test_each_terminal_phase_of_a_statement_has_its_own_exit_code(phase: str, ended: bool, code: int | None) -> None:
     seen = statement(phase)
     assert seen.has_ended is ended
     assert seen.is_settled is ended
@@ -96,7 +96,7 @@ def test_a_stream_is_settled_once_it_runs_well_or_stopped(
 
 
 @pytest.mark.parametrize(("phase", "code"), [("Running", Exit.ERROR), ("Finished", Exit.FINISHED)])
-def test_deleted_before_its_end_is_an_error(phase: str, code: Exit) -> None:
+def test_statement_deleted_before_its_end_has_the_exit_code_of_an_error(phase: str, code: Exit) -> None:
     assert statement(phase, deleted=True).exit_code is code
 
 

@@ -60,7 +60,7 @@ def test_csv_quotes_what_must_be_quoted(values: list[str | None], line: str) -> 
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=2))
-def test_csv_is_read_back_as_it_was(values: list[str]) -> None:
+def test_csv_line_is_read_back_with_the_same_values(values: list[str]) -> None:
     assert list(csv.reader(io.StringIO(render.csv_line(values), newline=""))) == [values]
 
 
@@ -84,7 +84,7 @@ def test_json_row_of_preview_text_has_typed_values() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0s"), (59.94, "59.9s"), (60, "1m00s"), (3599, "59m59s"), (7620, "2h07m")]
 )
-def test_duration(seconds: float, text: str) -> None:
+def test_duration_is_shown_in_seconds_minutes_or_hours_by_its_length(seconds: float, text: str) -> None:
     assert render.duration(seconds) == text
 
 
@@ -181,7 +181,9 @@ def test_failure_says_where_and_why(seen: Statement, text: str) -> None:
         (3, True, 3, "The result was cut at 3 rows; the statement had more (spec.result.maxRows)"),
     ],
 )
-def test_what_is_missing_is_said(rows: int, truncated: bool, shown: int, note: str) -> None:
+def test_result_note_tells_of_rows_that_are_not_shown_or_were_cut(
+    rows: int, truncated: bool, shown: int, note: str
+) -> None:
     assert render.cut_note(ResultSummary(row_count=rows, truncated=truncated), shown, "expired") == note
 
 

@@ -25,7 +25,9 @@ NOTHING = Surroundings(kubeconfig="", own_kubeconfig="/own", docker=False, kind=
         ({"kind": True, "linux": True, "root": True}, "local"),
     ],
 )
-def test_choice(around: dict[str, object], expected: str) -> None:
+def test_cluster_choice_prefers_an_existing_cluster_then_kind_then_local(
+    around: dict[str, object], expected: str
+) -> None:
     assert choose(dataclasses.replace(NOTHING, **around)) == expected
 
 

@@ -34,7 +34,7 @@ def test_every_address_is_this_machines_own(component: str) -> None:
         ("etcd", "listen-peer-urls"),
     ],
 )
-def test_no_listener_is_left_to_its_default(component: str, flag: str) -> None:
+def test_component_command_sets_every_listen_address_explicitly(component: str, flag: str) -> None:
     assert any(word.startswith(f"--{flag}=") for word in components.command(component, PATHS))
 
 

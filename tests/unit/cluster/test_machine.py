@@ -30,7 +30,7 @@ COMMIT
 """
 
 
-def test_removal_takes_our_chains_and_the_jumps_to_them() -> None:
+def test_firewall_removal_deletes_only_the_cluster_chains_and_jumps_to_them() -> None:
     assert firewall.removal(SAVED).splitlines() == [
         "*mangle",
         ":LOCALKUBE-FORWARD - [0:0]",
@@ -81,5 +81,7 @@ def test_mounts_below_are_innermost_first_and_only_below() -> None:
         ),
     ],
 )
-def test_hierarchies(mounts: str, expected: list[tuple[str, bool]]) -> None:
+def test_cgroup_hierarchies_are_read_from_unified_and_hybrid_mounts(
+    mounts: str, expected: list[tuple[str, bool]]
+) -> None:
     assert [(str(mount), unified) for mount, unified in cgroups.hierarchies(mounts)] == expected

@@ -81,7 +81,7 @@ def test_without_a_policy_everything_passes() -> None:
     assert passes(text, SERVER, OUTSIDE)
 
 
-def test_a_policy_without_rules_isolates_its_pods_alone() -> None:
+def test_network_policy_without_ingress_rules_blocks_only_ingress_to_its_pods() -> None:
     text = render(world(policy(app("server"), ingress=[])))
     assert not passes(text, FRIEND, SERVER)
     assert not passes(text, OUTSIDE, SERVER)
@@ -111,7 +111,9 @@ def test_ingress_from_a_pod_on_a_named_port() -> None:
         ({"ipBlock": {"cidr": "fd00::/8"}}, False, False, False),
     ],
 )
-def test_peers(peer: dict[str, Any], friend: bool, stranger: bool, abroad: bool) -> None:
+def test_network_policy_peer_selects_sources_by_pod_namespace_or_ip_block(
+    peer: dict[str, Any], friend: bool, stranger: bool, abroad: bool
+) -> None:
     text = render(world(policy(app("server"), ingress=[{"from": [peer]}])))
     assert [passes(text, source, SERVER) for source in (FRIEND, STRANGER, ABROAD)] == [friend, stranger, abroad]
 

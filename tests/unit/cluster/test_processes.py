@@ -33,7 +33,7 @@ def eventually(condition: Callable[[], bool], seen: Callable[[], object]) -> Non
         time.sleep(0.02)
 
 
-def test_a_component_is_its_session_leader(component: str, tmp_path: Path) -> None:
+def test_running_component_is_known_by_the_pid_of_its_session_leader(component: str, tmp_path: Path) -> None:
     processes.start(component, ["sh", "-c", SHELL_WITH_CHILD], tmp_path / "c.log", {"PATH": os.environ["PATH"]})
     eventually(lambda: len(members(component)) == 2, lambda: members(component))
     main = processes.running()[component]
@@ -48,7 +48,7 @@ def test_a_component_is_seen_as_soon_as_it_is_started(component: str, tmp_path: 
         assert len(members(component)) == number + 1
 
 
-def test_end_forces_what_does_not_listen_and_spares_others(component: str, tmp_path: Path) -> None:
+def test_ending_a_component_kills_processes_that_ignore_sigterm_and_no_others(component: str, tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "600"]) as bystander:
         processes.start(component, ["sh", "-c", SHELL_WITH_CHILD], tmp_path / "c.log", {"PATH": os.environ["PATH"]})
         eventually(lambda: len(members(component)) == 2, lambda: members(component))

@@ -29,7 +29,7 @@ def test_a_waiting_claim_gets_one_volume_bound_to_it() -> None:
 @pytest.mark.parametrize(
     "other", [claim("Bound"), claim(storageClassName="other"), claim(storageClassName=""), claim(volumeName="v")]
 )
-def test_other_claims_are_left_alone(other: dict[str, Any]) -> None:
+def test_claim_that_is_bound_or_names_another_class_or_a_volume_gets_no_volume(other: dict[str, Any]) -> None:
     assert waiting([other], []) == []
 
 

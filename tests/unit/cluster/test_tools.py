@@ -44,7 +44,7 @@ def test_stamp_changes_with_toolchain_and_package(modules: Path) -> None:
     assert len(stamps) == 3
 
 
-def test_current_needs_the_binary_and_its_stamp(tmp_path: Path) -> None:
+def test_tool_is_current_only_with_its_binary_and_a_matching_stamp(tmp_path: Path) -> None:
     assert not tools.is_current(tmp_path, TOOL, "s")
     (tmp_path / "demo").write_bytes(b"binary")
     assert not tools.is_current(tmp_path, TOOL, "s")

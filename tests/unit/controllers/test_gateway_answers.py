@@ -57,7 +57,7 @@ class Driver:
 
 
 @pytest.mark.parametrize("body", [SENSELESS, "[]", "SELECT secret", ""])
-async def test_an_answer_that_makes_no_sense_is_none_and_its_text_is_not_told(body: str) -> None:
+async def test_senseless_gateway_answer_counts_as_unreachable_and_its_text_is_not_shown(body: str) -> None:
     async with Driver(body).serving() as (http, address):
         client = GatewayClient(http, address)
         asked: tuple[Any, ...] = (

@@ -50,7 +50,7 @@ def test_objects_are_counted_by_namespace_and_phase() -> None:
     assert _series(metrics, "sparksql_sessions") == {}
 
 
-def test_bytes_are_those_of_complete_copies() -> None:
+def test_savepoint_bytes_metric_sums_the_completed_copies_of_a_namespace() -> None:
     metrics = Metrics()
     complete = [_savepoint("a", "Completed", 5), _savepoint("a", "Completed", 7), _savepoint("b", "Completed", 1)]
     others = [_savepoint("a", "Completed", 100, "Existing"), _savepoint("a", "InProgress", 100), _savepoint("c", None)]
@@ -76,7 +76,7 @@ def test_the_statement_that_was_not_saved_the_longest_is_told() -> None:
     assert times[("a",)] - times[("b",)] == DAY
 
 
-def test_a_series_goes_with_its_last_object() -> None:
+def test_metric_series_of_a_namespace_goes_with_its_last_object() -> None:
     metrics = Metrics()
     statement = _statement("a", intervalSeconds=60)
     metrics.count([statement], [], [_savepoint("a", "Completed", 5)])

@@ -73,7 +73,9 @@ def _woken(before: Object, after: Object) -> set[str]:
         (_statement(1), _statement(2, inputRowsPerSecond="1.0"), set()),
     ],
 )
-def test_savepoints_are_told_who_refers_to_them(before: Object, after: Object, woken: set[str]) -> None:
+def test_statement_whose_spec_or_references_change_wakes_the_savepoints_concerned(
+    before: Object, after: Object, woken: set[str]
+) -> None:
     assert _woken(before, after) == woken
 
 

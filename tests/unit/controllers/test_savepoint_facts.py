@@ -69,7 +69,7 @@ def test_statement_that_does_not_stream_has_none(spec: dict[str, Any]) -> None:
     assert savepoints_of(store(savepoint()), statement(**spec)) == ()
 
 
-def test_facts_are_those_of_the_object() -> None:
+def test_savepoint_facts_match_the_metadata_spec_and_status_of_the_object() -> None:
     status = {
         "phase": "Completed", "trigger": "Periodic", "location": "s3a://b/before", "message": "complete",
         "completionTime": "2026-01-31T09:00:00Z",
@@ -95,7 +95,7 @@ def test_new_one_has_no_phase() -> None:
     assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, MADE),)
 
 
-def test_start_is_what_start_from_names_whosever_it_is() -> None:
+def test_start_from_finds_a_savepoint_of_any_statement_in_the_same_namespace() -> None:
     filled = store(savepoint(statement="other"), savepoint("far", namespace="team-b"))
     named = statement(streaming={"startFrom": {"savepointRef": {"name": "before"}}})
     found = start_of(filled, named)
@@ -109,7 +109,7 @@ def test_start_is_what_start_from_names_whosever_it_is() -> None:
 
 
 @pytest.mark.parametrize("trigger", SavepointTrigger)
-def test_one_that_is_made_is_known_for_what_it_is(trigger: SavepointTrigger) -> None:
+def test_created_savepoint_is_read_back_with_its_trigger_and_statement(trigger: SavepointTrigger) -> None:
     body = savepoint_body("one-stop", "team-a", "one", trigger)
     body["metadata"].update(uid="u", creationTimestamp="2026-01-31T08:00:00Z", resourceVersion="1")
     made = SqlSavepoint.parse(body)
@@ -131,7 +131,9 @@ def test_one_that_is_made_is_known_for_what_it_is(trigger: SavepointTrigger) -> 
         ({}, {"trigger": "Upgrade"}, "Upgrade"),
     ],
 )
-def test_why_it_was_made(annotations: dict[str, str], status: dict[str, Any], trigger: str) -> None:
+def test_savepoint_trigger_comes_from_status_then_annotation_else_is_manual(
+    annotations: dict[str, str], status: dict[str, Any], trigger: str
+) -> None:
     assert trigger_of(SqlSavepoint.parse(savepoint(status=status, annotations=annotations))) == trigger
 
 
@@ -142,14 +144,16 @@ names = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 
 
 @given(names, names, names, names, names, names)
-def test_attempt_is_read_as_it_was_recorded(pod: str, uid: str, boot: str, of: str, klass: str, account: str) -> None:
+def test_savepoint_attempt_is_read_back_as_recorded(
+    pod: str, uid: str, boot: str, of: str, klass: str, account: str
+) -> None:
     attempt = Attempt(Driver(pod, uid, boot), of, klass, account)
     status = SqlSavepoint.parse(savepoint()).status.replace(attempt=recorded(attempt))
     kept = SqlSavepoint.parse(savepoint(status=status.to_dict())).status.attempt
     assert kept is not None and attempt_of(kept) == attempt
 
 
-def test_attempt_is_kept_by_its_names_in_the_api() -> None:
+def test_savepoint_attempt_is_recorded_under_the_field_names_of_the_api() -> None:
     status = SqlSavepoint.parse(savepoint()).status
     kept = status.replace(attempt=recorded(Attempt(Driver("p", "u", "b"), "s", "standard", "spark"))).to_dict()
     assert kept["attempt"] == {
@@ -187,7 +191,7 @@ def of_state(state: SavepointState, **fields: Any) -> SavepointView:
         (of_state(SavepointState.FAILED), Failed("the driver gave no reason")),
     ],
 )
-def test_what_a_driver_says(view: SavepointView, word: Any) -> None:
+def test_driver_view_of_a_savepoint_is_read_as_running_completed_or_failed(view: SavepointView, word: Any) -> None:
     assert word_of(view) == word
     assert word_of(SavepointView.model_validate_json(view.model_dump_json(by_alias=True))) == word
 

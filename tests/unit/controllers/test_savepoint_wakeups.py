@@ -82,12 +82,12 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Abandoned", "Pending"])
-def test_savepoint_that_moves_wakes_its_statement_and_who_starts_from_it(world: World, phase: str) -> None:
+def test_savepoint_phase_change_wakes_its_statement_and_statements_starting_from_it(world: World, phase: str) -> None:
     world.savepoint("before", phase)
     assert {ONE, OTHER} <= world.woken()
 
 
-def test_savepoint_that_moves_wakes_the_others_of_its_statement(world: World) -> None:
+def test_savepoint_phase_change_wakes_the_other_savepoints_of_its_statement(world: World) -> None:
     """Whether they are kept depends on it."""
     world.savepoint("before", "Completed")
     assert {OPEN, DONE} <= (woken := world.woken())
@@ -101,7 +101,7 @@ def test_savepoint_that_is_created_wakes_itself_and_its_statement(world: World) 
     assert OTHER not in woken
 
 
-def test_savepoint_that_somebody_waits_for_wakes_him_when_it_comes(world: World) -> None:
+def test_savepoint_that_a_statement_waits_for_wakes_the_statement_when_created(world: World) -> None:
     world.store.delete(SAVEPOINT, "team-a", "before")
     world.woken()
     world.savepoint("before", None, of="one", uid="again")
@@ -150,7 +150,7 @@ def test_statement_that_is_gone_wakes_the_savepoints_that_wait_for_that(world: W
     assert {BEFORE, OPEN, DONE} <= world.woken()
 
 
-def test_reference_that_goes_wakes_the_savepoint_that_is_held_for_it(world: World) -> None:
+def test_dropped_reference_wakes_the_savepoint_whose_deletion_waits_for_it(world: World) -> None:
     world.savepoint("before", "Completed", deletionTimestamp="2026-01-31T09:00:00Z")
     world.woken()
     world.stream("other", {"phase": "Initialized"}, generation=2)

@@ -55,21 +55,21 @@ def test_only_the_first_in_line_goes() -> None:
     assert next_in_queue(line) == "a"
 
 
-def test_blocked_ones_are_passed_over() -> None:
+def test_blocked_statement_is_passed_over_in_the_session_queue() -> None:
     blocked = entry("a", QueueState.BLOCKED)
     assert turn("b", [blocked, entry("b")], 1).granted
     assert next_in_queue([blocked]) is None
 
 
 @pytest.mark.parametrize("names", ["ab", "ba"], ids=["ahead", "behind"])
-def test_nobody_goes_while_another_is_on_its_way(names: str) -> None:
+def test_no_statement_is_handed_over_while_another_hand_over_is_under_way(names: str) -> None:
     line = [entry(name, QueueState.HANDING_OVER if name == "a" else QueueState.WAITING) for name in names]
     assert turn("b", line, 4) == Turn(granted=False, ahead=1)
     assert turn("b", [replace(c, place=QueueState.ARRIVED) if c.name == "a" else c for c in line], 4).granted
 
 
 @given(LINES, SLOTS)
-def test_at_most_one_is_granted_and_it_is_the_next_in_line(line: list[QueueEntry], slots: int) -> None:
+def test_at_most_one_statement_is_granted_a_turn_and_only_the_next_in_line(line: list[QueueEntry], slots: int) -> None:
     granted = [c.name for c in waiting(line) if turn(c.name, line, slots).granted]
     taken = sum(c.place in (QueueState.HANDING_OVER, QueueState.ARRIVED) for c in line)
     in_transit = any(c.place is QueueState.HANDING_OVER for c in line)
@@ -79,13 +79,13 @@ def test_at_most_one_is_granted_and_it_is_the_next_in_line(line: list[QueueEntry
 
 
 @given(LINES, SLOTS)
-def test_those_ahead_are_counted_once(line: list[QueueEntry], slots: int) -> None:
+def test_statements_ahead_in_the_queue_are_each_counted_once(line: list[QueueEntry], slots: int) -> None:
     taken = sum(c.place in (QueueState.HANDING_OVER, QueueState.ARRIVED) for c in line)
     in_order = waiting(line)
     assert [turn(c.name, line, slots).ahead for c in in_order] == [taken + i for i in range(len(in_order))]
 
 
-def test_nobody_behind_the_next_in_line_is_looked_at() -> None:
+def test_search_for_the_next_in_line_stops_at_the_first_waiting_statement() -> None:
     line = iter([entry("a", QueueState.ARRIVED), entry("b"), entry("c")])
     assert next_in_queue(line) == "b"
     assert [c.name for c in line] == ["c"]
@@ -110,7 +110,7 @@ def test_all_go_in_order_when_each_arrives_and_ends(everyone: list[QueueEntry], 
 
 
 @given(LINES, st.integers(0, 5))
-def test_the_queue_keeps_its_oldest(everyone: list[QueueEntry], limit: int) -> None:
+def test_queue_beyond_its_limit_keeps_the_oldest_statements(everyone: list[QueueEntry], limit: int) -> None:
     queued = [c for c in everyone if c.place in (QueueState.WAITING, QueueState.BLOCKED)]
     refused = [c for c in everyone if exceeds_queue(c.name, everyone, limit)]
     assert len(refused) == max(0, len(queued) - limit)

@@ -66,7 +66,7 @@ def test_every_phase_of_a_statement_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(("age", "row"), [(1, (T, F, F, U, F)), (100_000, UNDER_WAY)])
-def test_a_stream_is_as_asked_only_while_it_runs_well(age: float, row: tuple[str, ...]) -> None:
+def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: tuple[str, ...]) -> None:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, **STREAM)
     began = NOW - timedelta(seconds=age)
     made = statements.advance(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)

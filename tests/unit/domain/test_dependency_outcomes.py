@@ -32,15 +32,15 @@ def reachable(graph: Graph, start: str) -> set[str]:
     return found
 
 
-def test_without_dependencies_it_goes_on() -> None:
+def test_statement_without_dependencies_goes_on() -> None:
     assert outcome({}, {}) == Met()
 
 
-def test_finished_ones_are_met_and_kept() -> None:
+def test_finished_dependencies_count_as_met_and_are_recorded() -> None:
     assert outcome({"me": ["a", "b"]}, {"a": Phase.FINISHED, "b": Phase.FINISHED}) == Met(("a", "b"))
 
 
-def test_open_and_missing_ones_are_told_apart() -> None:
+def test_unfinished_and_missing_dependencies_are_reported_apart() -> None:
     phases = {"a": Phase.FINISHED, "b": Phase.RUNNING, "d": Phase.INITIALIZED}
     assert outcome({"me": ["a", "b", "c", "d"]}, phases) == Unmet(("a",), ("b", "d"), ("c",))
 
@@ -51,7 +51,7 @@ def test_any_other_end_fails(phase: Phase) -> None:
 
 
 @pytest.mark.parametrize("later", [None, Phase.ERROR, Phase.INITIALIZED])
-def test_what_was_met_once_stays_met(later: Phase | None) -> None:
+def test_dependency_met_once_stays_met_after_its_deletion_or_another_run(later: Phase | None) -> None:
     """Deleted by its TTL, or run again: the dependant has its answer."""
     assert outcome({"me": ["a"]}, {"a": later}, met=["a"]) == Met(("a",))
 
@@ -65,11 +65,11 @@ def test_cycle_comes_before_failure() -> None:
     assert outcome(graph, {"a": Phase.ERROR}) == Cycle(("me", "b", "me"))
 
 
-def test_a_dependency_on_itself_is_a_cycle() -> None:
+def test_statement_that_depends_on_itself_is_a_cycle() -> None:
     assert outcome({"me": ["me"]}, {}) == Cycle(("me", "me"))
 
 
-def test_a_cycle_further_on_is_not_its_own() -> None:
+def test_statement_that_depends_on_a_cycle_member_fails_with_it_not_as_a_cycle() -> None:
     """Members of a cycle end in DependencyCycle; who depends on a member then sees that it failed."""
     graph = {"me": ["a"], "a": ["b"], "b": ["a"]}
     assert outcome(graph, {}) == Unmet((), (), ("a",))

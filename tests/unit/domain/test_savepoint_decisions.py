@@ -53,7 +53,7 @@ GOING = saved().replace(metadata=saved().metadata.replace(deletion_timestamp=NOW
 PLENTY = Place("standard", "s3a://" + "x" * 1000)
 
 
-def test_it_begins_with_its_intent_written_down() -> None:
+def test_savepoint_copy_starts_with_its_intent_recorded_in_the_status() -> None:
     decision = decided(savepoint())
     assert told(decision) == ("InProgress", "InProgress")
     assert decision.status.location == TARGET
@@ -88,7 +88,7 @@ def test_a_trigger_once_recorded_stays() -> None:
         ({"driver": None}, "SessionNotReady"),
     ],
 )
-def test_what_it_waits_for(facts: dict[str, Any], reason: str) -> None:
+def test_savepoint_waits_while_statement_session_state_or_driver_is_missing(facts: dict[str, Any], reason: str) -> None:
     decision = decided(savepoint(), **facts)
     assert told(decision) == ("Pending", reason)
     assert conditions(decision) == CONDITIONS["Pending"]
@@ -107,7 +107,9 @@ def test_what_it_waits_for(facts: dict[str, Any], reason: str) -> None:
         ({"statement": GOING}, "Abandoned", "Abandoned", "statement one"),
     ],
 )
-def test_what_ends_it_before_it_begins(facts: dict[str, Any], phase: str, reason: str, names: str) -> None:
+def test_savepoint_that_can_never_be_taken_ends_before_its_first_attempt(
+    facts: dict[str, Any], phase: str, reason: str, names: str
+) -> None:
     decision = decided(savepoint(), **facts)
     assert told(decision) == (phase, reason)
     assert conditions(decision) == CONDITIONS[phase]
@@ -139,11 +141,11 @@ def test_a_statement_that_does_not_exist_is_waited_for_a_minute(age: float, phas
 @pytest.mark.parametrize(
     "status", [waiting("SessionNotReady"), waiting("Retrying", failures=1, location=TARGET, nextAttemptTime=ago(-9))]
 )
-def test_a_statement_that_was_there_and_is_gone_abandons_it(status: dict[str, Any]) -> None:
+def test_pending_savepoint_is_abandoned_once_its_known_statement_is_gone(status: dict[str, Any]) -> None:
     assert told(decided(savepoint(status), statement=None)) == ("Abandoned", "Abandoned")
 
 
-def test_another_statement_of_the_same_name_is_no_substitute() -> None:
+def test_savepoint_is_not_continued_with_a_recreated_statement_of_the_same_name() -> None:
     between = savepoint(waiting("Retrying", failures=1, location=TARGET))
     assert told(decided(between, statement=TWIN)) == ("Abandoned", "Abandoned")
     under_way = decided(savepoint(copying()), statement=TWIN, word=Running())
@@ -165,7 +167,7 @@ def test_an_attempt_under_way(word: Word | None, commands: int, wake: float) -> 
     assert decision.requeue_after == wake
 
 
-def test_it_is_looked_at_when_its_time_is_up() -> None:
+def test_savepoint_attempt_is_reconciled_again_when_its_timeout_expires() -> None:
     running = decided(savepoint(copying(startTime=ago(599.5))), word=Running())
     assert running.requeue_after == pytest.approx(0.55)
     silent = decided(savepoint(copying(startTime=ago(599))), word=Silence.UNREACHABLE)
@@ -183,7 +185,7 @@ def test_a_lost_request_with_nothing_left_to_copy_is_refused_for_good() -> None:
     assert [type(command) for command in decision.commands] == [CancelCopy]
 
 
-def test_complete() -> None:
+def test_savepoint_completes_with_the_batch_size_and_version_the_driver_reports() -> None:
     decision = decided(savepoint(copying()), word=WHOLE)
     assert told(decision) == ("Completed", "Completed")
     assert conditions(decision) == CONDITIONS["Completed"]
@@ -196,7 +198,7 @@ def test_complete() -> None:
 
 
 @pytest.mark.parametrize("statement", [None, GOING, TWIN])
-def test_one_that_is_complete_stays_so_without_its_statement(statement: Any) -> None:
+def test_savepoint_copied_in_full_completes_even_without_its_statement(statement: Any) -> None:
     assert told(decided(savepoint(copying()), word=WHOLE, statement=statement)) == ("Completed", "Completed")
 
 
@@ -234,7 +236,7 @@ def test_a_retry_uses_the_same_location_wherever_the_class_saves_now() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 3])
-def test_it_gives_up_after_the_last_attempt(limit: int) -> None:
+def test_savepoint_fails_when_its_last_attempt_fails(limit: int) -> None:
     decision = decided(savepoint(copying(failures=limit), backoffLimit=limit), word=Failed("disk full"))
     assert told(decision) == ("Failed", "SavepointFailed")
     assert conditions(decision) == CONDITIONS["Failed"]
@@ -259,7 +261,7 @@ def test_an_attempt_that_takes_too_long_is_cancelled_first(word: Word) -> None:
     assert decision.status.failures == 0
 
 
-def test_a_timeout_counts_as_a_failure_once_it_is_confirmed() -> None:
+def test_savepoint_timeout_counts_as_a_failure_once_the_driver_confirms_it() -> None:
     late = copying("SavepointTimeout", startTime=ago(601))
     decision = decided(savepoint(late), word=Failed("cancelled"))
     assert told(decision) == ("Pending", "SavepointTimeout")
@@ -277,7 +279,7 @@ def test_a_longer_timeout_does_not_take_back_a_cancel() -> None:
 
 
 @pytest.mark.parametrize("gone", [None, GOING])
-def test_without_its_statement_an_attempt_is_ended_before_it_is_abandoned(gone: Any) -> None:
+def test_savepoint_whose_statement_is_gone_ends_its_copy_before_it_is_abandoned(gone: Any) -> None:
     first = decided(savepoint(copying()), statement=gone, word=Running())
     assert told(first) == ("InProgress", "Canceling")
     assert [type(command) for command in first.commands] == [CancelCopy]
@@ -285,7 +287,7 @@ def test_without_its_statement_an_attempt_is_ended_before_it_is_abandoned(gone: 
         assert told(decided(savepoint(copying()), statement=gone, word=over)) == ("Abandoned", "Abandoned")
 
 
-def test_an_existing_one_is_verified_where_it_lies() -> None:
+def test_existing_savepoint_is_verified_in_place_and_keeps_its_location() -> None:
     begun = decided(existing(), place=Place("standard", None), statement=stream())
     assert begun.commands == (VerifyExisting(id_of(0), DRIVER, ELSEWHERE),)
     assert begun.status.location == ELSEWHERE
@@ -316,7 +318,7 @@ def test_an_end_is_final(phase: str) -> None:
         assert decision.status.completion_time == ago(1)
 
 
-def test_who_uses_it_and_the_generation_are_kept_up_to_date() -> None:
+def test_completed_savepoint_keeps_used_by_and_observed_generation_up_to_date() -> None:
     before = savepoint(settled(observedGeneration=1, usedBy=["gone"]))
     status = decided(before, used_by=("two", "one", "one")).status
     assert (status.used_by, status.observed_generation) == (("one", "two"), 2)
@@ -334,13 +336,15 @@ def test_who_uses_it_and_the_generation_are_kept_up_to_date() -> None:
         (Verdict("before", Why.NO_RULE_KEEPS_IT), ("one",), False),
     ],
 )
-def test_retention(verdict: Verdict | None, used_by: tuple[str, ...], goes: bool) -> None:
+def test_savepoint_is_deleted_only_if_unused_and_kept_by_no_retention_rule(
+    verdict: Verdict | None, used_by: tuple[str, ...], goes: bool
+) -> None:
     decision = decided(savepoint(settled()), verdict=verdict, used_by=used_by)
     assert decision.commands == ((DeleteSelf(),) if goes else ())
     assert (decision.requeue_after is not None) is goes
 
 
-def test_each_attempt_has_an_id_of_its_own() -> None:
+def test_each_savepoint_attempt_has_its_own_stable_id() -> None:
     assert id_of(0) == "24397bcb-217a-50d7-a97c-76fc4ae32b15"
     assert len({id_of(number) for number in range(5)} | {copy_id("another", 0)}) == 6
 

@@ -57,7 +57,7 @@ def test_neither_statement_nor_driver_nor_class_is_needed(facts: dict[str, Any])
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Abandoned", "Pending"])
-def test_what_a_failed_attempt_left_goes_as_well(phase: str) -> None:
+def test_deleted_savepoint_that_is_not_complete_has_its_leftover_data_removed(phase: str) -> None:
     assert decided(going(settled(phase))).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
 
 
@@ -71,7 +71,7 @@ def test_what_a_failed_attempt_left_goes_as_well(phase: str) -> None:
         existing(settled(location=TARGET), location=TARGET, reclaimPolicy="Delete").replace(metadata=going().metadata),
     ],
 )
-def test_what_has_no_data_of_its_own_to_delete_goes_at_once(of: SqlSavepoint) -> None:
+def test_deleted_savepoint_without_data_to_remove_is_let_go_at_once(of: SqlSavepoint) -> None:
     decision = decided(of)
     assert is_let_go(decision)
     assert not decision.commands
@@ -89,7 +89,7 @@ def test_what_has_no_data_of_its_own_to_delete_goes_at_once(of: SqlSavepoint) ->
         f"/team-a/one/before-{SAVEPOINT_UID}",
     ],
 )
-def test_only_what_was_made_for_it_below_the_root_is_deleted(location: str) -> None:
+def test_savepoint_data_outside_its_own_folder_below_the_root_are_not_deleted(location: str) -> None:
     decision = decided(going(settled(location=location)))
     assert not decision.commands
     assert is_let_go(decision, warned=True)
@@ -113,7 +113,7 @@ def test_a_location_that_was_never_made_is_left_alone_without_a_class_as_well(lo
 
 
 @pytest.mark.parametrize("root", [None, "s3a://new", ROOT[:-1], f"{ROOT}/team-a"])
-def test_only_below_the_root_of_the_class_if_it_is_known(root: str | None) -> None:
+def test_savepoint_data_outside_the_savepoint_root_of_the_class_are_not_deleted(root: str | None) -> None:
     decision = decided(going(), place=Place("standard", root))
     assert not decision.commands
     assert is_let_go(decision, warned=True)
@@ -133,7 +133,7 @@ def test_a_cleaner_that_fails_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("reclaim", ["Delete", "Retain"])
-def test_what_is_referred_to_waits_and_keeps_its_data(reclaim: str) -> None:
+def test_deleted_savepoint_in_use_waits_until_the_deadline_and_keeps_its_data(reclaim: str) -> None:
     first = decided(going(reclaimPolicy=reclaim), used_by=("one", "two"))
     assert (first.finalizer, first.commands) == (True, ())
     assert first.note is not None and first.note.type == "Warning"
@@ -151,7 +151,7 @@ def test_a_reference_that_comes_when_the_data_are_gone_holds_nothing() -> None:
     assert is_let_go(decided(going(), used_by=("one",), cleaner=Cleaner.SUCCEEDED))
 
 
-def test_once_nobody_refers_to_it_its_data_go() -> None:
+def test_deleted_savepoint_no_longer_in_use_has_its_data_removed() -> None:
     assert decided(going(since=30), used_by=()).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
 
 
@@ -168,13 +168,13 @@ def test_a_copy_under_way_ends_first(word: Any, reclaim: str) -> None:
 
 
 @pytest.mark.parametrize("word", [Failed("cancelled"), WHOLE, Silence.DRIVER_GONE])
-def test_after_the_copy_its_data_go(word: Any) -> None:
+def test_savepoint_deleted_while_copying_has_its_data_removed_after_the_copy(word: Any) -> None:
     assert decided(going(copying()), word=word).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
     assert is_let_go(decided(going(copying(), reclaimPolicy="Retain"), word=word))
 
 
 @pytest.mark.parametrize("cleaner", [Cleaner.ABSENT, Cleaner.RUNNING])
-def test_it_ends_by_the_deadline(cleaner: Cleaner) -> None:
+def test_savepoint_deletion_ends_at_its_deadline_with_a_warning(cleaner: Cleaner) -> None:
     assert decided(going(since=59.5), cleaner=cleaner).requeue_after == pytest.approx(0.5)
     late = decided(going(since=60), cleaner=cleaner)
     assert is_let_go(late, warned=True)
@@ -182,7 +182,7 @@ def test_it_ends_by_the_deadline(cleaner: Cleaner) -> None:
 
 
 @pytest.mark.parametrize("facts", [{"used_by": ("one",)}, {"word": Running()}, {}])
-def test_in_a_namespace_that_goes_it_is_let_go_at_once(facts: dict[str, Any]) -> None:
+def test_deleted_savepoint_in_a_terminating_namespace_is_let_go_at_once(facts: dict[str, Any]) -> None:
     decision = decided(going(copying()), namespace_terminating=True, **facts)
     assert is_let_go(decision)
     assert not decision.commands

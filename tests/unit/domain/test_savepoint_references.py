@@ -50,7 +50,7 @@ def test_a_reference(statement: SqlStatement, refers: bool) -> None:
     assert used_by(BEFORE, [statement]) == ((statement.metadata.name,) if refers else ())
 
 
-def test_one_that_is_not_yet_verified_is_known_by_the_location_of_its_spec() -> None:
+def test_statement_refers_to_an_unverified_savepoint_by_its_spec_location() -> None:
     assert used_by(existing(), [saved(restoredFrom=ELSEWHERE)]) == ("one",)
 
 

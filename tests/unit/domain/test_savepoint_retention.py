@@ -70,12 +70,16 @@ def test_the_newest_that_is_complete_stays(saved: list[Savepoint], policy: Reten
 
 
 @given(savepoint_lists(), policies, references)
-def test_what_is_referred_to_stays(saved: list[Savepoint], policy: Retention, used: frozenset[str]) -> None:
+def test_retention_keeps_savepoints_that_statements_refer_to(
+    saved: list[Savepoint], policy: Retention, used: frozenset[str]
+) -> None:
     assert not removed(evaluate(saved, policy, NOW, used)) & used
 
 
 @given(savepoint_lists(), policies, references)
-def test_what_is_a_persons_or_under_way_stays(saved: list[Savepoint], policy: Retention, used: frozenset[str]) -> None:
+def test_retention_keeps_manual_pinned_existing_and_unfinished_savepoints(
+    saved: list[Savepoint], policy: Retention, used: frozenset[str]
+) -> None:
     gone = removed(evaluate(saved, policy, NOW, used))
     for savepoint in saved:
         if savepoint.name in gone:
@@ -97,7 +101,7 @@ def test_failures_take_nobodys_place_and_have_a_bound(
 
 
 @given(savepoint_lists(), policies)
-def test_what_any_rule_keeps_stays(saved: list[Savepoint], policy: Retention) -> None:
+def test_retention_removes_only_savepoints_that_no_rule_keeps(saved: list[Savepoint], policy: Retention) -> None:
     gone = removed(evaluate(saved, policy, NOW, frozenset()))
     given_rules = policy.model_dump(exclude_none=True)
     for field, value in given_rules.items():
@@ -149,7 +153,9 @@ def reasons(saved: list[Savepoint], policy: Retention, *used: str) -> dict[str, 
         (Retention(keep_last=1, keep_weekly=2), {"h0", "h200"}),
     ],
 )
-def test_rules(policy: Retention, kept: set[str]) -> None:
+def test_retention_rules_keep_the_last_recent_hourly_daily_or_weekly_savepoints(
+    policy: Retention, kept: set[str]
+) -> None:
     told = reasons(periodic(0, 1, 1.4, 2, 25, 49, 200), policy)
     assert {name for name, reason in told.items() if reason.keeps} == kept
 

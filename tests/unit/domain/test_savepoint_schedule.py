@@ -55,7 +55,7 @@ def test_an_interval_is_counted_from_the_beginning() -> None:
     assert due(every(3600), late, last=late) == expected[1]
 
 
-def test_cron() -> None:
+def test_cron_schedule_is_due_at_the_given_times_in_its_timezone() -> None:
     assert times(cron("30 6 * * MON"), SINCE, 2) == [at("2026-01-05T06:30:00Z"), at("2026-01-12T06:30:00Z")]
     assert times(cron("0 0 1 * *", timezone="Europe/Berlin"), SINCE, 2) == [
         at("2026-01-31T23:00:00Z"),
@@ -63,12 +63,12 @@ def test_cron() -> None:
     ]
 
 
-def test_nothing_while_paused() -> None:
+def test_paused_savepoint_schedule_is_never_due() -> None:
     assert due(every(60, paused=True), SINCE + timedelta(days=1)) is None
     assert due(cron("* * * * *", paused=True, catchUp=True), SINCE + timedelta(days=1)) is None
 
 
-def test_never() -> None:
+def test_schedule_with_an_impossible_or_invalid_cron_is_never_due() -> None:
     assert due(cron("0 0 30 2 *"), SINCE) is None
     assert due(cron("every day at noon"), SINCE) is None
 
@@ -125,7 +125,7 @@ def test_leap_days() -> None:
 
 
 @pytest.mark.parametrize("schedule", [every(3600), cron("0 * * * *")])
-def test_what_was_missed_is_left_out(schedule: SavepointSchedule) -> None:
+def test_missed_savepoints_are_skipped_until_the_next_due_time(schedule: SavepointSchedule) -> None:
     start = at("2026-01-01T00:00:00Z")
     back = at("2026-01-01T05:20:00Z")
     assert due(schedule, back, last=at("2026-01-01T01:00:00Z"), since=start) == at("2026-01-01T06:00:00Z")
@@ -198,7 +198,7 @@ moments = st.builds(
 
 @settings(deadline=None)
 @given(schedules, moments, st.none() | moments, moments)
-def test_it_is_always_later_than_the_last_one(
+def test_due_time_is_always_later_than_the_last_savepoint(
     schedule: SavepointSchedule, since: datetime, last: datetime | None, now: datetime
 ) -> None:
     found = due(schedule, now, last=last, since=since)
@@ -212,7 +212,7 @@ def test_it_is_always_later_than_the_last_one(
 
 @settings(deadline=None)
 @given(schedules, moments, st.none() | moments, moments, st.integers(0, 10 * 86_400))
-def test_time_never_brings_it_forward(
+def test_due_time_never_moves_earlier_as_time_passes(
     schedule: SavepointSchedule, since: datetime, last: datetime | None, now: datetime, later: int
 ) -> None:
     first = due(schedule, now, last=last, since=since)
@@ -222,7 +222,7 @@ def test_time_never_brings_it_forward(
 
 @settings(deadline=None)
 @given(schedules, moments, moments, st.floats(0, 1))
-def test_whoever_asks_again_before_it_is_due_is_told_the_same(
+def test_due_time_stays_the_same_until_it_is_reached(
     schedule: SavepointSchedule, since: datetime, now: datetime, part: float
 ) -> None:
     found = due(schedule, now, since=since)
@@ -234,7 +234,9 @@ def test_whoever_asks_again_before_it_is_due_is_told_the_same(
 
 @settings(deadline=None, max_examples=50)
 @given(schedules, moments)
-def test_each_slot_comes_once_in_order_and_within_its_jitter(schedule: SavepointSchedule, since: datetime) -> None:
+def test_each_schedule_slot_is_due_once_in_order_and_within_its_jitter(
+    schedule: SavepointSchedule, since: datetime
+) -> None:
     jitter = timedelta(seconds=schedule.jitter_seconds)
     dues = times(schedule, since, 6)
     # Intervals are counted from `since`; a slot of a calendar may lie before it, and its due time after it.
@@ -277,7 +279,9 @@ def test_catching_up_takes_one(schedule: SavepointSchedule, since: datetime, now
         (cron("0 * * * *", timezone="a\0b"), ("schedule.timezone", "IANA")),
     ],
 )
-def test_what_is_refused(schedule: SavepointSchedule, parts: tuple[str, ...]) -> None:
+def test_schedule_with_an_invalid_cron_or_timezone_is_refused_and_never_due(
+    schedule: SavepointSchedule, parts: tuple[str, ...]
+) -> None:
     refused = refusal(schedule)
     assert refused is not None and refused.reason == "InvalidSpec"
     for part in parts:
@@ -296,7 +300,7 @@ def test_what_is_refused(schedule: SavepointSchedule, parts: tuple[str, ...]) ->
         cron("0 0 l * 7"),
     ],
 )
-def test_what_is_followed(schedule: SavepointSchedule) -> None:
+def test_valid_savepoint_schedule_is_accepted_and_has_a_due_time(schedule: SavepointSchedule) -> None:
     assert refusal(schedule) is None
     assert due(schedule, SINCE) is not None
 

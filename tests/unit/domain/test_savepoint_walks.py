@@ -274,7 +274,7 @@ def test_attempts_are_bounded(spec: dict[str, Any], steps: list[Step]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(SPECS, STEPS)
-def test_each_attempt_after_the_first_has_waited_for_its_time(spec: dict[str, Any], steps: list[Step]) -> None:
+def test_savepoint_retry_never_starts_before_its_next_attempt_time(spec: dict[str, Any], steps: list[Step]) -> None:
     for snapshot, decision in walk(savepoint(**spec), steps):
         before = snapshot.savepoint.status
         if before.phase is Phase.PENDING and decision.status.phase is Phase.IN_PROGRESS:

@@ -111,7 +111,7 @@ def test_clients_are_counted_at_most_every_five_seconds() -> None:
     assert at(obj, 5, client_sessions=1).status.clients == ClientCounts(sessions=1)
 
 
-def test_what_was_known_of_clients_holds_until_the_driver_speaks() -> None:
+def test_client_counts_of_a_session_are_kept_until_the_driver_answers() -> None:
     """An operator that has just started has not heard it yet."""
     obj = ready_with(2, session(idle=CLOSE_AFTER_A_MINUTE))
     decision = decide(regarded(obj, now=NOW + seconds(500), pod=pod(obj), gateway=None))
@@ -168,7 +168,7 @@ def test_clients_go_on_while_objects_run() -> None:
     assert waits.status.message == "waits for 2 running statements, 1 of them from clients"
 
 
-def test_a_driver_with_clients_ends_only_after_it_said_that_none_of_them_runs_anything() -> None:
+def test_driver_with_clients_is_deleted_only_once_it_drains_and_reports_them_idle() -> None:
     """Counts are told with delay: before it drains a client may have begun what is not counted yet."""
     obj = draining(respoken(ready(), **RESTART))
     assert at(obj, 1, client_sessions=1).commands == (Command.DRAIN_DRIVER,)
@@ -195,7 +195,7 @@ def test_clients_that_are_cut_off_are_told_once(change: dict[str, Any], reason: 
         assert at(obj, 21, state=state, client_sessions=3).notes == ()
 
 
-def test_clients_of_a_lost_driver_are_told_even_when_it_has_closed_them_itself() -> None:
+def test_session_reports_clients_of_a_lost_driver_even_if_the_driver_closed_them() -> None:
     """A pod that somebody deletes ends its clients before it goes, and says so with its last word."""
     obj = ready_with(1)
     gone = decide(regarded(obj, now=NOW + seconds(20), gateway=gateway(GatewayState.DRAINING)))

@@ -46,7 +46,7 @@ def test_end_of_the_last_statement_is_shown_at_once() -> None:
     assert at(obj, 10.5, queued=1).status.statements == StatementCounts(queued=1)  # of the last one that ran
 
 
-def test_other_changes_are_shown_within_five_seconds() -> None:
+def test_statement_counts_of_a_busy_session_are_updated_within_five_seconds() -> None:
     obj = busy()
     early = at(obj, 12, running=1, queued=1)
     assert (early.status.statements, early.requeue_after) == (AT_WORK, 3.0)

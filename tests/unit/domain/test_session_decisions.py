@@ -83,7 +83,7 @@ def test_a_running_pod_alone_is_not_enough(facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "reason", [Reason.CLASS_NOT_FOUND, Reason.NOT_ALLOWED, Reason.LIMIT_EXCEEDED, Reason.NOT_IMPLEMENTED]
 )
-def test_a_refusal_stalls_and_heals_when_its_cause_goes(reason: Reason) -> None:
+def test_refused_session_is_stalled_and_starts_once_the_cause_is_gone(reason: Reason) -> None:
     decision = decide(regarded(resolution=Refusal(reason, "why")))
     assert told(decision) == (Phase.PENDING, reason)
     assert conditions_of(decision.status)["Stalled"] == ("True", reason)
@@ -117,7 +117,7 @@ def test_used_up_quota_is_waited_for_up_to_a_deadline() -> None:
     assert told(later(obj, LIMITS.scheduling + 1, obstacle=obstacle)) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
 
 
-def test_nothing_is_made_in_a_terminating_namespace() -> None:
+def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail() -> None:
     for obj in (session(), starting()):
         decision = later(obj, 9000, namespace_terminating=True)
         assert reason_of(decision.status) == Reason.NAMESPACE_TERMINATING
@@ -280,7 +280,9 @@ WISHES = [
 
 
 @pytest.mark.parametrize(("change", "reason", "then"), WISHES)
-def test_a_wish_drains_first_and_then_goes_where_it_leads(change: dict[str, Any], reason: Reason, then: Phase) -> None:
+def test_stop_restart_or_spec_change_drains_the_driver_before_it_takes_effect(
+    change: dict[str, Any], reason: Reason, then: Phase
+) -> None:
     obj = draining(respoken(ready(), **change))
     assert (obj.status.phase, reason_of(obj.status)) == (Phase.DRAINING, reason)
     waits = served(obj, LIMITS.drain - 1, running=2)
@@ -297,7 +299,7 @@ def test_a_wish_drains_first_and_then_goes_where_it_leads(change: dict[str, Any]
 @pytest.mark.parametrize(
     "change", [{"idle": {"timeoutSeconds": 9}}, {"maxQueuedStatements": 1}, {"statementTimeouts": {"queueSeconds": 1}}]
 )
-def test_what_a_driver_need_not_know_does_not_restart_it(change: dict[str, Any]) -> None:
+def test_changed_setting_the_driver_does_not_use_leaves_the_session_ready(change: dict[str, Any]) -> None:
     assert served(respoken(ready(), **change), 1).status.phase is Phase.READY
 
 
@@ -379,7 +381,7 @@ def test_deletion_lets_statements_end_first_and_then_the_driver() -> None:
     assert (done.finalizer, done.notes) == (False, ())
 
 
-def test_deletion_ends_at_its_deadline_with_a_warning() -> None:
+def test_session_deletion_ends_at_its_deadline_with_a_warning() -> None:
     obj = removed(ready(), NOW)
     almost = served(obj, FINALIZER_SECONDS - 0.2)
     assert almost.finalizer

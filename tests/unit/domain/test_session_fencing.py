@@ -83,7 +83,7 @@ def test_a_driver_that_never_served_has_written_nothing() -> None:
 
 
 @pytest.mark.parametrize("before", [(), ("boot-0",)])
-def test_a_streaming_statement_is_handed_over_with_them(before: tuple[str, ...]) -> None:
+def test_stream_is_handed_over_with_the_boot_ids_of_drivers_not_seen_to_end(before: tuple[str, ...]) -> None:
     session = SessionFacts("analytics", ready().status.phase, driver=Driver("p", "u", BOOT, before))
     snapshot = asked(
         statement(sql=TEXT, streaming={}),
@@ -149,7 +149,9 @@ def test_a_pod_that_was_seen_to_end_but_stays_is_given_up_and_is_no_doubt() -> N
     ("spec", "phase"),
     [({"desiredState": "Stopped"}, SessionPhase.STOPPED), ({"restartNonce": "again"}, SessionPhase.PENDING)],
 )
-def test_a_drain_ends_although_its_pod_does_not(spec: dict[str, Any], phase: SessionPhase) -> None:
+def test_session_drain_ends_at_the_deadline_while_its_driver_pod_remains(
+    spec: dict[str, Any], phase: SessionPhase
+) -> None:
     obj = draining(respoken(ready(), **spec))
     assert later(obj, LATE - seconds(1)).status.phase is SessionPhase.DRAINING
     over = settled(obj, later(obj, LATE))

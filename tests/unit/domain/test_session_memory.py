@@ -55,7 +55,7 @@ def asked(heap: str, conf: dict[str, str], klass: dict[str, Any] | None = None) 
         (1 * GIB, {PYTHON: "1"}, 1409),
     ],
 )
-def test_the_pod_is_what_spark_makes_it(heap: int, conf: dict[str, str], pod: int) -> None:
+def test_executor_pod_memory_is_computed_as_spark_does(heap: int, conf: dict[str, str], pod: int) -> None:
     assert pod_mib(heap, conf) == pod
 
 
@@ -80,7 +80,7 @@ def test_a_size_that_spark_would_not_take_is_told(key: str, value: str) -> None:
         ({OFF_HEAP: "true", OFF_HEAP_SIZE: "1.5g"}, "512m"),
     ],
 )
-def test_other_values_that_do_not_fit_are_told(conf: dict[str, str], fits: str) -> None:
+def test_invalid_memory_factor_or_off_heap_conf_is_refused_with_what_fits(conf: dict[str, str], fits: str) -> None:
     made = asked("1Gi", conf)
     assert isinstance(made, Refusal)
     assert made.reason is Reason.INVALID_SPEC and fits in made.message
@@ -115,7 +115,7 @@ def test_a_pod_beyond_that_of_the_largest_heap_is_refused(conf: dict[str, str]) 
         ("1Gi", {OFF_HEAP: "true", OFF_HEAP_SIZE: "7g"}),
     ],
 )
-def test_what_fits_into_it_is_allowed(heap: str, conf: dict[str, str]) -> None:
+def test_executor_pod_within_the_memory_limit_of_the_class_is_allowed(heap: str, conf: dict[str, str]) -> None:
     assert isinstance(asked(heap, conf), Resolved)
 
 
@@ -126,7 +126,7 @@ def test_without_a_limit_only_the_values_are_checked() -> None:
 
 
 @pytest.mark.parametrize("where", ["defaults", "enforcedConf"])
-def test_what_the_platform_adds_is_its_own_business(where: str) -> None:
+def test_memory_overhead_set_by_the_class_does_not_count_against_its_limit(where: str) -> None:
     adds = {FACTOR: "0.4"}
     klass = {where: adds if where == "enforcedConf" else {"conf": adds}}
     assert isinstance(asked("8Gi", {}, klass), Resolved)

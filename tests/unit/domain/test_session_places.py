@@ -33,7 +33,9 @@ def other(name: str, phase: Phase | None = Phase.READY, *, minute: int = 0, **fi
         (Bounds(of_class=0), [], "allows no sessions"),
     ],
 )
-def test_each_limit_counts_its_own(bounds: Bounds, others: list[Contender], names: str | None) -> None:
+def test_each_session_limit_counts_only_the_sessions_in_its_scope(
+    bounds: Bounds, others: list[Contender], names: str | None
+) -> None:
     refused = refusal(ONE, [ONE, *others], bounds)
     assert (refused is None) is (names is None)
     if refused is not None and names is not None:
@@ -76,7 +78,7 @@ contenders = st.lists(
 
 
 @given(contenders, st.integers(0, 4))
-def test_all_who_are_let_in_at_once_keep_the_limit(sessions: list[Contender], limit: int) -> None:
+def test_sessions_admitted_at_the_same_time_never_exceed_the_limit(sessions: list[Contender], limit: int) -> None:
     """Every session is decided on by itself, from the same facts: together they take no more places than there are."""
     holding = [s for s in sessions if s.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING)]
     waiting = [s for s in sessions if s.phase in (None, Phase.PENDING) and s.wanted and not s.held_up]

@@ -54,7 +54,7 @@ def test_a_session_without_wishes_is_what_its_class_offers() -> None:
         (None, "x_{namespace}_2", "x_team_a_2"),
     ],
 )
-def test_the_database_is_the_last_layers_with_the_namespace_in_it(
+def test_database_comes_from_the_last_layer_with_the_namespace_filled_in(
     klass: str | None, session_: str | None, name: str
 ) -> None:
     spec = {} if session_ is None else {"database": session_}
@@ -118,7 +118,7 @@ def test_namespaces_are_chosen_by_label(selector: dict[str, Any], labels: dict[s
         ("x/team.example/any:3", False),
     ],
 )
-def test_images(image: str, is_allowed: bool) -> None:
+def test_session_image_is_allowed_only_if_its_class_offers_or_allows_it(image: str, is_allowed: bool) -> None:
     made = asked({"allow": {"images": ["registry.example/other:2", "team.example/*"]}}, image=image)
     if is_allowed:
         assert isinstance(made, Resolved)
@@ -186,7 +186,7 @@ def test_the_class_is_not_held_to_its_own_policy() -> None:
         ({"rest": False, "connect": True}, {"connect": False}, (False, False, False)),
     ],
 )
-def test_endpoints_are_those_of_the_layers(
+def test_session_endpoints_are_merged_over_the_defaults_of_the_class(
     klass: dict[str, bool], spec: dict[str, bool], on: tuple[bool, bool, bool]
 ) -> None:
     endpoints = allowed({"defaults": {"endpoints": klass}}, endpoints=spec).effective.endpoints

@@ -60,13 +60,13 @@ def test_secrets_are_known_by_key_or_value(key: str, value: str) -> None:
     ]
 
 
-def test_what_is_no_secret_is_shown() -> None:
+def test_conf_value_whose_key_only_resembles_a_secret_is_shown() -> None:
     conf = {"spark.hadoop.fs.s3a.aws.credentials.provider": "org.x.Provider", "spark.sql.keywords": "keys"}
     told = configuration([(Layer.CLASS, SessionSettings(conf=conf))], {})
     assert {entry.name.removeprefix("conf."): entry.value for entry in told} == conf
 
 
-def test_what_the_class_enforces_wins_and_secrets_are_not_shown() -> None:
+def test_enforced_conf_of_the_class_wins_and_secrets_are_redacted() -> None:
     session = SessionSettings(conf={"spark.sql.a": "1", "spark.hadoop.fs.s3a.secret.key": "hush"})
     told = configuration([(Layer.SESSION, session)], {"spark.sql.a": "2", "spark.my.Token": "hush"})
     assert [(entry.name, entry.value, entry.layer) for entry in told] == [

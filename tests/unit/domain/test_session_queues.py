@@ -99,7 +99,7 @@ def test_deadlines_begin_when_the_queue_lets_the_pod_go(facts: dict[str, Any], l
     assert reason_of(later(obj, 3605 + limit + 1, **facts).status) == reason
 
 
-def test_the_next_driver_has_a_start_of_its_own() -> None:
+def test_queue_admission_of_a_lost_driver_is_not_carried_to_the_next_driver() -> None:
     obj = let_go()
     gone = settled(obj, decide(regarded(obj, now=NOW + seconds(3700))))
     again = decide(regarded(gone, now=NOW + seconds(3800)))

@@ -83,7 +83,7 @@ def test_idle_time_of_the_class_counts_for_who_has_none() -> None:
     assert told(at(obj, 61, resolution=resolved(obj, klass))) == ("Draining", "IdleTimeout")
 
 
-def test_idle_session_wakes_up_when_its_time_has_come() -> None:
+def test_idle_session_is_reconciled_again_when_its_idle_timeout_ends() -> None:
     assert at(ready(session(idle=CLOSE_AFTER_A_MINUTE)), 40).requeue_after == pytest.approx(20)
 
 

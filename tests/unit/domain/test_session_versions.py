@@ -60,7 +60,7 @@ def serving(obj: SqlSession, count: float = 5, **word: Any) -> Decision:
 
 
 @pytest.mark.parametrize(("word", "reason", "type_", "remedy"), CASES.values(), ids=CASES)
-def test_it_is_told_once_and_the_session_stays_ready(
+def test_driver_version_skew_is_reported_once_and_the_session_stays_ready(
     word: dict[str, int], reason: Reason, type_: str, remedy: str
 ) -> None:
     obj = ready()
@@ -84,7 +84,7 @@ def test_a_driver_that_starts_is_told_of_as_well() -> None:
     assert [note.reason for note in decision.notes] == [Reason.READY, Reason.OLDER_DRIVER]
 
 
-def test_what_was_known_holds_until_the_driver_speaks_and_goes_with_the_difference() -> None:
+def test_version_skew_is_kept_until_the_driver_answers_and_goes_with_the_difference() -> None:
     """An operator that has just started has not heard of its drivers yet."""
     obj = ready()
     obj = settled(obj, serving(obj, protocol_version=4))

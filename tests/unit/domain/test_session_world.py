@@ -327,7 +327,7 @@ def test_world_leaves_a_pod_that_nobody_ends() -> None:
     assert (world.status.phase, _incarnation(world.status), world.pods) == ("Starting", 2, 2)
 
 
-def test_world_waits_in_a_queue_as_long_as_it_takes() -> None:
+def test_session_waits_in_a_queue_without_a_deadline_and_then_becomes_ready() -> None:
     world = SessionWorld()
     world.begin(idle={}, lifetime=0)
     world.operator_looks()

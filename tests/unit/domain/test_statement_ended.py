@@ -200,7 +200,7 @@ def test_deleted_dedicated_statement_takes_its_session_with_it(status: dict[str,
 # --- the tables themselves
 
 
-def test_conditions_are_those_of_the_contract() -> None:
+def test_statement_conditions_of_each_phase_match_the_contract() -> None:
     for phase, wanted in TABLE.items():
         of = statement(desiredState="Canceled" if phase == "Canceled" else "Running")
         made = statuses.advance(of, NOW, StatementPhase(phase), Reason.PENDING).conditions
@@ -226,7 +226,7 @@ LEGAL = {  # the contract: Initialized -> Pending -> Running -> Finished; each o
 }  # fmt: skip
 
 
-def test_transitions_within_an_attempt_are_those_of_the_contract() -> None:
+def test_statement_phase_transitions_within_an_attempt_match_the_contract() -> None:
     assert {(str(a), str(b)) for a, following in WITHIN_ATTEMPT.items() for b in following} == LEGAL
     assert {str(phase) for phase in ENDED_PHASES} == ENDED
     for before in StatementPhase:

@@ -79,7 +79,9 @@ WORDS: dict[str, tuple[OperationView, tuple[str, str]]] = {
 
 @PHASES
 @pytest.mark.parametrize(("word", "wanted"), WORDS.values(), ids=WORDS.keys())
-def test_terminal_view_ends_it(phase: str, word: OperationView, wanted: tuple[str, str]) -> None:
+def test_statement_ends_with_the_terminal_state_that_its_driver_reports(
+    phase: str, word: OperationView, wanted: tuple[str, str]
+) -> None:
     decision = decide(snapshot(statement(handed_over(phase)), operation=word))
     assert told(decision) == wanted
     assert conditions(decision) == row(wanted[0], statement().spec)
@@ -138,7 +140,7 @@ def test_unreachable_gateway_changes_nothing(phase: str) -> None:
     assert decision.requeue_after is not None and decision.requeue_after <= 5
 
 
-def test_unreachable_gateway_does_not_let_a_timeout_or_cancel_end_it() -> None:
+def test_timeout_or_cancel_ends_no_statement_while_the_gateway_is_unreachable() -> None:
     late = handed_over("Running", startTime=ago(10_000), submittedTime=ago(20_000))
     of = statement(late, desiredState="Canceled", timeouts={"queueSeconds": 1, "executionSeconds": 1})
     settings = Settings(queue_seconds=1, execution_seconds=1)
@@ -198,7 +200,7 @@ def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(fact
     ],
     ids=["canceled", "session closed", "session deleted", "session gone"],
 )
-def test_wish_is_asked_of_the_gateway_and_ends_nothing_by_itself(
+def test_cancel_or_close_is_asked_of_the_gateway_before_the_statement_ends(
     phase: str, word: OperationView | Silence, spec: dict[str, Any], facts: dict[str, Any], outcome: OperationState
 ) -> None:
     decision = decide(snapshot(statement(handed_over(phase), **spec), operation=word, **facts))
@@ -207,14 +209,14 @@ def test_wish_is_asked_of_the_gateway_and_ends_nothing_by_itself(
     assert decision.requeue_after is not None and decision.requeue_after <= 5
 
 
-def test_queue_timeout_counts_while_it_waits_in_the_driver() -> None:
+def test_queue_timeout_counts_while_the_statement_waits_in_the_driver() -> None:
     of = statement(handed_over(submittedTime=ago(61)), timeouts={"queueSeconds": 60})
     decision = decide(snapshot(of, operation=view(OperationState.PENDING), settings=Settings(queue_seconds=60)))
     assert cancel_of(decision.commands).request.outcome is OperationState.TIMED_OUT
     assert decision.status.phase == "Pending"
 
 
-def test_queue_timeout_does_not_count_once_it_runs() -> None:
+def test_queue_timeout_does_not_count_once_the_statement_runs() -> None:
     of = statement(handed_over("Running", submittedTime=ago(61)), timeouts={"queueSeconds": 60})
     decision = decide(snapshot(of, operation=view(OperationState.RUNNING), settings=Settings(queue_seconds=60)))
     assert decision.commands == ()
@@ -243,7 +245,7 @@ def test_execution_timeout_is_the_gateways_and_the_operators_only_after_a_grace(
         ({}, {"session": DELETED}, OperationState.FINISHED, ("Finished", "Finished")),
     ],
 )
-def test_end_is_what_the_gateway_says_it_was(
+def test_statement_asked_to_end_takes_the_outcome_that_the_gateway_reports(
     spec: dict[str, Any], facts: dict[str, Any], state: OperationState, wanted: tuple[str, str]
 ) -> None:
     decision = decide(snapshot(statement(handed_over("Running"), **spec), operation=view(state), **facts))
@@ -324,7 +326,9 @@ def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_on
         (["SqlError", "ExecutionTimeout", "SessionLost"], view(OperationState.CANCELED), False),
     ],
 )
-def test_retry_follows_its_reasons(on: list[str], operation: OperationView | Silence, again: bool) -> None:
+def test_statement_is_retried_only_for_the_reasons_listed_in_its_spec(
+    on: list[str], operation: OperationView | Silence, again: bool
+) -> None:
     of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": on})
     decision = decide(snapshot(of, operation=operation))
     assert (decision.status.attempt == 2) is again
@@ -366,7 +370,7 @@ def test_nonce_changed_during_a_run_waits_for_its_end_and_wakes_up_then(phase: s
     assert end.requeue_after == 0
 
 
-def test_what_a_drained_driver_never_began_is_handed_over_again() -> None:
+def test_statement_that_a_drained_driver_never_began_is_handed_over_again() -> None:
     of = statement(handed_over())
     decision = decide(snapshot(of, operation=view(OperationState.CLOSED, start_time=None, read_only=False)))
     assert (decision.status.phase, decision.status.attempt) == ("Initialized", 2)
@@ -374,7 +378,7 @@ def test_what_a_drained_driver_never_began_is_handed_over_again() -> None:
     assert "handed over again" in message(decision)
 
 
-def test_what_a_drained_driver_had_begun_has_an_unknown_outcome() -> None:
+def test_statement_that_a_drained_driver_had_begun_ends_as_session_lost() -> None:
     of = statement(handed_over("Running"))
     decision = decide(snapshot(of, operation=view(OperationState.CLOSED, start_time=ago(5), read_only=False)))
     assert told(decision) == ("Error", "SessionLost")

@@ -65,12 +65,12 @@ def test_inputs_are_asked_for_once(s: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("s", UNREAD.values(), ids=UNREAD)
-def test_nothing_is_read_that_makes_no_difference(s: Snapshot) -> None:
+def test_statement_inputs_are_not_read_when_the_decision_does_not_need_them(s: Snapshot) -> None:
     assert decide(replace(s, inputs=None)) == decide(replace(s, inputs=Inputs(SQL)))
 
 
 @pytest.mark.parametrize("wish", ["Stopped", "Canceled"])
-def test_a_wish_that_ends_it_is_followed_without_its_text(wish: str) -> None:
+def test_stream_is_stopped_or_canceled_without_reading_its_text(wish: str) -> None:
     decided: Any = decide(
         asked(stream({**resting("Initialized"), "streaming": known()}, desiredState=wish, **SOURCE), inputs=None)
     )

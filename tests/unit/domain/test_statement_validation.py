@@ -38,7 +38,7 @@ def validation(status: dict[str, Any] | None = None, *, facts: dict[str, Any] | 
 @pytest.mark.parametrize(
     ("own", "mode"), [({}, OutputMode.COMPLETE), ({"streaming": {"outputMode": "Update"}}, OutputMode.UPDATE)]
 )
-def test_the_other_ones_state_and_settings_are_taken_unless_it_has_its_own(
+def test_validation_takes_over_state_and_unset_settings_of_the_other_statement(
     own: dict[str, Any], mode: OutputMode
 ) -> None:
     decision = decide(validation(**own))
@@ -60,7 +60,7 @@ def test_the_other_ones_state_and_settings_are_taken_unless_it_has_its_own(
         (replace(STATE, checkpoint=None), "no checkpoint yet"),
     ],
 )
-def test_what_is_not_there_is_waited_for_a_minute(state: StateFacts | None, words: str) -> None:
+def test_validation_waits_a_minute_for_a_missing_statement_or_checkpoint(state: StateFacts | None, words: str) -> None:
     waits = decide(validation(facts={"state": state}))
     assert told(waits) == ("Initialized", "WaitingForSource")
     assert words in message(waits)
@@ -81,7 +81,7 @@ def test_a_driver_of_an_earlier_version_is_not_asked() -> None:
     assert "spec.restartNonce" in message(decision)
 
 
-def test_its_end_says_what_the_driver_found() -> None:
+def test_ended_validation_says_whether_the_text_fits_the_state() -> None:
     fits = decide(validation(handed_over("Running"), facts={"operation": view(OperationState.FINISHED)}))
     assert (told(fits), message(fits)) == (("Finished", "Finished"), "the text fits the state of SqlStatement other")
     error = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="key k was int, is string")
@@ -89,7 +89,7 @@ def test_its_end_says_what_the_driver_found() -> None:
     assert (told(unfit), message(unfit)) == (("Error", "StateIncompatible"), error.message)
 
 
-def test_a_request_that_did_not_arrive_is_not_sent_without_its_state() -> None:
+def test_lost_validation_request_is_sent_again_only_with_the_state() -> None:
     gone = {"operation": Silence.UNKNOWN, "state": None}
     decision = decide(validation(handed_over(), facts=gone))
     assert [type(each) for each in decision.commands] == [Cancel]
@@ -98,7 +98,7 @@ def test_a_request_that_did_not_arrive_is_not_sent_without_its_state() -> None:
     assert isinstance(command, Submit) and command.request.validate_against is not None
 
 
-def test_a_validation_of_a_text_alone_is_as_it_was() -> None:
+def test_validation_of_a_text_alone_is_submitted_without_a_state() -> None:
     of = statement(initialized(), mode="Validate")
     decision = decide(snapshot(of))
     (command,) = decision.commands

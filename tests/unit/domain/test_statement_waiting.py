@@ -70,7 +70,9 @@ WAITS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("status", [{}, initialized()], ids=["new", "initialized"])
 @pytest.mark.parametrize(("facts_", "wanted"), WAITS.values(), ids=WAITS.keys())
-def test_it_waits_and_says_for_what(facts_: dict[str, Any], wanted: str, status: dict[str, Any]) -> None:
+def test_statement_that_cannot_start_yet_waits_and_tells_the_reason(
+    facts_: dict[str, Any], wanted: str, status: dict[str, Any]
+) -> None:
     decision = decide(snapshot(statement(status), **facts_))
     assert told(decision) == ("Initialized", wanted)
     assert decision.requeue_after is not None and decision.requeue_after > 0
@@ -87,7 +89,7 @@ def test_message_names_open_and_missing_dependencies_and_keeps_the_met_ones() ->
 
 
 @pytest.mark.parametrize("facts_", [{"session": facts("Stopped")}, {"turn": Turn(False, 1)}, {"session": None}])
-def test_met_names_are_kept_whatever_it_waits_for_next(facts_: dict[str, Any]) -> None:
+def test_met_dependencies_are_kept_whatever_the_statement_waits_for_next(facts_: dict[str, Any]) -> None:
     decision = decide(snapshot(statement(initialized()), dependencies=Met(("a", "b")), **facts_))
     assert decision.status.met_dependencies == ("a", "b")
 
@@ -131,7 +133,7 @@ ENDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
 
 @pytest.mark.parametrize("status", [{}, initialized()], ids=["new", "initialized"])
 @pytest.mark.parametrize(("spec", "facts_", "wanted"), ENDS.values(), ids=ENDS.keys())
-def test_it_ends_before_the_hand_over(
+def test_statement_canceled_closed_or_refused_before_the_hand_over_ends_at_once(
     spec: dict[str, Any], facts_: dict[str, Any], wanted: tuple[str, str], status: dict[str, Any]
 ) -> None:
     decision = decide(snapshot(statement(status, **spec), **facts_))
@@ -222,7 +224,7 @@ def test_later_attempt_of_a_run_must_have_the_same_text() -> None:
     assert decide(snapshot(same)).status.phase == "Pending"
 
 
-def test_retry_waits_for_its_time() -> None:
+def test_retried_statement_waits_for_its_next_attempt_time() -> None:
     early = decide(snapshot(statement(initialized(attempt=2, nextAttemptTime=ago(-7)))))
     assert told(early) == ("Initialized", "Retrying")
     assert early.requeue_after == pytest.approx(7)

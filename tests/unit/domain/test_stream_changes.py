@@ -40,7 +40,7 @@ from tests.unit.domain.stream_samples import (
 )
 
 
-def test_changed_text_stops_it_first() -> None:
+def test_running_stream_with_a_changed_text_is_stopped_first() -> None:
     decision = decide(asked(stream(running(), sql=OTHER), operation=telling()))
     assert told(decision) == ("Running", "Upgrading")
     assert shown(decision) == WAITS
@@ -64,7 +64,7 @@ def test_changed_text_goes_on_with_the_same_checkpoint(word: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [resting("Initialized"), resting("Initialized", nextAttemptTime=ago(-60))])
-def test_changed_text_that_waits_for_its_next_attempt_is_taken_in_at_once(status: dict[str, Any]) -> None:
+def test_changed_text_of_a_stream_between_attempts_is_taken_in_at_once(status: dict[str, Any]) -> None:
     decision = decide(asked(stream(status, sql=OTHER)))
     assert told(decision) == ("Initialized", "Upgrading")
     assert (decision.status.next_attempt_time, decision.status.attempt) == (None, 1)
@@ -86,7 +86,7 @@ def test_text_that_the_state_does_not_fit_is_parked_with_the_drivers_word(phase:
     assert decision.note is not None and decision.note.type == "Warning"
 
 
-def test_parked_one_stays_as_it_is_until_something_changes() -> None:
+def test_parked_stream_stays_unchanged_while_its_spec_is_unchanged() -> None:
     of = stream(resting("Pending", streaming={"queryId": "q", "committedBatchId": 2}))
     first = decide(asked(of, operation=unfit()))
     for passes in range(3):
@@ -110,7 +110,7 @@ def test_first_text_that_does_not_fit_parks_as_well(start: dict[str, Any]) -> No
         ({"conf": {"a": "b"}}, "the spec changed, it goes on from its checkpoint"),
     ],
 )
-def test_changed_spec_leaves_the_park_with_its_state(spec: dict[str, Any], wanted: str) -> None:
+def test_parked_stream_whose_spec_changes_goes_on_with_its_state(spec: dict[str, Any], wanted: str) -> None:
     of = stream(parked(), **spec)
     decision = decide(asked(of, inputs=Inputs(spec.get("sql", SQL))))
     assert told(decision) == ("Initialized", "Upgrading")
@@ -199,7 +199,7 @@ def test_changed_text_ends_a_back_off() -> None:
         {"streaming": {"upsert": {"keys": ["id"]}}},
     ],
 )
-def test_changed_settings_restart_it_uncounted(spec: dict[str, Any]) -> None:
+def test_changed_settings_restart_a_stream_with_its_restart_count_at_zero(spec: dict[str, Any]) -> None:
     of = stream(running(streaming={"restarts": 2}), **spec)
     assert told(decide(asked(of, operation=telling()))) == ("Running", "Upgrading")
     decision = decide(asked(of, operation=telling(OperationState.CANCELED)))
@@ -217,12 +217,12 @@ def test_changed_settings_restart_it_uncounted(spec: dict[str, Any]) -> None:
         {"timeouts": {"queueSeconds": 5}},
     ],
 )
-def test_other_changes_leave_it_alone(spec: dict[str, Any]) -> None:
+def test_change_that_the_query_does_not_depend_on_leaves_a_stream_running(spec: dict[str, Any]) -> None:
     decision = decide(asked(stream(running(), **spec), operation=telling()))
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
 
 
-def test_text_kept_elsewhere_is_looked_at_when_it_is_read() -> None:
+def test_changed_text_in_a_config_map_is_noticed_when_the_stream_reads_it() -> None:
     source = {"sqlFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
     of = stream(resting(), **source)
     assert told(decide(asked(of, inputs=Inputs(OTHER)))) == ("Initialized", "Upgrading")

@@ -61,7 +61,7 @@ def test_checkpoint_is_recorded_with_the_intent() -> None:
     )  # fmt: skip
 
 
-def test_checkpoint_stays_wherever_the_class_keeps_others() -> None:
+def test_checkpoint_of_a_stream_stays_when_the_root_of_the_class_changes() -> None:
     decision = decide(asked(stream(resting("Initialized")), settings=replace(PLACE, checkpoint_root="file:///else")))
     assert streaming_of(decision).checkpoint_location == LOCATION
     no_place = decide(asked(stream(resting("Initialized")), settings=Settings()))
@@ -75,7 +75,7 @@ def test_hand_over_that_did_not_arrive_is_repeated_with_the_same_checkpoint() ->
     assert request.streaming.checkpoint == LOCATION
 
 
-def test_queue_timeout_holds_until_its_query_has_started_once() -> None:
+def test_queue_timeout_of_a_stream_holds_only_until_its_query_first_starts() -> None:
     facts = {"settings": replace(PLACE, queue_seconds=5), "session": SessionFacts("s", SessionPhase.STARTING)}
     assert told(decide(asked(stream(initialized()), **facts)))[0] == "TimedOut"
     begun = stream(resting("Initialized", streaming={"queryId": "q"}))
@@ -92,7 +92,7 @@ def test_running_well_is_ready() -> None:
     assert health(decision) == (("True", "Healthy"), ("True", "CheckpointFresh"))
 
 
-def test_what_the_query_says_is_shown_and_what_it_does_not_say_is_kept() -> None:
+def test_stream_status_shows_reported_progress_and_keeps_values_not_reported() -> None:
     of = stream(running(streaming={"queryId": "q", "committedBatchId": 7, "watermark": "w", "lag": 3}))
     told_ = {"batch_id": 8, "committed_batch_id": None, "state_rows": 4, "state_bytes": 5, "lag": 0}
     streaming = streaming_of(decide(asked(of, operation=telling(told=told_))))
@@ -102,7 +102,7 @@ def test_what_the_query_says_is_shown_and_what_it_does_not_say_is_kept() -> None
     assert (silent.query_id, silent.committed_batch_id) == ("q", 7)
 
 
-def test_restarts_are_forgotten_while_it_runs_well() -> None:
+def test_restart_count_is_reset_once_a_stream_has_run_well_for_ten_minutes() -> None:
     of = stream(running(streaming={"restarts": 5}, startTime=ago(600)))
     assert streaming_of(decide(asked(of, operation=telling(start_time=ago(600))))).restarts == 0
     assert streaming_of(decide(asked(of, operation=telling(start_time=ago(599))))).restarts == 5
@@ -146,7 +146,7 @@ def test_failed_query_is_started_again_from_its_checkpoint() -> None:
     assert decision.requeue_after == 40
 
 
-def test_back_off_keeps_its_reason_and_then_it_goes() -> None:
+def test_stream_in_back_off_keeps_its_reason_and_is_handed_over_when_due() -> None:
     of = stream(running())
     of = following(of, failing(of))
     waits = decide(asked(of))
@@ -164,7 +164,7 @@ def test_back_off_is_bounded() -> None:
     assert decision.requeue_after == 600
 
 
-def test_it_gives_up_after_its_limit() -> None:
+def test_stream_that_fails_at_its_restart_limit_ends_in_error() -> None:
     decision = failing(stream(running(streaming={"restarts": 10})))
     assert told(decision) == ("Error", "SqlError")
     assert message(decision) == "gave up after 10 restarts: it failed"
@@ -226,7 +226,7 @@ ENDS = [
         ({"sql": OTHER}, READY, ("Initialized", "Upgrading")),
     ],
 )
-def test_attempt_that_is_over_goes_where_it_is_wanted(
+def test_stream_whose_attempt_is_over_ends_or_goes_on_as_spec_and_session_ask(
     spec: dict[str, Any], session: Any, wanted: tuple[str, str], word: Any
 ) -> None:
     assert told(decide(asked(stream(running(), **spec), session=session, operation=word))) == wanted
@@ -255,7 +255,7 @@ def test_stopped_is_no_end() -> None:
     assert (again.status, again.note) == (decision.status, None)
 
 
-def test_wish_to_run_that_comes_while_it_stops_is_seen_at_once() -> None:
+def test_stream_set_to_run_again_while_it_stops_is_resumed_at_once() -> None:
     of = stream(running())
     stopped = decide(asked(of, operation=telling(OperationState.CANCELED)))
     assert (told(stopped), stopped.requeue_after) == (("Stopped", "StoppedByUser"), 0)
@@ -264,7 +264,7 @@ def test_wish_to_run_that_comes_while_it_stops_is_seen_at_once() -> None:
     assert (resumed.status.attempt, resumed.requeue_after, resumed.status.submitted_time) == (2, 0, NOW)
 
 
-def test_resumed_one_begins_its_count_anew() -> None:
+def test_resumed_stream_begins_its_restart_count_anew() -> None:
     decision = decide(asked(stream(resting(streaming={"restarts": 9}))))
     assert told(decision) == ("Initialized", "Pending")
     assert streaming_of(decision).restarts == 0
@@ -272,7 +272,7 @@ def test_resumed_one_begins_its_count_anew() -> None:
 
 
 @pytest.mark.parametrize("status", [{}, initialized(), resting("Initialized", nextAttemptTime=ago(-60))])
-def test_one_that_does_not_run_is_stopped_at_once(status: dict[str, Any]) -> None:
+def test_stream_that_does_not_run_is_stopped_at_once(status: dict[str, Any]) -> None:
     decision = decide(asked(stream(status, desiredState="Stopped"), session=None))
     assert told(decision) == ("Stopped", "StoppedByUser")
     assert decision.status.next_attempt_time is None
@@ -292,7 +292,9 @@ def test_one_that_does_not_run_is_stopped_at_once(status: dict[str, Any]) -> Non
         ({"desiredState": "Stopped", "runNonce": "later"}, READY, "Stopped"),
     ],
 )
-def test_what_becomes_of_a_stopped_one(spec: dict[str, Any], session: Any, wanted: str) -> None:
+def test_stopped_stream_stays_or_is_canceled_or_closed_as_spec_and_session_ask(
+    spec: dict[str, Any], session: Any, wanted: str
+) -> None:
     decision = decide(asked(stream(resting(), **spec), session=session))
     assert decision.status.phase == wanted
     assert decision.status.run == 1

@@ -34,7 +34,9 @@ CASES: dict[str, tuple[int, int | None, int | None, int | None, int, Any]] = {
 
 
 @pytest.mark.parametrize(("started", "reported", "batch", "committed", "restarts", "wanted"), CASES.values(), ids=CASES)
-def test_health(started: int, reported: int | None, batch: int, committed: int, restarts: int, wanted: Any) -> None:
+def test_healthy_and_checkpoint_fresh_follow_the_reports_and_restarts_of_a_stream(
+    started: int, reported: int | None, batch: int, committed: int, restarts: int, wanted: Any
+) -> None:
     told = {
         "batch_id": batch,
         "committed_batch_id": committed,

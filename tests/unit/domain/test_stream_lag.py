@@ -115,7 +115,7 @@ def test_slow_batches_make_longer_periods() -> None:
     assert told.index(True) == MANY_RISES + 1
 
 
-def test_another_start_begins_anew() -> None:
+def test_lag_trend_begins_anew_when_the_query_starts_again() -> None:
     *_, last = after(reports(number * 100 for number in range(40)))
     again = StreamProgress(query_id="q", run_id="other", last_progress_time=last.last_progress_time, lag=9000)
     assert last.lag_trend is not None
@@ -140,7 +140,7 @@ def test_alarm_means_that_more_waits_than_ten_minutes_ago(lags: list[int], every
 
 
 @given(st.integers(1, 1000), st.integers(0, 6), st.floats(10, 150), st.data())
-def test_steady_growth_is_told_whatever_the_noise_in_it(
+def test_steadily_growing_lag_raises_the_alarm_despite_small_noise(
     step: int, backlog: int, every: float, data: st.DataObject
 ) -> None:
     """Noise that is less than what a period adds does not hide a growth; `backlog` is what waits before, in periods."""
@@ -160,7 +160,7 @@ def test_report_that_is_seen_twice_counts_once(lags: list[int]) -> None:
     assert after(once)[-1] == after(twice)[-1]
 
 
-def test_statement_shows_it() -> None:
+def test_statement_with_a_growing_lag_is_neither_healthy_nor_ready() -> None:
     trend = {"since": "2026-01-01T00:00:00Z", "least": 900, "leastBefore": 800, "base": 100, "rises": 4}
     of = stream(running(streaming={"runId": "r", "lagTrend": trend}, startTime=ago(900)))
     told = {"lag": 950, "last_progress_time": ago(5)}

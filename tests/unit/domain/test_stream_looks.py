@@ -85,7 +85,7 @@ def test_the_driver_is_asked_first_and_the_query_goes_on() -> None:
     assert request.validate_against.checkpoint == LOCATION
 
 
-def test_what_fits_is_stopped_and_taken_in() -> None:
+def test_stream_is_stopped_for_a_change_that_fits_its_state() -> None:
     decision = decide(changed(FITS))
     assert told(decision) == ("Running", "Upgrading")
     assert canceled(decision).request.outcome is OperationState.CANCELED
@@ -94,7 +94,7 @@ def test_what_fits_is_stopped_and_taken_in() -> None:
 @pytest.mark.parametrize(
     ("error", "words"), [(UNFIT, "key day became month"), (WRONG, "no table v")], ids=["state", "text"]
 )
-def test_what_does_not_fit_leaves_it_running_and_says_so(error: OperationError, words: str) -> None:
+def test_change_that_does_not_fit_leaves_the_stream_running_and_tells_why(error: OperationError, words: str) -> None:
     decision = decide(changed(refusing(error)))
     assert told(decision) == ("Running", str(error.reason))
     assert shown(decision) == PARKED
@@ -129,7 +129,7 @@ def test_text_that_is_put_back_heals_without_a_restart() -> None:
     ],
     ids=["outputMode", "trigger", "upsert", "conf"],
 )
-def test_other_changes_that_need_a_restart_are_looked_at_as_well(spec: dict[str, Any]) -> None:
+def test_changed_settings_that_need_a_restart_are_validated_by_the_driver_first(spec: dict[str, Any]) -> None:
     assert isinstance(decide(changed(**spec)).commands[0], Ask)
     refused = decide(changed(refusing(), **spec))
     assert (told(refused), refused.commands) == (("Running", "StateIncompatible"), ())
@@ -165,14 +165,14 @@ def test_with_a_savepoint_that_is_asked_about() -> None:
     assert (told(waits), waits.commands) == (("Running", "Running"), ())
 
 
-def test_what_may_begin_without_state_is_stopped_all_the_same() -> None:
+def test_start_fresh_stops_the_stream_for_a_text_that_does_not_fit_the_state() -> None:
     decision = decide(changed(refusing(), sql=OTHER, streaming={"onIncompatible": "StartFresh"}))
     assert canceled(decision).request.outcome is OperationState.CANCELED
     wrong = decide(changed(refusing(WRONG), sql=OTHER, streaming={"onIncompatible": "StartFresh"}))
     assert (told(wrong), wrong.commands) == (("Running", "SqlError"), ())
 
 
-def test_what_must_be_tried_is_stopped_as_before() -> None:
+def test_stream_is_stopped_for_a_change_that_its_driver_cannot_validate() -> None:
     """The driver is of an earlier version, or would have to run a part of the script."""
     older = replace(changed(), session=READY)
     assert isinstance(decide(older).commands[0], Cancel)
@@ -189,7 +189,7 @@ def test_what_must_be_tried_is_stopped_as_before() -> None:
     ],
     ids=["conf", "root", "secret"],
 )
-def test_what_the_operator_refuses_leaves_it_running_too(facts: dict[str, Any], reason: str) -> None:
+def test_change_that_the_operator_refuses_leaves_the_stream_running(facts: dict[str, Any], reason: str) -> None:
     spec = {"sql": OTHER, "streaming": {"upgradeMode": "Stateless"}}
     decision = decide(replace(changed(**spec), **facts))
     assert (told(decision), shown(decision), decision.commands) == (("Running", reason), PARKED, ())
@@ -204,7 +204,7 @@ def test_what_the_operator_refuses_leaves_it_running_too(facts: dict[str, Any], 
     ],
     ids=["class", "driver", "boot"],
 )
-def test_what_cannot_be_asked_yet_leaves_it_running(facts: dict[str, Any]) -> None:
+def test_change_that_cannot_be_validated_yet_leaves_the_stream_running(facts: dict[str, Any]) -> None:
     decision = decide(replace(changed(), **facts))
     assert (told(decision), shown(decision), decision.commands) == (("Running", "Upgrading"), WAITS, ())
 
@@ -263,7 +263,7 @@ def test_refused_text_is_what_the_next_attempt_has_when_the_query_ends_by_itself
     assert lost.status.error is None
 
 
-def test_one_that_the_driver_is_still_starting_is_looked_at_too() -> None:
+def test_changed_text_of_a_starting_stream_is_validated_by_the_driver_first() -> None:
     s = changed(status=resting("Pending", streaming={"queryId": "q"}))
     s = replace(s, operation=telling(OperationState.PENDING, start_time=None, progress=None))
     starting = decide(s)

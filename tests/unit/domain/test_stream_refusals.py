@@ -40,7 +40,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("session", [READY, None], ids=["session", "no session"])
 @pytest.mark.parametrize(("wanted", "reason", "begins"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_done_ends_it_at_once(wanted: dict[str, Any], reason: str, begins: str, session: Any) -> None:
+def test_new_stream_with_an_invalid_streaming_spec_ends_in_error_at_once(
+    wanted: dict[str, Any], reason: str, begins: str, session: Any
+) -> None:
     decision = decide(asked(stream(streaming=wanted), session=session, settings=PLACE if session else None))
     assert told(decision) == ("Error", reason)
     assert message(decision).startswith(begins)
@@ -68,14 +70,14 @@ def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
 
 
 @pytest.mark.parametrize("root", [None, ""])
-def test_class_without_a_place_for_checkpoints_ends_it(root: str | None) -> None:
+def test_stream_of_a_class_without_a_checkpoint_root_ends_in_error(root: str | None) -> None:
     decision = decide(asked(stream(), settings=Settings(class_name="standard", checkpoint_root=root)))
     assert told(decision) == ("Error", "InvalidSpec")
     assert message(decision) == "spec.streaming: class standard has no storage.checkpointRoot; checkpoints need a place"
 
 
 @pytest.mark.parametrize("mode", ["Preview", "Explain", "Validate"])
-def test_other_modes_go_the_way_of_batch(mode: str) -> None:
+def test_streaming_statement_in_a_mode_other_than_execute_is_treated_as_batch(mode: str) -> None:
     of = stream(mode=mode, streaming={"upgradeMode": "Savepoint"})
     decision = decide(asked(of, settings=Settings()))
     assert submitted(decision).request.streaming is None
@@ -85,7 +87,7 @@ def test_other_modes_go_the_way_of_batch(mode: str) -> None:
     assert told(waits) == ("Initialized", "QueuedBehindStatements")
 
 
-def test_refusal_of_one_that_has_a_state_parks_it() -> None:
+def test_refused_stream_that_has_a_state_is_parked() -> None:
     """An end would give up the checkpoint of this run."""
     of = stream(resting("Initialized"))
     decision = decide(asked(of, settings=Refusal(Reason.NOT_ALLOWED, "spec.conf: key")))
@@ -95,7 +97,7 @@ def test_refusal_of_one_that_has_a_state_parks_it() -> None:
     assert told(again) == ("Initialized", "Pending")
 
 
-def test_a_wrong_schedule_hinders_no_restart_unless_it_is_news_and_is_told_while_it_runs() -> None:
+def test_invalid_schedule_is_reported_and_parks_a_stream_only_on_a_spec_change() -> None:
     wrong = {"savepoints": {"schedule": {"cron": "61 * * * *"}}}
     with_schedule = stream(running(), streaming=wrong)
     assert told(decide(asked(with_schedule, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")

@@ -18,14 +18,14 @@ CLOSED = SessionFacts("s", SessionPhase.CLOSED)
 
 
 @pytest.mark.parametrize("status", [resting(), parked()])
-def test_its_own_session_is_given_back(status: dict[str, Any]) -> None:
+def test_stream_at_rest_deletes_its_dedicated_session(status: dict[str, Any]) -> None:
     spec = {"desiredState": "Stopped"} if "error" not in status else {}
     decision = decide(asked(stream(status, **OWN, **spec)))
     assert decision.status.phase == "Stopped"
     assert decision.commands == (DeleteSession(),)
 
 
-def test_a_session_of_others_is_left_alone() -> None:
+def test_stream_at_rest_leaves_a_shared_session_alone() -> None:
     assert decide(asked(stream(resting(), desiredState="Stopped"))).commands == ()
 
 
@@ -49,24 +49,24 @@ def test_a_savepoint_that_is_to_be_made_needs_the_session(
     assert decide(asked(obj, savepoints=(savepoint,), session=session)).commands == commands
 
 
-def test_one_without_a_state_has_nothing_to_save() -> None:
+def test_stopped_stream_without_a_state_waits_for_no_savepoint() -> None:
     obj = stream(resting(), desiredState="Stopped", **OWN)
     assert decide(asked(obj, savepoints=(fact(phase="Pending"),))).commands == (DeleteSession(),)
 
 
 @pytest.mark.parametrize("session", [replace(READY, deleting=True, driver=None), CLOSED, None])
-def test_the_end_of_its_own_session_is_not_its_end(session: SessionFacts | None) -> None:
+def test_stream_at_rest_outlives_the_end_of_its_dedicated_session(session: SessionFacts | None) -> None:
     rests = decide(asked(stream(resting(), desiredState="Stopped", **OWN), session=session))
     assert told(rests) == ("Stopped", "StoppedByUser")
     goes_on = decide(asked(stream(resting(), **OWN), session=session))
     assert goes_on.status.phase == "Initialized"
 
 
-def test_one_that_is_parked_outlives_a_session_that_closed() -> None:
+def test_parked_stream_outlives_a_session_that_closed() -> None:
     assert decide(asked(stream(parked()), session=CLOSED)).status.phase == "Stopped"
 
 
-def test_one_that_is_to_go_on_in_a_closed_session_says_where_its_state_is() -> None:
+def test_stream_resumed_in_a_closed_session_closes_and_says_where_its_state_is() -> None:
     decision = decide(asked(stream(resting()), session=CLOSED))
     assert told(decision) == ("Closed", "SessionClosed")
     assert LOCATION in decision.status.conditions[0].message

@@ -61,7 +61,7 @@ def restored(decision: Decision) -> RestoreOptions | None:
 # --- what the first checkpoint begins with
 
 
-def test_first_start_begins_with_its_savepoint() -> None:
+def test_first_start_of_a_stream_restores_the_savepoint_of_start_from() -> None:
     decision = decide(asked(of := stream(streaming=START), start_from=fact()))
     assert told(decision) == ("Pending", "Submitted")
     streaming = streaming_of(decision)
@@ -159,7 +159,7 @@ def test_restored_query_is_a_new_one_for_each_checkpoint_and_the_same_for_each_a
 # --- going back to it
 
 
-def test_changed_nonce_stops_it_first() -> None:
+def test_changed_restore_nonce_stops_a_running_stream_first() -> None:
     decision = decide(asked(stream(running(), streaming=AGAIN), operation=telling(), start_from=fact()))
     assert told(decision) == ("Running", "Upgrading")
     assert message(decision) == "stops first: restoreNonce changed, it begins again with the savepoint of startFrom"
@@ -211,7 +211,7 @@ def test_state_is_given_up_only_for_a_savepoint_that_is_complete(status: dict[st
 
 
 @pytest.mark.parametrize("later", [{}, START, {**START, "restoreNonce": ""}], ids=["no startFrom", "no nonce", "back"])
-def test_what_it_goes_back_to_is_fixed_with_the_loss_of_the_checkpoint(later: dict[str, Any]) -> None:
+def test_savepoint_to_restore_is_fixed_once_the_stream_gives_up_its_checkpoint(later: dict[str, Any]) -> None:
     """Without a driver there may be long between both."""
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
     decision = decide(asked(of, operation=OVER, start_from=fact()))
@@ -231,7 +231,7 @@ def test_nonce_that_changes_once_more_before_the_start_goes_back_once_more() -> 
 
 
 @pytest.mark.parametrize("found", [*(found for found, _ in REFUSED.values()), None], ids=[*REFUSED, "missing"])
-def test_savepoint_that_cannot_be_gone_back_to_parks_it_with_its_state(found: SavepointFacts | None) -> None:
+def test_stream_told_to_restore_an_unusable_savepoint_is_parked_with_its_state(found: SavepointFacts | None) -> None:
     of = stream(running(streaming=WITH_STATE, submittedTime=ago(1000)), streaming=AGAIN)
     decision = decide(asked(of, operation=OVER, start_from=found))
     assert told(decision) == ("Stopped", "InvalidSpec")
@@ -296,7 +296,7 @@ def test_place_for_checkpoints_is_needed_to_go_back() -> None:
 
 
 @pytest.mark.parametrize("phase", [None, "InProgress", "Failed", "Completed"])
-def test_it_runs_on_until_what_it_goes_back_to_is_complete(phase: str | None) -> None:
+def test_stream_runs_on_until_the_savepoint_to_restore_is_complete(phase: str | None) -> None:
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
     decision = decide(asked(of, operation=telling(), start_from=fact(phase=phase)))
     streaming = streaming_of(decision)

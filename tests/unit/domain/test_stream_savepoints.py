@@ -83,7 +83,7 @@ def upgrade(of: SqlStatement, phase: str | None, **fields: Any) -> SavepointFact
     ],
     ids=["LastState", "Stateless", "no batch", "no start", "refused"],
 )
-def test_nothing_is_to_be_saved(of: SqlStatement) -> None:
+def test_no_savepoint_is_taken_without_upgrade_mode_savepoint_or_unsaved_state(of: SqlStatement) -> None:
     assert before_rest(asked(of)) is None
 
 
@@ -100,7 +100,7 @@ def test_stop_takes_a_savepoint_once_the_query_is_over() -> None:
 
 
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress"])
-def test_stop_waits_for_its_savepoint(phase: str | None) -> None:
+def test_stopping_stream_waits_for_its_savepoint(phase: str | None) -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
     decision = decide(asked(of, operation=OVER, savepoints=(upgrade(of, phase),)))
     assert (told(decision), shown(decision)) == (("Running", "TakingSavepoint"), WAITS)
@@ -108,7 +108,7 @@ def test_stop_waits_for_its_savepoint(phase: str | None) -> None:
     assert final(of) in message(decision)
 
 
-def test_stop_is_done_with_its_savepoint() -> None:
+def test_stopping_stream_is_stopped_once_its_savepoint_is_complete() -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
     decision = decide(asked(of, operation=OVER, savepoints=(upgrade(of, "Completed"),)))
     assert (told(decision), shown(decision)) == (("Stopped", "StoppedByUser"), RESTS)
@@ -165,7 +165,7 @@ def test_change_is_taken_in_after_the_savepoint(spec: dict[str, Any], word: Any)
     assert told(goes) == ("Initialized", "Upgrading")
 
 
-def test_change_waits_for_a_person_when_its_savepoint_fails() -> None:
+def test_changed_stream_is_parked_when_the_savepoint_before_the_change_fails() -> None:
     of = stream(running(streaming=WITH_STATE), sql=OTHER, **SAVES)
     facts: dict[str, Any] = {"inputs": Inputs(OTHER)}
     failed = upgrade(of, "Failed", message="no space")
@@ -181,7 +181,7 @@ def test_change_waits_for_a_person_when_its_savepoint_fails() -> None:
     assert told(decide(asked(last_state, savepoints=(failed,), **facts))) == ("Initialized", "Upgrading")
 
 
-def test_one_that_was_saved_when_it_stopped_is_not_saved_again_to_take_in_a_change() -> None:
+def test_stream_saved_when_it_stopped_is_not_saved_again_to_take_in_a_change() -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
     done = upgrade(of, "Completed")
     at_rest = decide(asked(of, operation=OVER, savepoints=(done,)))
@@ -286,7 +286,9 @@ MADE = (
 
 @pytest.mark.parametrize(("wish", "goes"), [("Delete", ["one-50", "one-stop", "at-work"]), ("Retain", [])])
 @pytest.mark.parametrize("late", [False, True])
-def test_savepoints_that_were_made_for_it_go_with_it_if_that_is_wished(wish: str, goes: list[str], late: bool) -> None:
+def test_savepoints_made_for_a_stream_are_deleted_with_it_if_on_delete_says_so(
+    wish: str, goes: list[str], late: bool
+) -> None:
     spec = {"streaming": {"savepoints": {"onDelete": wish}}}
     of = stream(running() if late else resting(), deleted=ago(60) if late else NOW, **spec)
     decision = decide(asked(of, savepoints=MADE, operation=Silence.UNREACHABLE if late else None))

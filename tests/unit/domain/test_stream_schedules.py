@@ -55,7 +55,7 @@ def test_savepoint_that_is_not_due_is_announced() -> None:
     assert streaming_of(decision).next_savepoint_time == NOW + timedelta(seconds=200)
 
 
-def test_it_is_looked_at_when_a_savepoint_is_due() -> None:
+def test_stream_is_reconciled_again_when_its_next_savepoint_is_due() -> None:
     decision = scheduled(now=NOW + timedelta(seconds=195))
     assert decision.requeue_after == pytest.approx(5.05)
 
@@ -88,7 +88,7 @@ def test_one_savepoint_is_taken_at_a_time(trigger: SavepointTrigger, phase: str 
 
 
 @pytest.mark.parametrize("trigger", [SavepointTrigger.MANUAL, SavepointTrigger.UPGRADE])
-def test_only_periodic_ones_count_for_the_schedule(trigger: SavepointTrigger) -> None:
+def test_only_periodic_savepoints_count_for_the_schedule(trigger: SavepointTrigger) -> None:
     due = NOW + timedelta(seconds=200)
     other = replace(fact("other", age=0, trigger=trigger), created=due + timedelta(seconds=1))
     created(scheduled(other, now=due + timedelta(seconds=3)))
@@ -125,7 +125,9 @@ def test_missed_savepoint_is_made_up_for_when_that_is_wished(catch_up: bool) -> 
     ],
     ids=["stops", "stopped now", "upgrades", "lost", "stopped", "waits", "pending"],
 )
-def test_no_savepoint_is_due_while_it_does_not_run(status: dict[str, Any], spec: dict[str, Any], word: Any) -> None:
+def test_no_periodic_savepoint_is_due_while_the_stream_does_not_run(
+    status: dict[str, Any], spec: dict[str, Any], word: Any
+) -> None:
     status = {**status, "streaming": {**status["streaming"], "nextSavepointTime": ago(3)}}
     decision = decide(
         asked(stream(status, **EVERY_TEN_MINUTES, **spec), operation=word, now=NOW + timedelta(seconds=203))

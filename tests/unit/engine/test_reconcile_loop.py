@@ -79,7 +79,9 @@ async def run_once(outcome: float | Exception | None) -> tuple[list[str], Result
         (ValueError("odd"), ["backoff", "soon"], Result.ERROR),
     ],
 )
-async def test_outcomes(outcome: float | Exception | None, calls: list[str], result: Result) -> None:
+async def test_reconcile_outcome_decides_when_the_key_is_queued_again(
+    outcome: float | Exception | None, calls: list[str], result: Result
+) -> None:
     assert await run_once(outcome) == (calls, result)
 
 

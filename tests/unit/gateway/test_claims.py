@@ -33,13 +33,13 @@ def test_another_statement_with_the_same_state_is_refused(claims: Claims) -> Non
     assert "from the same checkpoint" in same_place and "query id id-1" in copy
 
 
-def test_others_are_not(claims: Claims) -> None:
+def test_a_statement_with_another_checkpoint_and_query_id_is_admitted(claims: Claims) -> None:
     claims.take(Claim("operation-2", "team-a/second", "s3a://bucket/c/2", "id-2"))
     claims.take(Claim("operation-3", "team-a/third", "s3a://bucket/c/3"))
     claims.take(Claim("operation-4", "team-a/fourth", "s3a://bucket/c/4"))  # both ids are still to be drawn
 
 
-def test_a_statement_takes_its_own_over(claims: Claims) -> None:
+def test_a_restarted_statement_takes_over_its_own_claim(claims: Claims) -> None:
     claims.take(Claim("operation-2", FIRST.statement, FIRST.checkpoint, FIRST.query_id))
     claims.release("operation-1")
     refused(claims, Claim("operation-3", "team-a/second", "s3a://bucket/c/2", "id-1"))

@@ -76,7 +76,7 @@ def test_all_of_a_savepoint_goes_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("changes", range(4))
-def test_one_that_was_interrupted_is_never_complete_and_can_be_gone_on_with(changes: int) -> None:
+def test_an_interrupted_savepoint_removal_looks_incomplete_and_can_be_resumed(changes: int) -> None:
     files = FakeFiles({**savepoint(), f"{TARGET}/": ""}, dies_before=changes)
     with pytest.raises(Died):
         clean(files, TARGET, ROOT, UID)
@@ -89,7 +89,7 @@ def test_one_that_was_interrupted_is_never_complete_and_can_be_gone_on_with(chan
 
 
 @pytest.mark.parametrize("kept", ["manifest.json", "checkpoint", "owner.json", "-uid-1"])
-def test_what_the_file_system_keeps_is_told_and_ends_the_removal(kept: str) -> None:
+def test_savepoint_removal_fails_on_a_file_that_the_file_system_keeps(kept: str) -> None:
     files = FakeFiles({**savepoint(), f"{TARGET}/": ""}, read_only=kept)
     with pytest.raises(CleaningError, match="still there"):
         clean(files, TARGET, ROOT, UID)
@@ -108,7 +108,9 @@ def test_what_the_file_system_keeps_is_told_and_ends_the_removal(kept: str) -> N
         ({f"{TARGET}/live-checkpoint/metadata": "{}"}, "no part of a savepoint: live-checkpoint"),
     ],
 )
-def test_what_is_not_certain_to_be_its_own_is_left_alone(change: dict[str, str | None], complaint: str) -> None:
+def test_savepoint_removal_leaves_a_folder_of_doubtful_ownership_alone(
+    change: dict[str, str | None], complaint: str
+) -> None:
     before = {name: text for name, text in {**savepoint(), **change}.items() if text is not None}
     files = FakeFiles(before)
     with pytest.raises(CleaningRefused, match=complaint):
@@ -173,7 +175,9 @@ def test_places_that_are_refused(target: str, root: str) -> None:
         check_place(target, root)
 
 
-def test_the_program_leaves_its_reason_where_kubernetes_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cleanup_program_writes_its_refusal_to_the_termination_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wrong place is refused before anything is started."""
     word = tmp_path / "termination-log"
     word.touch()

@@ -66,7 +66,7 @@ RENAMED = with_operator(keys=(replace(COUNTRY, name="c"), CITY), values=(COUNT, 
         pytest.param(STATELESS, replace(STATELESS, output_mode="complete"), id="a mode without state"),
     ],
 )
-def test_what_may_change(old: Description, new: Description) -> None:
+def test_a_change_that_fits_the_stream_state_is_no_difference(old: Description, new: Description) -> None:
     assert differences(old, new) == ()
 
 
@@ -175,7 +175,9 @@ def test_what_may_change(old: Description, new: Description) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_may_not_change(old: Description, new: Description, expected: Difference, told: str) -> None:
+def test_a_change_that_does_not_fit_the_stream_state_is_found_and_told(
+    old: Description, new: Description, expected: Difference, told: str
+) -> None:
     found = differences(old, new)
     assert found == (expected,)
     text = message(found, old, new)
@@ -203,7 +205,7 @@ def test_a_message_is_bounded() -> None:
 REWORDED = with_operator(values=(COUNT, replace(TOTAL, meaning="sum(cast([1].amount AS bigint))")))
 
 
-def test_another_spark_may_word_the_same_text_in_another_way() -> None:
+def test_another_spark_version_may_word_the_same_sql_differently() -> None:
     assert differences(OLD, replace(REWORDED, spark_version="4.2.0")) == ()
     changed = replace(REWORDED, spark_version="4.2.0", text_hash="other")
     found = differences(OLD, changed)
@@ -227,7 +229,7 @@ def whole(digest: str, **changes: Any) -> Description:
     return replace(with_operator(structure=digest), nodes=NODES, **changes)
 
 
-def test_operators_that_read_the_same_are_told_apart_by_what_they_are_made_of() -> None:
+def test_operators_of_equal_wording_are_told_apart_by_their_structure() -> None:
     old, new = whole("a"), whole("b", text_hash="other")
     assert not differences(old, old)
     (found,) = differences(old, new)
@@ -238,12 +240,12 @@ def test_operators_that_read_the_same_are_told_apart_by_what_they_are_made_of() 
     assert differences(old, replace(new, text_hash=old.text_hash)), "the same text can mean something else"
 
 
-def test_equal_structures_are_equal_however_they_read() -> None:
+def test_operators_of_equal_structure_are_equal_whatever_their_wording() -> None:
     reworded = replace(whole("a", text_hash="other").operators[0], values=(COUNT, replace(TOTAL, meaning="mean(x)")))
     assert not differences(whole("a"), replace(whole("a", text_hash="other"), operators=(reworded,)))
 
 
-def test_what_cannot_be_told_from_another_goes_on_with_the_same_text_only() -> None:
+def test_an_opaque_function_goes_on_with_the_same_sql_only() -> None:
     assert not differences(whole("o"), whole("o"))
     found = differences(whole("o"), whole("o", text_hash="other"))
     assert [each.change for each in found] == [Change.NOT_COMPARABLE]
@@ -298,7 +300,7 @@ def test_the_same_text_goes_on_from_a_description_of_the_first_version() -> None
     assert differences(FIRST, replace(REWORDED, nodes=NODES)), "a view or a function that is another one"
 
 
-def test_another_text_does_not_go_on_from_a_description_of_the_first_version() -> None:
+def test_changed_stateful_sql_does_not_go_on_from_a_version_1_description() -> None:
     new = whole("a", text_hash="other")
     found = differences(FIRST, new)
     assert [each.change for each in found] == [Change.NOT_COMPARABLE]
@@ -316,7 +318,7 @@ def test_the_current_time_of_the_first_version_may_have_been_a_literal() -> None
     assert differences(replace(now, version=1), replace(of_today, text_hash="other"))
 
 
-def test_another_spark_is_still_held_to_types_operators_and_sources() -> None:
+def test_another_spark_version_is_held_to_types_operators_and_sources() -> None:
     typed = with_operator(values=(COUNT, replace(TOTAL, type="double")))
     for other, change in (
         (typed, Change.AGGREGATE_CHANGED),
@@ -329,7 +331,7 @@ def test_another_spark_is_still_held_to_types_operators_and_sources() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "{}", '{"version": 3}', OLD.to_json().replace('"kind"', '"sort"')]
 )
-def test_what_is_no_description_is_told(text: str) -> None:
+def test_a_malformed_state_description_is_refused(text: str) -> None:
     with pytest.raises(DescriptionError):
         Description.from_json(text)
 
@@ -426,7 +428,7 @@ def test_spark_knows_the_conditions_that_are_taken_for_refusals() -> None:
         assert main in known and (not sub or sub in known[main]["subClass"]), condition
 
 
-def test_what_cannot_be_described_fits_its_own_text_only() -> None:
+def test_a_query_that_cannot_be_described_fits_its_own_sql_only() -> None:
     one, other = (undescribed("4.1.4", text, "Append") for text in ("one", "other"))
     assert differences(one, one) == ()
     [gone, come] = differences(one, other)
@@ -434,7 +436,7 @@ def test_what_cannot_be_described_fits_its_own_text_only() -> None:
     assert "text " in message((gone, come), one, other)
 
 
-def test_what_cannot_be_described_is_still_held_to_its_sources() -> None:
+def test_a_query_that_cannot_be_described_is_still_held_to_its_sources() -> None:
     of_orders, of_clicks = (undescribed("4.1.4", "one", "append", (each,)) for each in (ORDERS, CLICKS))
     assert Description.from_json(of_orders.to_json()) == of_orders
     assert not differences(of_orders, of_orders)

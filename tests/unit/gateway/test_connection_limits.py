@@ -282,7 +282,7 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, trusting
 
 
-async def test_over_tls_too_a_request_may_take_longer_than_its_head(
+async def test_a_request_over_tls_may_take_longer_than_the_deadline_of_its_head(
     tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_limits, "HEAD_SECONDS", 1.0)  # short for the request, long for its head

@@ -116,7 +116,7 @@ def test_a_long_text_is_read_soon() -> None:
         ("SELECT * FROM `a`|", Place.NOTHING, ""),
     ],
 )  # fmt: skip
-def test_places(text: str, place: Place, prefix: str) -> None:
+def test_the_kind_of_completion_and_its_prefix_follow_from_the_cursor(text: str, place: Place, prefix: str) -> None:
     wish = read(text)
     assert (wish.place, wish.prefix) == (place, prefix)
 
@@ -172,7 +172,7 @@ def test_queries_that_the_statement_names() -> None:
     assert read("SELECT CAST(x AS (int)) FROM |").named_queries == ()
 
 
-def test_names_are_written_so_that_spark_reads_them() -> None:
+def test_completed_names_are_quoted_where_spark_needs_it() -> None:
     names = ["Beta", "alpha", "al pha", "al`pha", "other"]
     assert arrange(Wish(Place.RELATION, prefix="AL"), names) == ["`al pha`", "`al``pha`", "alpha"]
     assert arrange(Wish(Place.RELATION, ("s",), "b", "s."), names) == ["s.Beta"]

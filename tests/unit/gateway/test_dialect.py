@@ -52,7 +52,7 @@ def test_a_statement_of_flinks_clients(sql: str, expected: Command) -> None:
         "",
     ],
 )
-def test_everything_else_is_spark_sql_as_it_stands(sql: str) -> None:
+def test_a_statement_outside_the_flink_dialect_stays_spark_sql_unchanged(sql: str) -> None:
     assert interpret(sql) == SparkSql(sql)
 
 

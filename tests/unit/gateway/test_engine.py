@@ -140,7 +140,9 @@ async def test_a_query_that_cannot_be_stopped_ends_for_its_user_and_excludes_nob
     assert register.view("stuck").state is OperationState.CANCELED
 
 
-async def test_what_may_have_an_effect_is_seen_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_canceled_statement_with_effects_stays_running_until_it_really_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cancellation, "LEAVE_SECONDS", 0.1)
     runner = EndlessPlanner(read_only=False)
     engine, register = made(runner)

@@ -64,7 +64,7 @@ class Reader:
         return self._next
 
 
-async def test_the_end_of_clients_last_statement_is_told_at_once_and_its_begin_with_the_heartbeat(
+async def test_the_end_of_the_last_client_statement_is_told_before_the_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader = Reader(monkeypatch)
@@ -97,7 +97,7 @@ async def test_how_the_gateway_is_is_told_at_once(monkeypatch: pytest.MonkeyPatc
     assert event is not None and event.kind == "info"
 
 
-def test_a_gateway_says_which_version_it_has_and_which_it_works_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gateway_info_has_its_protocol_version_and_oldest_operator_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparksql.gateway.frontends.control.service.PROTOCOL_VERSION", 7)
     monkeypatch.setattr("sparksql.gateway.frontends.control.service.OLDEST_OPERATOR", 3)
     config = DriverConfig(namespace="n", session="s", session_uid="u", incarnation=1)

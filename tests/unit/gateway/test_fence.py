@@ -138,7 +138,7 @@ def test_the_wait_outlasts_a_driver_that_cannot_read_the_mark(files: FakeFiles, 
 
 
 @pytest.mark.parametrize("left", [Mark("boot-2", "op-2", settled=False).to_json(), "", '{"boot', '{"who": 1}'])
-def test_what_a_driver_left_behind_while_it_waited_is_waited_for_again(
+def test_an_unsettled_or_broken_mark_of_a_gone_driver_is_waited_for_in_full(
     files: FakeFiles, clock: Clock, left: str
 ) -> None:
     """It is gone for certain, but the one that it waited for may not be; half a mark says as little."""
@@ -166,7 +166,7 @@ def test_the_wait_can_be_ended_and_is_then_not_settled(files: FakeFiles, clock: 
     assert mark(files) == Mark("boot-2", "op-2", settled=False)
 
 
-def test_one_that_is_taken_over_while_it_waits_does_not_start(files: FakeFiles, clock: Clock) -> None:
+def test_a_statement_overtaken_while_it_waits_for_the_fence_does_not_start(files: FakeFiles, clock: Clock) -> None:
     taken(files, clock, "boot-1", "op-1")
 
     def third() -> None:
@@ -205,7 +205,7 @@ def test_a_mark_that_is_not_ours_any_more_stops_the_query(files: FakeFiles, cloc
     assert files.texts.get(PLACE) == found
 
 
-def test_what_was_never_taken_is_released_without_a_word_to_the_storage(files: FakeFiles, clock: Clock) -> None:
+def test_a_fence_that_was_never_taken_is_released_without_storage_access(files: FakeFiles, clock: Clock) -> None:
     files.answers = False
     Fence(files, clock).hold(CHECKPOINT, "boot-1", "op-1").release()
 

@@ -21,7 +21,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
         {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----"},
     ],
 )
-def test_allowed(options: dict[str, str]) -> None:
+def test_harmless_kafka_options_are_allowed_without_the_class_naming_them(options: dict[str, str]) -> None:
     assert problem(options, ["spark.sql.*"]) is None
 
 
@@ -51,7 +51,7 @@ def test_allowed(options: dict[str, str]) -> None:
         "kafka.a.key.of.a.later.version",
     ],
 )
-def test_what_names_code_files_or_more_is_refused_unless_the_class_names_it(key: str) -> None:
+def test_a_dangerous_kafka_option_is_refused_unless_the_class_names_it(key: str) -> None:
     for allow in ([], ["*"], ["kafka.*"], ["spark.sql.*", key.strip() + "*"]):
         told = problem({"kafka.bootstrap.servers": "b", key: "hidden"}, allow)
         assert told is not None and repr(key) in told and "allow.conf" in told and "hidden" not in told

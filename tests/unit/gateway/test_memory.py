@@ -45,7 +45,7 @@ def can_look_into(pid: int) -> bool:
     return as_nobody(look) == 0
 
 
-def test_the_gateways_memory_is_its_own() -> None:
+def test_the_gateway_memory_is_hidden_from_other_processes_of_its_user() -> None:
     said, go_on = os.pipe(), os.pipe()
 
     def be_looked_into() -> int:

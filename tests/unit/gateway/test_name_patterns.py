@@ -31,7 +31,7 @@ def slowly(pieces: Pieces, name: str) -> bool:
 
 
 @given(pattern=patterns, name=names)
-def test_a_pattern_matches_what_it_means(pattern: str, name: str) -> None:
+def test_a_name_pattern_matches_as_a_naive_matcher_does(pattern: str, name: str) -> None:
     parsed = NamePattern.parse(pattern)
     assert parsed.matches(name) is slowly(parsed.pieces, name)
 
@@ -45,7 +45,7 @@ def test_an_escaped_name_matches_itself_alone(name: str, other: str) -> None:
 
 
 @given(pattern=patterns, name=names)
-def test_what_spark_is_asked_for_holds_all_that_match(pattern: str, name: str) -> None:
+def test_the_pattern_sent_to_spark_covers_all_matching_names(pattern: str, name: str) -> None:
     parsed = NamePattern.parse(pattern)
     if parsed.matches(name):
         as_spark = NamePattern.parse("%".join(escaped(part) for part in parsed.stars.split("*")))
@@ -69,7 +69,9 @@ def test_what_spark_is_asked_for_holds_all_that_match(pattern: str, name: str) -
         ("a.b", ["a.b"], ["axb"]),
     ],
 )
-def test_patterns(pattern: str | None, matching: list[str], other: list[str]) -> None:
+def test_a_name_pattern_takes_wildcards_and_escapes_as_jdbc_does(
+    pattern: str | None, matching: list[str], other: list[str]
+) -> None:
     parsed = NamePattern.parse(pattern)
     assert [name for name in (*matching, *other) if parsed.matches(name)] == matching
 
@@ -142,5 +144,5 @@ def test_types_are_shown_as_spark_shows_them(data_type: types.DataType) -> None:
     assert simple_type(json.loads(data_type.json())) == data_type.simpleString()
 
 
-def test_a_user_defined_type_is_shown_as_what_carries_it() -> None:
+def test_a_user_defined_type_is_shown_as_its_sql_type() -> None:
     assert simple_type({"type": "udt", "class": "no.such.Class", "pyClass": "os.x", "sqlType": "long"}) == "bigint"

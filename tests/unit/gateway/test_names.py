@@ -39,7 +39,7 @@ def test_each_part_of_a_name_is_asked_for_once() -> None:
     assert client.asked == ["java", "java.util", CLASS, "java.lang"]
 
 
-def test_what_is_no_name_of_java_is_the_views_own() -> None:
+def test_an_attribute_of_the_jvm_view_is_read_without_asking_the_jvm() -> None:
     client = Client()
     assert JvmNames(JVMView(client, "jvm", id="root"))._gateway_client is client
     assert client.asked == []

@@ -76,7 +76,7 @@ def test_a_reader_that_comes_and_goes_sees_the_last_view_of_all(
     assert last == operations.last_seq
 
 
-def test_what_does_not_change_makes_no_event() -> None:
+def test_an_operation_update_that_changes_nothing_makes_no_event() -> None:
     notified: list[int] = []
     operations = OperationRegister("boot", lambda: NOW, lambda: notified.append(1))
     first = operations.create("a")
@@ -95,7 +95,7 @@ def test_a_tombstone_is_terminal_and_known() -> None:
         operations.tombstone("b", OperationState.RUNNING)
 
 
-def test_a_forgotten_preview_keeps_the_rest_and_its_number() -> None:
+def test_an_operation_keeps_number_and_result_when_its_preview_is_forgotten() -> None:
     operations = register()
     operations.create("a")
     operations.start("a")

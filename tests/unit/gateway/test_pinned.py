@@ -53,7 +53,7 @@ def test_files_of_batch_seven(path: str, is_part: bool) -> None:
 
 
 @given(st.lists(st.integers(0, 500), unique=True, min_size=1))
-def test_the_newest_commit_is_the_batch_and_its_files_are_part_of_it(batches: list[int]) -> None:
+def test_the_newest_commit_is_the_batch_of_a_checkpoint_copy(batches: list[int]) -> None:
     paths = [f"{folder}/{batch}" for batch in batches for folder in ("offsets", "commits")]
     newest = last_committed([*paths, f"offsets/{max(batches) + 1}", "commits/.9999.crc", "commits/x", "metadata"])
     assert newest == max(batches)
@@ -87,7 +87,7 @@ def test_changes_before_the_newest_whole_state_are_left_out() -> None:
     }
 
 
-def test_of_rocksdb_the_files_that_its_newest_version_names() -> None:
+def test_a_checkpoint_copy_has_the_rocksdb_files_that_its_version_names() -> None:
     store = "state/0/0/default"
     paths = [f"{store}/{name}" for name in ("2.zip", "5.zip", "9.zip", "4.changelog", "6.changelog", "7.changelog")]
     sst = [f"{store}/SSTs/{name}" for name in ("000008-a.sst", "000009-b.sst", "000012-c.sst")]

@@ -37,7 +37,7 @@ def endless() -> list[Endless]:
     return [Endless() for _ in range(MOST_GIVEN_UP)]
 
 
-async def test_what_takes_too_long_ends_with_an_error_and_others_go_on(endless: list[Endless]) -> None:
+async def test_a_statement_text_read_too_long_fails_and_others_are_still_read(endless: list[Endless]) -> None:
     readers = Readers(seconds=0.2)
     for text in endless[:-1]:
         with pytest.raises(StatementError, match="not read within") as refused:
@@ -48,7 +48,7 @@ async def test_what_takes_too_long_ends_with_an_error_and_others_go_on(endless: 
         text.may_end.set()
 
 
-async def test_it_ends_between_two_steps_once_it_is_given_up(endless: list[Endless]) -> None:
+async def test_reading_a_given_up_statement_text_ends_at_the_next_step(endless: list[Endless]) -> None:
     readers, text = Readers(seconds=0.1), endless[0]
     with pytest.raises(StatementError):
         await readers.read("slow", text.read)
@@ -59,7 +59,7 @@ async def test_it_ends_between_two_steps_once_it_is_given_up(endless: list[Endle
     assert text.wanted is False
 
 
-async def test_a_cancel_frees_its_place_at_once(endless: list[Endless]) -> None:
+async def test_canceling_a_statement_being_read_frees_its_reader_at_once(endless: list[Endless]) -> None:
     readers = Readers(seconds=60)
     reading = [asyncio.create_task(readers.read(f"slow{n}", endless[n].read)) for n in range(AT_ONCE)]
     quick = asyncio.create_task(readers.read("quick", lambda: 7))

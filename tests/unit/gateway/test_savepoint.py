@@ -27,7 +27,7 @@ def test_a_manifest_without_a_hash_of_the_text_is_read() -> None:
     assert Manifest.from_json(json.dumps(raw)) == MANIFEST
 
 
-def test_a_manifest_of_another_form_is_refused_by_its_number() -> None:
+def test_a_savepoint_manifest_of_another_version_is_refused_naming_it() -> None:
     with pytest.raises(LocationInvalid, match="version 2, this driver knows 1"):
         Manifest.from_json(replace(MANIFEST, version=2).to_json())
 
@@ -35,7 +35,7 @@ def test_a_manifest_of_another_form_is_refused_by_its_number() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", '{"version": 1}', MANIFEST.to_json().replace('"batch_id": 7,', ""), "null", "7"]
 )
-def test_what_is_no_manifest_is_refused_for_good(text: str) -> None:
+def test_a_malformed_savepoint_manifest_is_refused_for_good(text: str) -> None:
     """It would be the same the next time: no further attempt is worth it."""
     with pytest.raises(LocationInvalid) as refused:
         Manifest.from_json(text)

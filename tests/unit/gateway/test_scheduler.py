@@ -168,7 +168,7 @@ def test_a_free_slot_goes_to_the_line_that_has_the_fewest() -> None:
     assert admitted_in_order(scheduler, "x", 3) == ["b1", "a2", "a3"]
 
 
-def test_nobody_is_passed_over_for_ever() -> None:
+def test_a_waiting_statement_is_passed_over_a_bounded_number_of_times() -> None:
     scheduler = Scheduler(2)
     scheduler.submit("long", exclusive=False, line="a")
     scheduler.submit("x", exclusive=False, line="x")

@@ -72,7 +72,7 @@ def test_a_folder_is_read(tmp_path: Path) -> None:
     assert (settings.listen_address, settings.tls, settings.executor_template) == ("127.0.0.1", None, None)
 
 
-def test_nothing_secret_stays_but_what_spark_has_yet_to_read(tmp_path: Path) -> None:
+def test_reading_the_settings_leaves_only_executor_template_and_secret_files(tmp_path: Path) -> None:
     environment = folder_with(tmp_path, config().to_file())
     certificate, key = session_certificate("s", "u", "n", datetime.now(UTC))
     (tmp_path / TLS_CERT_FILE).write_text(certificate)
@@ -87,7 +87,9 @@ def test_nothing_secret_stays_but_what_spark_has_yet_to_read(tmp_path: Path) -> 
     assert "token" not in repr(settings) and key not in repr(settings)
 
 
-def test_what_cannot_be_removed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settings_file_that_cannot_be_removed_is_a_config_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in a mounted Secret, which is read-only."""
 
     def unlink(path: Path, missing_ok: bool = False) -> None:
@@ -157,7 +159,7 @@ def test_the_image_may_name_class_path_and_options(tmp_path: Path) -> None:
     ]
 
 
-def test_without_them_sparks_own_are_used(tmp_path: Path) -> None:
+def test_without_an_image_class_path_the_java_command_uses_sparks_own_jars(tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     for name in ("b.jar", "a.jar"):
         (tmp_path / "jars" / name).touch()
@@ -207,6 +209,6 @@ def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees
         (None, None),
     ],
 )
-def test_our_extension_comes_behind_those_of_the_class(named: str | None, set_to: str | None) -> None:
+def test_the_gateway_extension_comes_after_the_extensions_of_the_class(named: str | None, set_to: str | None) -> None:
     wish = {} if named is None else {EXTENSIONS: named}
     assert build_conf(settings(wish, PodIdentity())).get(EXTENSIONS) == set_to

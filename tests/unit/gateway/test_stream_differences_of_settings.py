@@ -73,7 +73,7 @@ def test_settings_say_nothing_of_a_query_without_state_or_where_nobody_has_looke
         ("spark.sql.artifact.isolation.enabled", False),
     ],
 )
-def test_which_settings_count(name: str, counts: bool) -> None:
+def test_settings_count_unless_known_not_to_change_what_a_query_means(name: str, counts: bool) -> None:
     assert settings.counts(name) is counts
 
 
@@ -114,7 +114,7 @@ def test_any_other_option_counts(name: str) -> None:
     assert read_by_stream({name: "x"}) != read_by_stream({name: "y"}) != ""
 
 
-def test_where_a_stream_begins_is_known_by_its_checkpoint_and_where_a_table_begins_is_not() -> None:
+def test_starting_offsets_count_for_a_table_and_not_for_a_stream() -> None:
     assert read_by_stream({"startingOffsets": "earliest"}) == ""
     assert read_by_table({"startingOffsets": "earliest"}) != ""
 

@@ -41,12 +41,12 @@ def found(log: int | str | None, *, ours: bool = True, data: bool = False, commi
         (found("empty", committed=0, planned=0), "made anew"),
     ],
 )
-def test_a_stream_goes_where_it_loses_and_hides_nothing(there: Found, says: str | None) -> None:
+def test_a_stream_is_refused_a_file_target_where_rows_would_be_lost_or_hidden(there: Found, says: str | None) -> None:
     problem = hazard(there)
     assert problem is None if says is None else problem is not None and says in problem
 
 
-def test_nothing_that_was_written_is_hidden_or_taken_for_written() -> None:
+def test_a_stream_without_a_commit_is_refused_a_target_that_others_wrote() -> None:
     """Over all that can be found: a stream without a commit starts only where the log has no batch of another stream."""
     numbers = (None, 0, 1)
     for has_log, ours, data, written, planned in product((False, True), (False, True), (False, True), numbers, numbers):

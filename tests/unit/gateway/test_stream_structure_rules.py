@@ -82,7 +82,7 @@ def test_in_has_no_order() -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_one_branch_is_a_condition() -> None:
+def test_a_case_with_one_branch_equals_an_if() -> None:
     def case(other: Any) -> Any:
         return expression(
             "CaseWhen", branches=[{"object": "scala.Tuple2", "fields": {"_1": A, "_2": B}}], elseValue=other
@@ -96,7 +96,7 @@ def test_one_branch_is_a_condition() -> None:
     assert digest(case(None)) == digest(either(literal(None))) == digest(either(null)) != digest(either(literal(1)))
 
 
-def test_a_zone_is_told_of_casts_that_look_at_it() -> None:
+def test_a_time_zone_counts_only_in_casts_that_use_it() -> None:
     found = [
         digest(expression("Cast", more={"zoned": zoned}, child=A, timeZoneId=zone))
         for zoned in (False, True)
@@ -105,7 +105,7 @@ def test_a_zone_is_told_of_casts_that_look_at_it() -> None:
     assert found[0] == found[1] and found[2] != found[3]
 
 
-def test_units_of_an_interval_are_not_told_where_it_is_added_to_a_time() -> None:
+def test_interval_units_do_not_count_where_added_to_a_timestamp() -> None:
     spans = [
         literal(value, kind)
         for value, kind in ((60, "interval second"), (60, "interval minute"), (61, "interval second"))
@@ -116,7 +116,7 @@ def test_units_of_an_interval_are_not_told_where_it_is_added_to_a_time() -> None
 
 
 @pytest.mark.parametrize("hidden", [True, False])
-def test_a_seed_is_told_if_the_text_has_it(hidden: bool) -> None:
+def test_the_seed_of_rand_counts_only_if_the_sql_gives_it(hidden: bool) -> None:
     found = [digest(expression("Rand", child=literal(seed), hideSeed=hidden)) for seed in (1, 2)]
     assert (found[0] == found[1]) is hidden
 
@@ -171,7 +171,7 @@ values = st.recursive(
 
 
 @given(values, values)
-def test_what_no_rule_knows_is_equal_only_to_itself(one: Any, other: Any) -> None:
+def test_an_expression_without_a_rule_is_equal_only_to_itself(one: Any, other: Any) -> None:
     keys = [expression("Unheard", field=each) for each in (one, other)]
     assert (digest(keys[0]) == digest(keys[1])) is (
         json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -30,7 +30,7 @@ from sparksql.wire.control import ErrorReason
     ],
     ids=range(13),
 )
-def test_what_is_counted(sql: str, extent: Extent) -> None:
+def test_tokens_nesting_comments_and_markers_of_sql_are_counted(sql: str, extent: Extent) -> None:
     assert measure(sql) == extent
 
 
@@ -46,7 +46,7 @@ LEGITIMATE = {
 
 
 @pytest.mark.parametrize("name", LEGITIMATE)
-def test_what_tools_write_passes(name: str) -> None:
+def test_sql_as_tools_generate_it_is_within_the_bounds(name: str) -> None:
     check_text(LEGITIMATE[name])
 
 
@@ -63,7 +63,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("named", TOO_MUCH)
-def test_what_takes_too_long_is_refused_with_its_bound(named: str) -> None:
+def test_sql_beyond_a_bound_is_refused_with_bound_and_remedy(named: str) -> None:
     with pytest.raises(StatementError) as refused:
         check_text(TOO_MUCH[named])
     error = refused.value.error

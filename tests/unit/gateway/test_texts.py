@@ -65,7 +65,7 @@ def test_a_part_that_a_cut_leaves_is_masked(secret: str, data: st.DataObject, be
     assert not any(part in masked for part in parts)
 
 
-def test_each_line_of_a_value_is_masked_by_itself() -> None:
+def test_each_line_of_a_secret_is_masked_by_itself_unless_short() -> None:
     masker = Masker([PEM])
     for line in PEM.splitlines():
         shown = masker.mask(f"a line: {line};")
@@ -107,7 +107,7 @@ def test_the_log_is_masked_while_a_statement_lives_and_a_little_longer() -> None
 
 
 @given(sql=st.text(st.sampled_from("ab\n é😀"), max_size=40), offset=st.integers(0, 40))
-def test_a_place_leads_back_to_its_offset(sql: str, offset: int) -> None:
+def test_line_and_position_of_an_offset_in_sql_lead_back_to_the_offset(sql: str, offset: int) -> None:
     assume(offset <= len(sql))
     line, position = locate(sql, offset)
     assert offset_of(sql, line, position - 1) == offset
@@ -115,7 +115,7 @@ def test_a_place_leads_back_to_its_offset(sql: str, offset: int) -> None:
 
 
 @given(statements=st.lists(st.sampled_from(["SELECT 1", "  SELECT\n2 ", "", "   "]), max_size=8))
-def test_fragments_are_where_they_say(statements: list[str]) -> None:
+def test_statements_of_a_split_script_stand_at_their_stated_offsets(statements: list[str]) -> None:
     sql = ";".join(statements)
     sections: list[Section] = []
     position = 0
@@ -218,7 +218,7 @@ def test_messages_have_no_tails(raw: str, shown: str) -> None:
         ({"a": {"b": 1}}, {"a": {"b": 1}}, "{a -> {b -> 1}}"),
     ],
 )
-def test_cells(value: object, cell: object, shown: str | None) -> None:
+def test_a_value_is_shown_as_a_json_cell_and_as_text(value: object, cell: object, shown: str | None) -> None:
     assert json_cell(value) == cell
     assert text(json_cell(value)) == shown
 
@@ -280,7 +280,7 @@ POLICY = SqlPolicy(conf_allow=("spark.sql.*",), enforced_conf={"spark.sql.a": "1
 
 
 @pytest.mark.parametrize("key", ["spark.sql.a", "SPARK.SQL.A", "spark.jars", "my.key"])
-def test_set_of_a_foreign_key_names_it_as_written(key: str) -> None:
+def test_a_setting_that_is_not_allowed_is_refused_naming_the_key_as_written(key: str) -> None:
     with pytest.raises(StatementError, match=key) as refused:
         check_key(key, POLICY)
     assert refused.value.error.reason is ErrorReason.NOT_ALLOWED

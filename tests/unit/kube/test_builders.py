@@ -132,7 +132,7 @@ def test_network_policy() -> None:
 
 
 @pytest.mark.parametrize("session", [PLAIN, FULL])
-def test_nobody_passes_for_an_operator_that_runs_in_no_pod(session: EffectiveSession) -> None:
+def test_network_policy_admits_no_operator_pod_if_the_operator_runs_in_no_pod(session: EffectiveSession) -> None:
     rules = builders.network_policy(session, None)["spec"]["ingress"]
     assert rules == builders.network_policy(session, "system")["spec"]["ingress"][1:]
     assert all("namespaceSelector" not in peer for rule in rules for peer in rule["from"])

@@ -114,7 +114,7 @@ async def test_a_name_that_climbs_the_path_is_not_found_without_asking(name: str
                 await ask(CONFIG_MAPS, "team-a", name)
 
 
-def test_paths() -> None:
+def test_api_path_has_the_group_the_namespace_and_an_escaped_name() -> None:
     assert PODS.collection_path("") == "/api/v1/pods"
     assert STATEMENTS.path("team-a", "x", "status") == (
         "/apis/sparksql.dev/v1alpha1/namespaces/team-a/sqlstatements/x/status"

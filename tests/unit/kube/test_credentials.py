@@ -47,7 +47,7 @@ def test_a_token_and_an_insecure_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("user", [{"exec": {"command": "aws"}}, {"auth-provider": {"name": "x"}}, {"username": "u"}])
-def test_other_ways_to_log_in_are_refused_by_name(tmp_path: Path, user: dict[str, Any]) -> None:
+def test_kubeconfig_user_with_an_unsupported_login_is_refused_by_name(tmp_path: Path, user: dict[str, Any]) -> None:
     with pytest.raises(CredentialsError, match=rf"user u: {next(iter(user))} is not supported"):
         Credentials.from_kubeconfig(kubeconfig(tmp_path, user))
 

@@ -48,7 +48,9 @@ def applied(target: Any, patch: Any) -> Any:
         ({"n": [1]}, {"n": [True]}, {"n": [True]}),
     ],
 )  # fmt: skip
-def test_examples(old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_merge_patch_has_only_changed_fields_and_null_for_removed_fields(
+    old: dict[str, Any], new: dict[str, Any], patch: dict[str, Any]
+) -> None:
     assert merge_patch(old, new) == patch
 
 

@@ -37,13 +37,13 @@ async def dial(port: int, trusted: str, server_name: str) -> None:
 
 
 @pytest.mark.parametrize("server_name", [SERVER, f"{SERVER}.cluster.local", "localhost", "127.0.0.1"])
-async def test_its_own_names_are_trusted(tmp_path: Path, server_name: str) -> None:
+async def test_session_certificate_is_trusted_for_each_of_its_own_names(tmp_path: Path, server_name: str) -> None:
     cert, key = session_certificate(NAME, UID, NAMESPACE, datetime.now(UTC))
     async with served(cert, key, tmp_path) as port:
         await dial(port, cert, server_name)
 
 
-async def test_another_name_is_refused(tmp_path: Path) -> None:
+async def test_session_certificate_is_refused_for_the_name_of_another_session(tmp_path: Path) -> None:
     cert, key = session_certificate(NAME, UID, NAMESPACE, datetime.now(UTC))
     async with served(cert, key, tmp_path) as port:
         with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):

@@ -102,7 +102,7 @@ def test_a_state_that_is_known_stays_and_one_that_is_no_text_is_refused() -> Non
         OperationView.model_validate_json(answer(state=7))
 
 
-def test_what_is_not_known_harms_nobody() -> None:
+def test_unknown_values_of_a_later_version_are_read_as_harmless_ones() -> None:
     """It takes no statements, ends nothing, and says no more than that somebody is there."""
     info = {"bootId": "b", "state": UNKNOWN, "startTime": "2026-01-31T08:00:00Z", "isNew": 1}
     assert GatewayInfo.model_validate_json(json.dumps(info)).state is GatewayState.STARTING
@@ -115,7 +115,7 @@ def test_what_is_not_known_harms_nobody() -> None:
     assert OperationView.model_validate_json(answer(state="Pending", door="front")).door == "front"
 
 
-def test_who_says_no_version_has_the_first_one() -> None:
+def test_gateway_info_without_a_version_is_read_as_the_first_version() -> None:
     """And not that of whoever reads it."""
     info = GatewayInfo.model_validate_json('{"bootId": "b", "state": "Ready", "startTime": "2026-01-31T08:00:00Z"}')
     assert (info.protocol_version, info.oldest_operator_version) == (1, 1)

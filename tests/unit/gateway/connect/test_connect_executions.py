@@ -121,7 +121,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     made.pool.shutdown()
 
 
-async def test_a_result_that_is_complete_ends_it(stage: Stage) -> None:
+async def test_an_execution_with_a_complete_result_ends_once_without_an_error(stage: Stage) -> None:
     execution = stage.forwarded()
     stage.executions.end(execution, None)
     stage.executions.end(execution, OperationError(message="late"))
@@ -130,7 +130,7 @@ async def test_a_result_that_is_complete_ends_it(stage: Stage) -> None:
     assert stage.spark.interrupts == 0
 
 
-async def test_one_whose_client_has_gone_is_not_begun(stage: Stage) -> None:
+async def test_an_execution_whose_client_has_gone_is_not_begun(stage: Stage) -> None:
     execution = stage.admit()
     execution.start()
     error = await stage.ended()
@@ -150,7 +150,7 @@ async def test_a_client_may_come_back_to_one_that_waits(stage: Stage) -> None:
     assert execution.stop_reason == "the client cancelled it"
 
 
-async def test_one_that_cannot_be_come_back_to_ends_with_its_stream(stage: Stage) -> None:
+async def test_an_execution_that_is_not_reattachable_ends_with_its_stream(stage: Stage) -> None:
     waiting = stage.admit(reattachable=False)
     waiting.attach()
     waiting.detach()
@@ -171,7 +171,9 @@ async def test_a_stream_that_breaks_ends_nothing(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("state", [ExecutionState.FAILED, None])
-async def test_what_spark_has_ended_unseen_is_told_after_a_while(stage: Stage, state: ExecutionState | None) -> None:
+async def test_an_execution_that_spark_ended_unseen_is_reported_after_some_polls(
+    stage: Stage, state: ExecutionState | None
+) -> None:
     execution = stage.forwarded()
     if state is None:
         del stage.spark.known[execution.asked.key]
@@ -182,7 +184,7 @@ async def test_what_spark_has_ended_unseen_is_told_after_a_while(stage: Stage, s
     assert execution.missing == MISSING_POLLS
 
 
-async def test_spark_may_take_its_time_to_begin(stage: Stage) -> None:
+async def test_an_execution_that_spark_is_slow_to_begin_is_not_taken_for_ended(stage: Stage) -> None:
     execution = stage.handed_over()
     await asyncio.sleep(0.1)
     assert not stage.service.ended
@@ -232,7 +234,7 @@ async def test_a_stop_is_repeated_until_spark_has_let_go(stage: Stage) -> None:
     assert stage.spark.interrupts > 4
 
 
-async def test_one_stopped_while_it_waits_never_reaches_spark(stage: Stage) -> None:
+async def test_an_execution_stopped_while_it_waits_never_reaches_spark(stage: Stage) -> None:
     execution = stage.admit()
     execution.attach()
     execution.stop("the queue took too long")
@@ -249,7 +251,7 @@ async def test_a_full_queue_refuses(stage: Stage) -> None:
     assert stage.executions.find(ExecutionKey(SESSION, "a")) is None
 
 
-async def test_requests_that_wait_have_a_bound_and_forwarded_ones_are_not_kept(
+async def test_requests_of_waiting_executions_are_bounded_and_forwarded_ones_dropped(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_WAITING_BYTES", 100)

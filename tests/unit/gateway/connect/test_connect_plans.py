@@ -190,7 +190,7 @@ def test_a_command_of_no_known_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", execute(), b"\xff\xff"])
-def test_what_is_no_plan_is_malformed(data: bytes) -> None:
+def test_bytes_that_are_no_plan_are_an_invalid_argument(data: bytes) -> None:
     assert refusal_of(data).code is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -309,7 +309,7 @@ def chain(length: int) -> Any:
     return relation
 
 
-async def test_a_plan_may_be_as_deep_as_spark_reads_it() -> None:
+async def test_a_plan_nested_deeper_than_spark_reads_is_refused() -> None:
     decoder = Decoder()
     operations = (MAX_DEPTH - 4) // 2
     request, _ = await decoder.run(read_execute, execute(chain(operations)))
@@ -366,7 +366,7 @@ def test_a_relational_plan_passes_as_it_is(plan: Any) -> None:
 
 
 @given(plans, st.sampled_from(sorted(REFUSED_RELATIONS)), plans)
-def test_one_refused_relation_in_any_plan_is_enough(left: Any, named: str, right: Any) -> None:
+def test_a_plan_with_a_refused_relation_anywhere_is_refused(left: Any, named: str, right: Any) -> None:
     joined = Relation(join=relations.Join(left=left, right=REFUSED_RELATIONS[named]))
     plan = Relation(join=relations.Join(left=joined, right=right))
     assert named.lower() in str(refusal_of(execute(plan))).lower()

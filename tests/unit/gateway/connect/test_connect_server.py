@@ -82,13 +82,15 @@ async def test_each_method_of_the_service_exists(channel: grpc.aio.Channel, meth
 
 @pytest.mark.parametrize("method", [f"{SERVICE}/GetStatus", f"{SERVICE}/", "grpc.health.v1.Health/Check",
                                     "grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "x/Config"])  # fmt: skip
-async def test_nothing_else_exists(channel: grpc.aio.Channel, method: str) -> None:
+async def test_a_method_outside_the_connect_service_is_unimplemented(channel: grpc.aio.Channel, method: str) -> None:
     assert await status_of(channel, method) is grpc.StatusCode.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize("token", ["", "t0ken", TOKEN + "x", TOKEN.upper()])
 @pytest.mark.parametrize("method", [f"{SERVICE}/Config", "x/y"])
-async def test_nobody_gets_in_without_the_token(channel: grpc.aio.Channel, token: str, method: str) -> None:
+async def test_a_connect_call_without_the_token_is_unauthenticated(
+    channel: grpc.aio.Channel, token: str, method: str
+) -> None:
     assert await status_of(channel, method, token=token) is grpc.StatusCode.UNAUTHENTICATED
 
 

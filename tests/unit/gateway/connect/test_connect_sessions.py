@@ -120,7 +120,7 @@ async def test_the_first_of_many_requests_opens_the_session(stage: Stage) -> Non
     assert await stage.handle(SessionKey("bob", name.session_id)) == "h2"
 
 
-async def test_a_client_that_hangs_up_while_its_session_is_opened_leaves_a_whole_one(stage: Stage) -> None:
+async def test_a_client_that_hangs_up_while_its_session_opens_leaves_the_session_whole(stage: Stage) -> None:
     name = key()
     opening = asyncio.create_task(stage.handle(name))
     await asyncio.sleep(0.001)
@@ -130,7 +130,7 @@ async def test_a_client_that_hangs_up_while_its_session_is_opened_leaves_a_whole
     assert stage.spark.holders == {name: "h1"}
 
 
-async def test_an_expired_session_is_closed_there_too_and_its_name_stays_refused(stage: Stage) -> None:
+async def test_an_expired_session_is_closed_in_spark_and_its_name_stays_refused(stage: Stage) -> None:
     name = key()
     stage.service.expire(await stage.handle(name))
     await stage.settled(name)
@@ -150,7 +150,7 @@ async def test_a_released_session_ends_once(stage: Stage) -> None:
     assert await condition_of(stage.handle(name)) == "INVALID_HANDLE.SESSION_CLOSED"
 
 
-async def test_one_that_comes_again_is_not_closed_with_its_predecessor(stage: Stage) -> None:
+async def test_a_session_that_returns_during_its_release_waits_and_is_opened_anew(stage: Stage) -> None:
     name = key()
     await stage.handle(name)
     stage.spark.gate.clear()

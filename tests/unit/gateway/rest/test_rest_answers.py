@@ -113,7 +113,7 @@ CONTENTS = [
 
 
 @pytest.mark.parametrize(("finished", "flags", "columns"), CONTENTS)
-def test_a_page_tells_what_kind_of_statement_it_was(
+def test_a_result_page_tells_the_kind_of_its_statement(
     finished: OperationView, flags: dict[str, Any], columns: list[str]
 ) -> None:
     content = content_of(finished)

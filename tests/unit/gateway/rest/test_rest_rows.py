@@ -157,7 +157,7 @@ CELLS = {
 
 
 @given(st.data())
-def test_what_is_read_back_is_what_was_there(data: st.DataObject) -> None:
+def test_rows_written_as_json_read_back_as_the_same_values(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(CELLS)), min_size=1, max_size=3))
     count = data.draw(st.integers(0, 5))
     columns = [data.draw(st.lists(st.none() | CELLS[name][1], min_size=count, max_size=count)) for name in names]

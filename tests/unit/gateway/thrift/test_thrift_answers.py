@@ -38,7 +38,7 @@ from sparksql.wire.control import ErrorReason, OperationError
         ("", HiveType(TypeId.STRING)),
     ],
 )
-def test_types(spark: str, hive: HiveType) -> None:
+def test_spark_types_map_to_hive_types(spark: str, hive: HiveType) -> None:
     assert hive_type(spark) == hive
 
 
@@ -54,7 +54,7 @@ def test_types(spark: str, hive: HiveType) -> None:
         ({"set:hiveconf:hive.fetch.size": "1", "hive.x": "2", "mapred.y": "3"}, Configuration({})),
     ],
 )
-def test_configuration(given: dict[str, str] | None, read: Configuration) -> None:
+def test_session_configuration_of_hive_clients_is_read(given: dict[str, str] | None, read: Configuration) -> None:
     assert read_configuration(given) == read
 
 
@@ -91,7 +91,9 @@ PARSE_ERROR = OperationError(
          "HYT00", "after 5 s"),
     ],
 )  # fmt: skip
-def test_failures(view: OperationView, sql_state: str, message: str) -> None:
+def test_a_failed_statement_is_answered_with_sql_state_and_message(
+    view: OperationView, sql_state: str, message: str
+) -> None:
     status = errors.statement_failure(view)
     assert (status.code, status.sql_state, status.error_message) == (StatusCode.ERROR, sql_state, message)
 
@@ -173,7 +175,7 @@ def test_type_info_knows_each_type_once() -> None:
         ("a\\_b", "a\\_b"),
     ],
 )
-def test_patterns(given: str | None, read: str | None) -> None:
+def test_a_hive_name_pattern_is_read_as_a_jdbc_pattern(given: str | None, read: str | None) -> None:
     assert listings.jdbc_pattern(given) == read
 
 
@@ -199,7 +201,7 @@ def test_any_name_comes_in_with_the_token(name: str) -> None:
         b"\0ada\0" + TOKEN.encode() + b"\0",
     ],
 )
-def test_nobody_comes_in_without_it(response: bytes) -> None:
+def test_a_login_without_the_token_is_refused_and_does_not_reveal_the_token(response: bytes) -> None:
     with pytest.raises(Refusal) as refusal:
         check_response(response, TOKEN)
     assert TOKEN not in str(refusal.value)

@@ -57,7 +57,7 @@ structs = st.one_of(
 
 
 @given(structs)
-def test_what_is_encoded_is_decoded(message: Struct) -> None:
+def test_an_encoded_thrift_message_decodes_to_itself(message: Struct) -> None:
     assert Reader(encode(message)).message(type(message)) == message
 
 
@@ -134,7 +134,7 @@ def test_nesting_has_a_bound_that_no_call_reaches() -> None:
 @pytest.mark.parametrize(
     "given", [b"\0\0\0\7GetInfo\1\0\0\0\7\0", b"\x80\2\0\1\0\0\0\0\0\0\0\0", b"\x80\1\0\x09\0\0\0\0\0\0\0\0"]
 )
-def test_other_protocols_have_no_header(given: bytes) -> None:
+def test_a_header_of_another_protocol_is_a_protocol_error(given: bytes) -> None:
     with pytest.raises(ProtocolError):
         Reader(given).header()
 

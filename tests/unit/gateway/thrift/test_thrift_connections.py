@@ -160,7 +160,7 @@ async def test_whoever_may_not_come_in_is_told_why(
     await opened.until(lambda: opened.server.connections == 0)
 
 
-async def test_other_protocols_are_told_so(opened: Door) -> None:
+async def test_a_client_of_another_protocol_is_refused_and_disconnected(opened: Door) -> None:
     for hello in (b"GET / HTTP/1.1\r\n\r\n", b"\x80\1\0\1\0\0\0\x0bOpenSession\0\0\0\0", b"\x16\3\1\2\0\1\0\1\xfc\3\3"):
         client = await opened.connect()
         client.writer.write(hello)
@@ -255,7 +255,7 @@ async def test_a_statement_ends_with_the_connection_that_waits_for_it(opened: Do
     assert len(opened.service.sessions) == 1
 
 
-async def test_handles_of_others_open_nothing(opened: Door) -> None:
+async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Door) -> None:
     client = await opened.connect()
     session = await client.open()
     for identifier in (

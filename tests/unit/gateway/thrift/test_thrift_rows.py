@@ -105,7 +105,7 @@ CASES: list[tuple[str, pa.DataType, int, list[Any], list[Any]]] = [
 
 @pytest.mark.parametrize("protocol", [COLUMNS, ROWS])
 @pytest.mark.parametrize(("name", "kind", "member", "values", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_every_type_has_its_carrier(
+def test_every_type_is_sent_in_its_thrift_column_type(
     name: str, kind: pa.DataType, member: int, values: list[Any], expected: list[Any], protocol: int
 ) -> None:
     table = pa.table({"c": pa.array(values, kind)})
