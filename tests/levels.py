@@ -1,7 +1,6 @@
 """Run levels of the test pyramid in order and show count and time of each. Usage: levels.py LEVEL...
 
-A level that fails does not stop the next ones; the exit code is 1 when any failed or ran no test. The gateway's level runs beside
-the faults, if both are asked for: the one computes, the other waits for nodes, pods and deadlines most of the time.
+A level that fails does not stop the next ones; the exit code is 1 when any failed or ran no test.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,7 +28,6 @@ LEVELS: dict[str, tuple[str, ...]] = {
 # Processes at a time for the levels whose files need nothing of each other: while one waits the other works. Those of e2e wait for
 # the same cluster, most of the time for a pod to start or a deadline to pass.
 PROCESSES = {"unit": 2, "integration": 2, "gateway": 2, "e2e": 3}
-BESIDE = {"faults": "gateway"}
 
 
 @dataclass(frozen=True)
@@ -48,16 +44,15 @@ class Outcome:
         return self.exit_code == 0 and self.passed > 0
 
 
-def run(level: str, output: IO[str] | None = None) -> Outcome:
-    """Runs a level. Its words go to `output`, if that is given."""
-    print(f"\n=== {level}", file=output, flush=True)
+def run(level: str) -> Outcome:
+    print(f"\n=== {level}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
         if level in PROCESSES:
             command += ["-n", str(PROCESSES[level]), "--dist", "loadfile"]
         started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, check=False, stdout=output, stderr=output).returncode
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
         seconds = time.monotonic() - started
         if not report.exists():
             return Outcome(level, 0, 0, 0, seconds, code)
@@ -71,32 +66,12 @@ def run(level: str, output: IO[str] | None = None) -> Outcome:
     return Outcome(level, passed, failed, counts["skipped"], seconds, code)
 
 
-def run_all(levels: list[str]) -> list[Outcome]:
-    """Runs the levels in order, but for those that run beside another. The words of these are shown when both have ended."""
-    beside = {level: other for level, other in BESIDE.items() if {level, other} <= {*levels}}
-    outcomes = {}
-    for level in levels:
-        if level in beside.values():
-            continue
-        if level not in beside:
-            outcomes[level] = run(level)
-            continue
-        with ThreadPoolExecutor() as pool, tempfile.TemporaryFile("w+") as words:
-            print(f"\n=== {beside[level]}, beside the next", flush=True)
-            other = pool.submit(run, beside[level], words)
-            outcomes[level] = run(level)
-            outcomes[beside[level]] = other.result()
-            words.seek(0)
-            print(words.read(), flush=True)
-    return [outcomes[level] for level in levels]
-
-
 def main(levels: list[str]) -> int:
     unknown = [level for level in levels if level not in LEVELS]
     if unknown or not levels:
         print(f"usage: levels.py LEVEL...; levels: {' '.join(LEVELS)}", file=sys.stderr)
         return 2
-    outcomes = run_all(levels)
+    outcomes = [run(level) for level in levels]
     print(f"\n{'level':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for o in outcomes:
         print(

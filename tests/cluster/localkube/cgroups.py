@@ -8,9 +8,6 @@ from pathlib import Path
 
 from .config import CGROUP
 
-# All pods share this group, which without a word would have the CPU of one thread beside whatever else the machine does: the time
-# of four, as `cpu.shares` (v1) and `cpu.weight` (v2) say it.
-CPU_TIME = {"cpu.shares": "4096", "cpu.weight": "400"}
 NEEDED_CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 
 
@@ -28,11 +25,7 @@ def create() -> None:
             enable = " ".join(f"+{name}" for name in NEEDED_CONTROLLERS if name in offered)
             if enable:
                 (mount / "cgroup.subtree_control").write_text(enable)
-        group = mount / CGROUP
-        group.mkdir(exist_ok=True)
-        for name, value in CPU_TIME.items():
-            if (group / name).exists():
-                (group / name).write_text(value)
+        (mount / CGROUP).mkdir(exist_ok=True)
 
 
 def roots() -> list[Path]:
