@@ -134,17 +134,17 @@ async def test_a_watch_goes_on_from_a_listing(client: KubeClient, namespace: str
 async def test_a_namespace_that_ends_is_told_from_other_refusals(client: KubeClient, namespace: str) -> None:
     await client.create(CONFIG_MAPS, namespace, config_map("stays"))
     await client.delete(NAMESPACES, "", namespace)
-    with pytest.raises(Forbidden) as refusal:
+    with pytest.raises(Forbidden) as violation:
         await client.create(CONFIG_MAPS, namespace, config_map("late"))
-    assert refusal.value.namespace_terminating
-    assert not refusal.value.quota_exceeded
+    assert violation.value.namespace_terminating
+    assert not violation.value.quota_exceeded
 
 
 async def test_an_invalid_object_names_the_field_and_hides_the_value(client: KubeClient, namespace: str) -> None:
-    with pytest.raises(Invalid) as refusal:
+    with pytest.raises(Invalid) as violation:
         await client.create(CONFIG_MAPS, namespace, config_map("UPPER secret"))
-    assert "metadata.name" in str(refusal.value)
-    assert "secret" not in str(refusal.value)
+    assert "metadata.name" in str(violation.value)
+    assert "secret" not in str(violation.value)
 
 
 async def test_a_status_is_compared_guarded_and_seen_at_once(

@@ -6,17 +6,17 @@ from sparksql.api.names import DEFAULT_CLASS_ANNOTATION
 from sparksql.api.reasons import Reason
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import CLASS
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.violation import Violation
 from sparksql.engine.store import Store
 
 
-def find_class(store: Store, name: str | None) -> SqlSessionClass | Refusal:
-    """Returns the class of that name, or the cluster's default one without a name; a Refusal if there is none."""
+def find_class(store: Store, name: str | None) -> SqlSessionClass | Violation:
+    """Returns the class of that name, or the cluster's default one without a name; a Violation if there is none."""
     if name is not None:
         found = store.get(CLASS, "", name)
         if found is None:
             known = ", ".join(sorted(c["metadata"]["name"] for c in store.list(CLASS))) or "none"
-            return Refusal(
+            return Violation(
                 Reason.CLASS_NOT_FOUND, f"spec.className: SqlSessionClass {name} does not exist (there are: {known})"
             )
         return SqlSessionClass.parse(found)
@@ -25,6 +25,6 @@ def find_class(store: Store, name: str | None) -> SqlSessionClass | Refusal:
     ]
     if not defaults:
         message = f"spec.className is not set and no SqlSessionClass has the annotation {DEFAULT_CLASS_ANNOTATION}=true"
-        return Refusal(Reason.CLASS_NOT_FOUND, message)
+        return Violation(Reason.CLASS_NOT_FOUND, message)
     newest = max(defaults, key=lambda c: (c["metadata"]["creationTimestamp"], c["metadata"]["name"]))
     return SqlSessionClass.parse(newest)

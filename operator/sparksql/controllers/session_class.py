@@ -20,13 +20,13 @@ class ClassController:
         obj = self._rt.store.get(CLASS, "", key.name)
         if obj is None:
             return None
-        klass = SqlSessionClass.parse(obj)
-        status = status_of(klass, self._rt.clock())
+        session_class = SqlSessionClass.parse(obj)
+        status = status_of(session_class, self._rt.clock())
         try:
             obj = await self._rt.status.write(CLASS, obj, status.to_dict())
         except (Conflict, NotFound):
             await self._rt.status.refresh(CLASS, "", key.name)
             return 0.1
-        for note in news(klass, status):
-            self._rt.events.emit(obj, note.type, note.reason, note.message)
+        for event in news(session_class, status):
+            self._rt.events.emit(obj, event.type, event.reason, event.message)
         return None

@@ -131,14 +131,14 @@ def _refusal(checkpoints: Checkpoints, request: SubmitRequest) -> OperationError
 
 def look(checkpoints: Checkpoints, request: SubmitRequest) -> dict[str, Any]:
     """The end of a look at whether its query could start, on a checkpoint that may be in use."""
-    refusal = _refusal(checkpoints, request)
-    if refusal is None:
+    violation = _refusal(checkpoints, request)
+    if violation is None:
         return _end(OperationState.FINISHED, result=ResultSummary(columns=DIFFERENCES))
-    if refusal is not UNFIT:
-        return _end(OperationState.ERROR, error=refusal)
+    if violation is not UNFIT:
+        return _end(OperationState.ERROR, error=violation)
     row = ("KeyChanged", "operator 1", "k", "int", "string", "change it back")
     return _end(
-        OperationState.ERROR, error=refusal, result=ResultSummary(columns=DIFFERENCES, row_count=1, preview=(row,))
+        OperationState.ERROR, error=violation, result=ResultSummary(columns=DIFFERENCES, row_count=1, preview=(row,))
     )
 
 
@@ -148,9 +148,9 @@ async def query(
     """Changes of the operation's view as its query goes on; it goes on for ever unless its text says otherwise."""
     options, words = request.streaming, request.sql.upper().split()
     assert options is not None
-    refusal = _refusal(checkpoints, request)
-    if refusal is not None:
-        yield _end(OperationState.ERROR, error=refusal)
+    violation = _refusal(checkpoints, request)
+    if violation is not None:
+        yield _end(OperationState.ERROR, error=violation)
         return
     if options.restore is not None:
         checkpoints.restore(options.checkpoint, options.restore)

@@ -15,12 +15,12 @@ from sparksql.api.settings import SessionSettings
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Met
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session import decide as session_decide
 from sparksql.domain.session import snapshot as session_snapshot
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.statement import snapshot as statement_snapshot
 from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayInfo, GatewayState, OperationState, OperationView
 
 NOW = datetime(2026, 1, 31, 8, 0, tzinfo=UTC)
@@ -104,7 +104,7 @@ def session(status: dict[str, Any] | None = None, *, deleted: datetime | None = 
     return SqlSession.parse(body if status is None else {**body, "status": status})
 
 
-def resolved(obj: SqlSession, klass: SqlSessionClass | None = None) -> Resolved | Refusal:
+def resolved(obj: SqlSession, klass: SqlSessionClass | None = None) -> Resolved | Violation:
     return resolve(obj, klass or session_class(), {}, SessionSettings())
 
 

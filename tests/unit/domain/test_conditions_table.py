@@ -116,9 +116,9 @@ def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
     after = classes.status_of(pooled, NOW)
     assert conditions_of(after)["WarmPool"] == (F, "NotImplemented")
     assert conditions_of(after)["Ready"][0] == T
-    (note,) = classes.news(pooled, after)
-    assert (note.type, note.reason) == ("Warning", "NotImplemented")
-    assert "spec.warmPool.size is 2" in note.message
+    (event,) = classes.news(pooled, after)
+    assert (event.type, event.reason) == ("Warning", "NotImplemented")
+    assert "spec.warmPool.size is 2" in event.message
     seen = pooled.replace(status=after)
     assert classes.news(seen, classes.status_of(seen, NOW)) == ()  # said once
     assert "WarmPool" not in conditions_of(classes.status_of(plain.replace(status=after), NOW))

@@ -64,7 +64,7 @@ def test_savepoint_copy_starts_with_its_intent_recorded_in_the_status() -> None:
     assert text is not None
     assert decision.commands == (StartCopy(id_of(0), DRIVER, CHECKPOINT, TARGET, SAVEPOINT_UID, text),)
     assert (decision.status.query_id, decision.status.sql_hash) == ("q", saved().status.sql_hash)
-    assert decision.note is not None and decision.note.type == "Normal"
+    assert decision.events and decision.events[0].type == "Normal"
     assert decision.requeue_after == FIRST_LOOK_SECONDS < POLL_SECONDS
 
 
@@ -116,7 +116,7 @@ def test_savepoint_that_can_never_be_taken_ends_before_its_first_attempt(
     assert names in (decision.status.message or "")
     assert decision.status.completion_time == NOW
     assert decision.status.location is None
-    assert decision.note is not None and decision.note.type == "Warning"
+    assert decision.events and decision.events[0].type == "Warning"
     assert not decision.commands
 
 
@@ -194,7 +194,7 @@ def test_savepoint_completes_with_the_batch_size_and_version_the_driver_reports(
     assert (status.size_bytes, status.file_count, status.sql_hash) == (123, 9, "h")
     assert (status.completion_time, status.observed_generation) == (NOW, 2)
     assert decision.requeue_after is None
-    assert decision.note is not None and decision.note.type == "Normal"
+    assert decision.events and decision.events[0].type == "Normal"
 
 
 @pytest.mark.parametrize("statement", [None, GOING, TWIN])
@@ -212,7 +212,7 @@ def test_a_failed_attempt_is_repeated_later(word: Word, before: int, delay: floa
     assert decision.requeue_after == delay
     assert decision.status.location == TARGET
     assert not decision.commands
-    assert decision.note is not None and decision.note.type == "Warning"
+    assert decision.events and decision.events[0].type == "Warning"
 
 
 def test_the_back_off_is_waited_for() -> None:
@@ -314,7 +314,7 @@ def test_an_end_is_final(phase: str) -> None:
     for facts in ({"statement": None}, {"word": Running()}, {"word": Failed("no")}, {"driver": None, "place": None}):
         decision = decided(before, **facts)
         assert told(decision) == (phase, phase)
-        assert (decision.commands, decision.note, decision.requeue_after) == ((), None, None)
+        assert (decision.commands, decision.events, decision.requeue_after) == ((), (), None)
         assert decision.status.completion_time == ago(1)
 
 

@@ -33,8 +33,7 @@ def going(status: dict[str, Any] | None = None, *, since: float = 1, **spec: Any
 
 
 def is_let_go(decision: Decision, *, warned: bool = False) -> bool:
-    note = decision.note
-    is_warning = note is not None and (note.type, note.reason) == ("Warning", "FinalizerDeadline")
+    is_warning = [(event.type, event.reason) for event in decision.events] == [("Warning", "FinalizerDeadline")]
     return not decision.finalizer and is_warning is warned
 
 
@@ -42,7 +41,7 @@ def test_data_go_first() -> None:
     first = decided(going())
     assert first.commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
     assert first.finalizer
-    assert first.note is not None and (first.note.type, first.note.reason) == ("Normal", "Deleting")
+    assert first.events and (first.events[0].type, first.events[0].reason) == ("Normal", "Deleting")
     assert first.requeue_after == 1
     second = decided(going(), cleaner=Cleaner.RUNNING)
     assert (second.finalizer, second.commands) == (True, ())
@@ -93,7 +92,7 @@ def test_savepoint_data_outside_its_own_folder_below_the_root_are_not_deleted(lo
     decision = decided(going(settled(location=location)))
     assert not decision.commands
     assert is_let_go(decision, warned=True)
-    assert decision.note is not None and location in decision.note.message
+    assert decision.events and location in decision.events[0].message
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_savepoint_data_outside_the_savepoint_root_of_the_class_are_not_deleted(
     decision = decided(going(), place=Place("standard", root))
     assert not decision.commands
     assert is_let_go(decision, warned=True)
-    assert "savepointRoot" in (decision.note.message if decision.note else "")
+    assert "savepointRoot" in (decision.events[0].message if decision.events else "")
 
 
 @pytest.mark.parametrize("checkpoint", [TARGET, f"{TARGET}/", f"{TARGET}/1", ROOT])
@@ -129,19 +128,19 @@ def test_a_live_checkpoint_is_never_deleted(checkpoint: str) -> None:
 def test_a_cleaner_that_fails_is_not_waited_for() -> None:
     decision = decided(going(), cleaner=Cleaner.FAILED)
     assert is_let_go(decision, warned=True)
-    assert decision.note is not None and TARGET in decision.note.message
+    assert decision.events and TARGET in decision.events[0].message
 
 
 @pytest.mark.parametrize("reclaim", ["Delete", "Retain"])
 def test_deleted_savepoint_in_use_waits_until_the_deadline_and_keeps_its_data(reclaim: str) -> None:
     first = decided(going(reclaimPolicy=reclaim), used_by=("one", "two"))
     assert (first.finalizer, first.commands) == (True, ())
-    assert first.note is not None and first.note.type == "Warning"
-    assert "one, two" in first.note.message
+    assert first.events and first.events[0].type == "Warning"
+    assert "one, two" in first.events[0].message
     assert first.status.used_by == ("one", "two")
     assert str(first.status.phase) == "Completed"
     again = decided(going(first.status.to_dict(), reclaimPolicy=reclaim), used_by=("one", "two"))
-    assert again.note is None
+    assert not again.events
     late = decided(going(since=60, reclaimPolicy=reclaim), used_by=("one",))
     assert is_let_go(late, warned=True)
     assert not late.commands

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.fields import DNS_LABEL
 from sparksql.api.streaming import SavepointSchedule
-from sparksql.domain.savepoint.schedule import ON_TIME_SECONDS, next_due, refusal, savepoint_name
+from sparksql.domain.savepoint.schedule import ON_TIME_SECONDS, next_due, savepoint_name, violation
 
 UID = "5f0c2a9e-0000-4000-8000-000000000001"
 SINCE = datetime(2026, 1, 1, 0, 0, 7, tzinfo=UTC)
@@ -282,7 +282,7 @@ def test_catching_up_takes_one(schedule: SavepointSchedule, since: datetime, now
 def test_schedule_with_an_invalid_cron_or_timezone_is_refused_and_never_due(
     schedule: SavepointSchedule, parts: tuple[str, ...]
 ) -> None:
-    refused = refusal(schedule)
+    refused = violation(schedule)
     assert refused is not None and refused.reason == "InvalidSpec"
     for part in parts:
         assert part in refused.message
@@ -301,14 +301,14 @@ def test_schedule_with_an_invalid_cron_or_timezone_is_refused_and_never_due(
     ],
 )
 def test_valid_savepoint_schedule_is_accepted_and_has_a_due_time(schedule: SavepointSchedule) -> None:
-    assert refusal(schedule) is None
+    assert violation(schedule) is None
     assert due(schedule, SINCE) is not None
 
 
 @given(st.text("0123456789*,-/#LWabc² ", min_size=9, max_size=20))
 def test_any_text_is_followed_or_refused(text: str) -> None:
     schedule = cron(text)
-    assert (due(schedule, SINCE) is None) is (refusal(schedule) is not None)
+    assert (due(schedule, SINCE) is None) is (violation(schedule) is not None)
 
 
 def test_a_name() -> None:

@@ -159,7 +159,7 @@ def check_an_end_is_final(snapshot: Snapshot, decision: Decision) -> None:
         kept = {"observed_generation": 0, "used_by": (), "conditions": ()}
         assert after.replace(**kept) == before.replace(**kept)
         assert all(isinstance(command, DeleteSelf) for command in decision.commands)
-        assert decision.note is None
+        assert not decision.events
 
 
 def check_the_location_stays(snapshot: Snapshot, decision: Decision) -> None:

@@ -12,11 +12,11 @@ from sparksql.api.session import ClientCounts, EndpointStatus, SqlSession, State
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session_class import Limits
 from sparksql.api.settings import SessionSettings
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.limits import client_limits
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
 from sparksql.wire.driver import ClientLimits
 from tests.unit.domain.domain_samples import (
@@ -74,7 +74,7 @@ def test_a_ready_session_tells_where_its_endpoints_are(endpoints: dict[str, bool
 def test_endpoints_are_those_that_the_driver_was_started_with() -> None:
     obj = starting(session())
     klass = session_class(defaults={"endpoints": {"thrift": True}})
-    for resolution in (resolved(obj, klass), Refusal(Reason.CLASS_NOT_FOUND, "x")):
+    for resolution in (resolved(obj, klass), Violation(Reason.CLASS_NOT_FOUND, "x")):
         decision = decide(regarded(obj, pod=pod(obj), gateway=gateway(), resolution=resolution))
         assert decision.status.phase is Phase.READY
         assert decision.status.endpoints == EndpointStatus(rest=f"https://{HOST}:8443")
@@ -187,12 +187,12 @@ def test_driver_with_clients_is_deleted_only_once_it_drains_and_reports_them_idl
 def test_clients_that_are_cut_off_are_told_once(change: dict[str, Any], reason: Reason) -> None:
     obj = respoken(ready_with(1), **change)
     first = at(obj, 20, client_sessions=3)
-    assert [note.reason for note in first.notes] == [reason, Reason.CLIENT_SESSIONS_CLOSED]
+    assert [event.reason for event in first.events] == [reason, Reason.CLIENT_SESSIONS_CLOSED]
     assert "3 sessions of clients end with the driver" in (first.status.message or "")
     assert first.status.clients == ClientCounts(sessions=3)
     obj = settled(obj, first)
     for state in (GatewayState.READY, GatewayState.DRAINING):
-        assert at(obj, 21, state=state, client_sessions=3).notes == ()
+        assert at(obj, 21, state=state, client_sessions=3).events == ()
 
 
 def test_session_reports_clients_of_a_lost_driver_even_if_the_driver_closed_them() -> None:
@@ -200,9 +200,9 @@ def test_session_reports_clients_of_a_lost_driver_even_if_the_driver_closed_them
     obj = ready_with(1)
     gone = decide(regarded(obj, now=NOW + seconds(20), gateway=gateway(GatewayState.DRAINING)))
     assert "1 session of clients ended with it" in (gone.status.message or "")
-    assert Reason.CLIENT_SESSIONS_CLOSED in [note.reason for note in gone.notes]
+    assert Reason.CLIENT_SESSIONS_CLOSED in [event.reason for event in gone.events]
     calm = decide(regarded(ready(), now=NOW + seconds(20), gateway=gateway()))
-    assert [note.reason for note in calm.notes] == [Reason.DRIVER_LOST]
+    assert [event.reason for event in calm.events] == [Reason.DRIVER_LOST]
 
 
 # --- limits

@@ -9,10 +9,10 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
 from sparksql.domain.session.steps import STABLE_SECONDS
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
 from tests.unit.domain.domain_samples import (
     NOW,
@@ -84,18 +84,18 @@ def test_a_running_pod_alone_is_not_enough(facts: dict[str, Any]) -> None:
     "reason", [Reason.CLASS_NOT_FOUND, Reason.NOT_ALLOWED, Reason.LIMIT_EXCEEDED, Reason.NOT_IMPLEMENTED]
 )
 def test_refused_session_is_stalled_and_starts_once_the_cause_is_gone(reason: Reason) -> None:
-    decision = decide(regarded(resolution=Refusal(reason, "why")))
+    decision = decide(regarded(resolution=Violation(reason, "why")))
     assert told(decision) == (Phase.PENDING, reason)
     assert conditions_of(decision.status)["Stalled"] == ("True", reason)
     assert (decision.commands, decision.requeue_after) == ((), 30.0)
-    assert [note.reason for note in decision.notes] == [reason]
+    assert [event.reason for event in decision.events] == [reason]
     obj = settled(session(), decision)
-    assert later(obj, 9000, resolution=Refusal(reason, "why")).notes == ()
+    assert later(obj, 9000, resolution=Violation(reason, "why")).events == ()
     assert later(obj, 9000).status.phase is Phase.STARTING
 
 
 def test_too_many_sessions_stall_the_next_one() -> None:
-    decision = decide(regarded(no_place=Refusal(Reason.LIMIT_EXCEEDED, "2 sessions of class standard")))
+    decision = decide(regarded(no_place=Violation(Reason.LIMIT_EXCEEDED, "2 sessions of class standard")))
     assert told(decision) == (Phase.PENDING, Reason.LIMIT_EXCEEDED)
     assert decision.status.message == "2 sessions of class standard"
     assert conditions_of(decision.status)["Stalled"][0] == "True"
@@ -103,14 +103,14 @@ def test_too_many_sessions_stall_the_next_one() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.STORAGE_NOT_READY, Reason.CHILD_CONFLICT, Reason.INIT_SOURCE_NOT_FOUND])
 def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
-    decision = later(starting(), 1, obstacle=Refusal(reason, "why"))
+    decision = later(starting(), 1, obstacle=Violation(reason, "why"))
     assert told(decision) == (Phase.PENDING, reason)
     assert conditions_of(decision.status)["Stalled"][0] == "True"
     assert decision.requeue_after == 30.0
 
 
 def test_used_up_quota_is_waited_for_up_to_a_deadline() -> None:
-    obstacle, obj = Refusal(Reason.QUOTA_EXCEEDED, "exceeded quota"), starting()
+    obstacle, obj = Violation(Reason.QUOTA_EXCEEDED, "exceeded quota"), starting()
     waits = later(obj, LIMITS.scheduling, obstacle=obstacle)
     assert told(waits) == (Phase.STARTING, Reason.QUOTA_EXCEEDED)
     assert later(settled(obj, waits), LIMITS.scheduling).commands == (Command.START_DRIVER,)
@@ -123,7 +123,7 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
         assert reason_of(decision.status) == Reason.NAMESPACE_TERMINATING
         assert decision.status.phase is not Phase.FAILED
         assert (decision.commands, decision.requeue_after) == ((), 5.0)
-    refused = later(starting(), 9000, obstacle=Refusal(Reason.NAMESPACE_TERMINATING, "403"))
+    refused = later(starting(), 9000, obstacle=Violation(Reason.NAMESPACE_TERMINATING, "403"))
     assert refused.status.phase is Phase.STARTING
 
 
@@ -211,7 +211,7 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
     assert pauses == [1, 2, 4]
     over = lost(obj, now)
     assert told(over) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
-    assert [(note.type, note.reason) for note in over.notes] == [("Warning", Reason.MAX_RESTARTS_EXCEEDED)]
+    assert [(event.type, event.reason) for event in over.events] == [("Warning", Reason.MAX_RESTARTS_EXCEEDED)]
     last_loss = "DriverLost: the driver ended while starting: exit code 137"
     for part in ("gave up after 3 restarts", last_loss, "restartNonce"):
         assert part in (over.status.message or "")
@@ -255,7 +255,7 @@ def test_lost_session_state_is_told() -> None:
     obj = ready()
     decision = later(obj, 9, gateway=gateway(has_session_state=True))
     assert conditions_of(decision.status)["SessionStateLost"] == ("True", Reason.SESSION_STATE_LOST)
-    assert Reason.SESSION_STATE_LOST in [note.reason for note in decision.notes]
+    assert Reason.SESSION_STATE_LOST in [event.reason for event in decision.events]
     assert "SessionStateLost" not in conditions_of(later(obj, 9, gateway=gateway()).status)
 
 
@@ -313,7 +313,7 @@ def test_a_stopped_session_starts_again_when_it_is_wanted() -> None:
 
 def test_a_stopped_session_that_is_wanted_again_waits_for_quota_from_then_on() -> None:
     asleep = settled(session(), decide(regarded(session(desiredState="Stopped"))))
-    wanted, obstacle = respoken(asleep, desiredState="Running"), Refusal(Reason.QUOTA_EXCEEDED, "exceeded quota")
+    wanted, obstacle = respoken(asleep, desiredState="Running"), Violation(Reason.QUOTA_EXCEEDED, "exceeded quota")
     waits = later(wanted, 99999, obstacle=obstacle)
     assert told(waits) == (Phase.PENDING, Reason.QUOTA_EXCEEDED)
     end = later(settled(wanted, waits), 99999 + LIMITS.scheduling + 1, obstacle=obstacle)
@@ -378,7 +378,7 @@ def test_deletion_lets_statements_end_first_and_then_the_driver() -> None:
     assert served(obj, 1).commands == (Command.DELETE_DRIVER,)
     assert later(obj, 2, queued=1).finalizer
     done = later(obj, 2)
-    assert (done.finalizer, done.notes) == (False, ())
+    assert (done.finalizer, done.events) == (False, ())
 
 
 def test_session_deletion_ends_at_its_deadline_with_a_warning() -> None:
@@ -388,9 +388,9 @@ def test_session_deletion_ends_at_its_deadline_with_a_warning() -> None:
     assert almost.requeue_after is not None and almost.requeue_after <= 0.2 + 1e-6
     over = served(obj, FINALIZER_SECONDS, running=1)
     assert not over.finalizer
-    assert [(note.type, note.reason) for note in over.notes] == [("Warning", Reason.FINALIZER_DEADLINE)]
+    assert [(event.type, event.reason) for event in over.events] == [("Warning", Reason.FINALIZER_DEADLINE)]
 
 
 def test_deletion_in_a_terminating_namespace_lets_go_at_once() -> None:
     decision = served(removed(ready(), NOW), 0, running=1, namespace_terminating=True)
-    assert (decision.finalizer, decision.notes) == (False, ())
+    assert (decision.finalizer, decision.events) == (False, ())

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
 from sparksql.api.settings import SessionSettings
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.memory import (
     CLUSTER_FACTOR,
     FACTOR,
@@ -24,13 +23,14 @@ from sparksql.domain.session.memory import (
     pod_mib,
 )
 from sparksql.domain.session.resolve import Resolved, resolve
+from sparksql.domain.violation import Violation
 from tests.unit.domain.domain_samples import session, session_class
 
 GIB = 1024
 LIMITED: dict[str, Any] = {"limits": {"executors": {"memory": "8Gi"}}, "allow": {"conf": list(KEYS)}}
 
 
-def asked(heap: str, conf: dict[str, str], klass: dict[str, Any] | None = None) -> Resolved | Refusal:
+def asked(heap: str, conf: dict[str, str], klass: dict[str, Any] | None = None) -> Resolved | Violation:
     spec = {"executors": {"memory": heap}, "conf": conf}
     return resolve(session(**spec), session_class(**{**LIMITED, **(klass or {})}), {}, SessionSettings())
 
@@ -63,7 +63,7 @@ def test_executor_pod_memory_is_computed_as_spark_does(heap: int, conf: dict[str
 @pytest.mark.parametrize("key", [OVERHEAD, MIN_OVERHEAD, PYTHON])
 def test_a_size_that_spark_would_not_take_is_told(key: str, value: str) -> None:
     made = asked("1Gi", {key: value})
-    assert isinstance(made, Refusal)
+    assert isinstance(made, Violation)
     assert made.reason is Reason.INVALID_SPEC
     assert made.message.startswith(f"spec.conf: {key}: {value!r}"), made.message
     assert "512m" in made.message
@@ -82,7 +82,7 @@ def test_a_size_that_spark_would_not_take_is_told(key: str, value: str) -> None:
 )
 def test_invalid_memory_factor_or_off_heap_conf_is_refused_with_what_fits(conf: dict[str, str], fits: str) -> None:
     made = asked("1Gi", conf)
-    assert isinstance(made, Refusal)
+    assert isinstance(made, Violation)
     assert made.reason is Reason.INVALID_SPEC and fits in made.message
 
 
@@ -99,7 +99,7 @@ def test_invalid_memory_factor_or_off_heap_conf_is_refused_with_what_fits(conf: 
 )
 def test_a_pod_beyond_that_of_the_largest_heap_is_refused(conf: dict[str, str]) -> None:
     made = asked("8Gi", conf)
-    assert isinstance(made, Refusal), made
+    assert isinstance(made, Violation), made
     assert made.reason is Reason.LIMIT_EXCEEDED
     pod = pod_mib(8 * GIB, conf)
     for told in ("spec.conf", *conf, f"{pod}Mi", "9011Mi", "8Gi", f"ask for {pod - 9011}Mi less"):
@@ -122,7 +122,7 @@ def test_executor_pod_within_the_memory_limit_of_the_class_is_allowed(heap: str,
 def test_without_a_limit_only_the_values_are_checked() -> None:
     unlimited: dict[str, Any] = {"limits": {}}
     assert isinstance(asked("8Gi", {OVERHEAD: "53g"}, unlimited), Resolved)
-    assert isinstance(asked("8Gi", {OVERHEAD: "53 g"}, unlimited), Refusal)
+    assert isinstance(asked("8Gi", {OVERHEAD: "53 g"}, unlimited), Violation)
 
 
 @pytest.mark.parametrize("where", ["defaults", "enforcedConf"])
@@ -130,10 +130,10 @@ def test_memory_overhead_set_by_the_class_does_not_count_against_its_limit(where
     adds = {FACTOR: "0.4"}
     klass = {where: adds if where == "enforcedConf" else {"conf": adds}}
     assert isinstance(asked("8Gi", {}, klass), Resolved)
-    assert isinstance(asked("8Gi", {PYTHON: "1g"}, klass), Refusal)
+    assert isinstance(asked("8Gi", {PYTHON: "1g"}, klass), Violation)
     assert isinstance(asked("6Gi", {PYTHON: "1g"}, klass), Resolved)
     made = asked("8Gi", {FACTOR: "0.5"}, klass)
-    assert isinstance(made, Refusal if where == "defaults" else Resolved)
+    assert isinstance(made, Violation if where == "defaults" else Resolved)
 
 
 SIZES = st.builds("{}{}".format, st.integers(0, 70_000), st.sampled_from(["", "m", "MB", "k", "g"]))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.session.places import Bounds, Contender, refusal
+from sparksql.domain.session.places import Bounds, Contender, violation
 
 ONE = Contender("a", "one", "2026-01-31T08:00:05Z", "standard", Phase.PENDING)
 
@@ -36,7 +36,7 @@ def other(name: str, phase: Phase | None = Phase.READY, *, minute: int = 0, **fi
 def test_each_session_limit_counts_only_the_sessions_in_its_scope(
     bounds: Bounds, others: list[Contender], names: str | None
 ) -> None:
-    refused = refusal(ONE, [ONE, *others], bounds)
+    refused = violation(ONE, [ONE, *others], bounds)
     assert (refused is None) is (names is None)
     if refused is not None and names is not None:
         assert refused.reason is Reason.LIMIT_EXCEEDED
@@ -58,7 +58,7 @@ def test_each_session_limit_counts_only_the_sessions_in_its_scope(
     ],
 )
 def test_places_are_held_by_drivers_and_given_to_the_oldest(before: Contender, is_there: bool) -> None:
-    assert (refusal(ONE, [before, ONE], Bounds(of_class=1)) is None) is is_there
+    assert (violation(ONE, [before, ONE], Bounds(of_class=1)) is None) is is_there
 
 
 contenders = st.lists(
@@ -82,5 +82,5 @@ def test_sessions_admitted_at_the_same_time_never_exceed_the_limit(sessions: lis
     """Every session is decided on by itself, from the same facts: together they take no more places than there are."""
     holding = [s for s in sessions if s.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING)]
     waiting = [s for s in sessions if s.phase in (None, Phase.PENDING) and s.wanted and not s.held_up]
-    let_in = [s for s in waiting if refusal(s, sessions, Bounds(of_operator=limit)) is None]
+    let_in = [s for s in waiting if violation(s, sessions, Bounds(of_operator=limit)) is None]
     assert len(let_in) <= max(0, limit - len(holding))

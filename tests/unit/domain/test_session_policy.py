@@ -1,4 +1,4 @@
-"""What a class lets a session ask for, and the sizes that come of it; a refusal names field, value and remedy."""
+"""What a class lets a session ask for, and the sizes that come of it; a violation names field, value and remedy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from sparksql.api.reasons import Reason
 from sparksql.api.session_class import LabelSelector
 from sparksql.api.settings import SessionSettings
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.resolve import Resolved, database_name, matches, resolve, selects
+from sparksql.domain.violation import Violation
 from tests.unit.domain.domain_samples import session, session_class
 
 
-def asked(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Resolved | Refusal:
+def asked(
+    klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any
+) -> Resolved | Violation:
     return resolve(session(**spec), session_class(**(klass or {})), labels or {}, SessionSettings())
 
 
@@ -27,9 +29,9 @@ def allowed(klass: dict[str, Any] | None = None, labels: dict[str, str] | None =
     return made
 
 
-def refused(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Refusal:
+def refused(klass: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any) -> Violation:
     made = asked(klass, labels, **spec)
-    assert isinstance(made, Refusal), made
+    assert isinstance(made, Violation), made
     return made
 
 
@@ -99,7 +101,7 @@ def test_namespaces_are_chosen_by_label(selector: dict[str, Any], labels: dict[s
     assert selects(LabelSelector.parse(selector), labels) is selected
     made = asked({"allow": {"namespaces": selector}}, labels)
     assert isinstance(made, Resolved) is selected
-    if isinstance(made, Refusal):
+    if isinstance(made, Violation):
         assert made.reason is Reason.NOT_ALLOWED
         assert "namespace team-a" in made.message and "spec.className" in made.message
 
@@ -124,7 +126,7 @@ def test_session_image_is_allowed_only_if_its_class_offers_or_allows_it(image: s
         assert isinstance(made, Resolved)
         assert made.effective.image == image
     else:
-        assert isinstance(made, Refusal)
+        assert isinstance(made, Violation)
         assert made.reason is Reason.NOT_ALLOWED
         assert f"spec.image: {image}" in made.message
 
@@ -140,9 +142,9 @@ def test_service_accounts() -> None:
     made = allowed(klass, serviceAccountName="etl").effective
     assert (made.service_account, made.create_service_account) == ("etl", False)
     assert allowed(klass, serviceAccountName="spark").effective.create_service_account
-    refusal = refused(klass, serviceAccountName="admin")
-    assert refusal.reason is Reason.NOT_ALLOWED
-    assert "spec.serviceAccountName: admin" in refusal.message and "etl, spark" in refusal.message
+    violation = refused(klass, serviceAccountName="admin")
+    assert violation.reason is Reason.NOT_ALLOWED
+    assert "spec.serviceAccountName: admin" in violation.message and "etl, spark" in violation.message
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_conf_keys(key: str, patterns: list[str], is_allowed: bool) -> None:
         assert isinstance(made, Resolved)
         assert made.effective.conf == {key: "1"}
     else:
-        assert isinstance(made, Refusal)
+        assert isinstance(made, Violation)
         assert made.reason is Reason.NOT_ALLOWED
         assert repr(key) in made.message
 
@@ -213,10 +215,10 @@ WRONG = {MAX: "many"}
 def test_a_setting_that_the_gateway_would_not_take_is_refused_in_the_layer_that_says_it(
     klass: dict[str, Any], spec: dict[str, str], field: str, fits: str
 ) -> None:
-    refusal = refused(klass, conf=spec)
-    assert refusal.reason is Reason.INVALID_SPEC
-    assert refusal.message.startswith(f"{field}: spark.sql.gateway.")
-    assert fits in refusal.message
+    violation = refused(klass, conf=spec)
+    assert violation.reason is Reason.INVALID_SPEC
+    assert violation.message.startswith(f"{field}: spark.sql.gateway.")
+    assert fits in violation.message
 
 
 @pytest.mark.parametrize(
@@ -250,10 +252,10 @@ LIMITS = {
     ],
 )
 def test_a_size_beyond_its_limit_is_refused_not_cut(field: str, spec: dict[str, Any], limit: str) -> None:
-    refusal = refused(LIMITS, **spec)
-    assert refusal.reason is Reason.LIMIT_EXCEEDED
-    assert refusal.message.startswith(f"{field}: ")
-    assert f"ask for {limit} or less" in refusal.message
+    violation = refused(LIMITS, **spec)
+    assert violation.reason is Reason.LIMIT_EXCEEDED
+    assert violation.message.startswith(f"{field}: ")
+    assert f"ask for {limit} or less" in violation.message
 
 
 def test_a_size_at_its_limit_is_given() -> None:

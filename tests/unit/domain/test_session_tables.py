@@ -9,9 +9,9 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Decision
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
 from tests.unit.domain.domain_samples import (
     NOW,
@@ -113,7 +113,7 @@ def test_change_that_a_driver_cannot_take_drains_it(change: dict[str, Any], befo
 
 
 @pytest.mark.parametrize("change", [{"conf": {"spark.sql.x": "1"}}, RESTART, STOP, {"className": "other"}])
-@pytest.mark.parametrize("facts", [{}, {"resolution": Refusal(Reason.CLASS_NOT_FOUND, "x")}, {"queued": 3}])
+@pytest.mark.parametrize("facts", [{}, {"resolution": Violation(Reason.CLASS_NOT_FOUND, "x")}, {"queued": 3}])
 def test_closed_is_final(change: dict[str, Any], facts: dict[str, Any]) -> None:
     drained = draining(ready(session(idle=CLOSE_AFTER_A_MINUTE)), now=NOW + seconds(61))
     closed = settled(drained, decide(regarded(drained, now=NOW + seconds(62))))
@@ -156,7 +156,7 @@ def test_state_that_died_with_a_driver_is_told_once_for_each_driver(how: str, he
     decision = decide(regarded(obj, now=NOW + seconds(5), gateway=gateway(has_session_state=held)))
     assert decision.status.phase is Phase.PENDING
     assert ("SessionStateLost" in conditions_of(decision.status)) is held
-    assert ("SessionStateLost" in [note.reason for note in decision.notes]) is held
+    assert ("SessionStateLost" in [event.reason for event in decision.events]) is held
 
 
 # --- deletion
@@ -167,7 +167,7 @@ def test_deleted_session_that_has_nothing_left_is_let_go(phase: Phase | None) ->
     obj = ready().replace(status=ready().status.replace(phase=phase))
     decision = decide(regarded(removed(obj, NOW)))
     assert not decision.finalizer
-    assert (decision.notes, decision.commands) == ((), ())
+    assert (decision.events, decision.commands) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -198,4 +198,4 @@ def test_deadline_of_deletion_is_thirty_seconds(facts: dict[str, Any]) -> None:
     assert at(obj, 29.9, **facts).finalizer
     late = at(obj, 30, **facts)
     assert not late.finalizer
-    assert [(note.type, note.reason) for note in late.notes] == [("Warning", "FinalizerDeadline")]
+    assert [(event.type, event.reason) for event in late.events] == [("Warning", "FinalizerDeadline")]

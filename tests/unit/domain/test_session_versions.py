@@ -69,11 +69,11 @@ def test_driver_version_skew_is_reported_once_and_the_session_stays_ready(
     assert decision.status.driver == obj.status.driver
     assert conditions_of(decision.status)["VersionSkew"] == ("True", reason)
     assert conditions_of(decision.status)["Ready"] == ("True", Reason.READY)
-    [note] = decision.notes
-    assert (note.type, note.reason) == (type_, reason)
-    assert f"version {word['protocol_version']}" in note.message and remedy in note.message
+    [event] = decision.events
+    assert (event.type, event.reason) == (type_, reason)
+    assert f"version {word['protocol_version']}" in event.message and remedy in event.message
     again = serving(settled(obj, decision), 10, **word)
-    assert (again.notes, "VersionSkew" in conditions_of(again.status)) == ((), True)
+    assert (again.events, "VersionSkew" in conditions_of(again.status)) == ((), True)
 
 
 def test_a_driver_that_starts_is_told_of_as_well() -> None:
@@ -81,7 +81,7 @@ def test_a_driver_that_starts_is_told_of_as_well() -> None:
     decision = serving(obj, protocol_version=4)
     assert (decision.status.phase, reason_of(decision.status)) == (Phase.READY, Reason.READY)
     assert conditions_of(decision.status)["VersionSkew"] == ("True", Reason.OLDER_DRIVER)
-    assert [note.reason for note in decision.notes] == [Reason.READY, Reason.OLDER_DRIVER]
+    assert [event.reason for event in decision.events] == [Reason.READY, Reason.OLDER_DRIVER]
 
 
 def test_version_skew_is_kept_until_the_driver_answers_and_goes_with_the_difference() -> None:
@@ -89,9 +89,9 @@ def test_version_skew_is_kept_until_the_driver_answers_and_goes_with_the_differe
     obj = ready()
     obj = settled(obj, serving(obj, protocol_version=4))
     silent = decide(regarded(obj, now=NOW + seconds(10), pod=pod(obj)))
-    assert (conditions_of(silent.status)["VersionSkew"], silent.notes) == (("True", Reason.OLDER_DRIVER), ())
+    assert (conditions_of(silent.status)["VersionSkew"], silent.events) == (("True", Reason.OLDER_DRIVER), ())
     spoken = serving(settled(obj, silent), 15)
-    assert ("VersionSkew" in conditions_of(spoken.status), spoken.notes) == (False, ())
+    assert ("VersionSkew" in conditions_of(spoken.status), spoken.events) == (False, ())
 
 
 def test_statements_wait_for_a_driver_that_is_not_understood_and_say_why() -> None:

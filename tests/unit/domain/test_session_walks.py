@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionDesiredState, SqlSession
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
 from tests.unit.domain.domain_samples import (
     NOW,
@@ -69,16 +69,16 @@ WORDS: list[dict[str, Any] | None] = [
 ]
 REFUSALS = [
     *[None] * 15,
-    Refusal(Reason.CLASS_NOT_FOUND, "no class"),
-    Refusal(Reason.NOT_ALLOWED, "spec.image"),
-    Refusal(Reason.LIMIT_EXCEEDED, "spec.driver.cpu"),
+    Violation(Reason.CLASS_NOT_FOUND, "no class"),
+    Violation(Reason.NOT_ALLOWED, "spec.image"),
+    Violation(Reason.LIMIT_EXCEEDED, "spec.driver.cpu"),
 ]
 OBSTACLES = [
     *[None] * 16,
-    Refusal(Reason.QUOTA_EXCEEDED, "exceeded quota"),
-    Refusal(Reason.STORAGE_NOT_READY, "no claim"),
-    Refusal(Reason.CHILD_CONFLICT, "a foreign Service"),
-    Refusal(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted"),
+    Violation(Reason.QUOTA_EXCEEDED, "exceeded quota"),
+    Violation(Reason.STORAGE_NOT_READY, "no claim"),
+    Violation(Reason.CHILD_CONFLICT, "a foreign Service"),
+    Violation(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted"),
 ]
 
 
@@ -88,7 +88,7 @@ class Step:
     user: str
     pod: dict[str, Any] | None
     word: dict[str, Any] | None
-    refusal: Refusal | None
+    violation: Violation | None
     facts: dict[str, Any]
 
 
@@ -99,13 +99,13 @@ STEPS = st.lists(
         user=st.sampled_from([*[""] * 12, "stop", "run", "run", "resize", "nonce", "delete"]),
         pod=st.sampled_from(PODS),
         word=st.sampled_from(WORDS),
-        refusal=st.sampled_from(REFUSALS),
+        violation=st.sampled_from(REFUSALS),
         facts=st.fixed_dictionaries(
             {
                 "running": st.integers(0, 1),
                 "queued": st.integers(0, 1),
                 "obstacle": st.sampled_from(OBSTACLES),
-                "no_place": st.sampled_from([*[None] * 9, Refusal(Reason.LIMIT_EXCEEDED, "no place")]),
+                "no_place": st.sampled_from([*[None] * 9, Violation(Reason.LIMIT_EXCEEDED, "no place")]),
                 "namespace_terminating": st.sampled_from([*[False] * 9, True]),
                 "max_restarts": st.just(2),
             }
@@ -151,7 +151,7 @@ def walk(obj: SqlSession, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
         snapshot = regarded(
             obj,
             now=now,
-            resolution=step.refusal or resolved(obj),
+            resolution=step.violation or resolved(obj),
             pod=pod(obj, **(step.pod or {})) if has_pod else None,
             gateway=gateway(**step.word) if step.word is not None else None,
             **step.facts,
@@ -216,7 +216,7 @@ def check_lasting(s: Snapshot, decision: Decision) -> None:
         counters: dict[str, Any] = {"statements": None, "clients": None, "last_activity_time": None}
         kept = {"observed_generation": 0, "conditions": (), **counters}
         assert after.replace(**kept) == before.replace(**kept)
-        assert not decision.notes
+        assert not decision.events
     if before.phase is Phase.FAILED:
         assert after.phase in (Phase.FAILED, Phase.STOPPED, Phase.PENDING)
     if before.phase is Phase.STOPPED and s.session.spec.desired_state is SessionDesiredState.STOPPED:
@@ -265,7 +265,7 @@ def check_deletion(s: Snapshot, decision: Decision) -> None:
     over = s.now >= deleted + seconds(FINALIZER_SECONDS)
     clean = gone and not s.running and not s.queued
     assert decision.finalizer is not (clean or over or s.namespace_terminating)
-    assert (decision.notes != ()) is (not decision.finalizer and not clean and not s.namespace_terminating)
+    assert (decision.events != ()) is (not decision.finalizer and not clean and not s.namespace_terminating)
 
 
 CHECKS = (
@@ -294,7 +294,7 @@ def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], 
     """A phase that lasts is quiet: the same facts again make no event and no other status."""
     for snapshot, decision in walk(session(**spec), steps):
         if decision.status.phase in LASTING and decision.status.phase is snapshot.session.status.phase:
-            assert not decision.notes
+            assert not decision.events
             assert decision.status.conditions == snapshot.session.status.conditions
 
 

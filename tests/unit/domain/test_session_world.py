@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase, SqlSession, SqlSessionStatus
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodFacts, Snapshot
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayInfo, GatewayState
 from tests.unit.domain.domain_samples import NOW, conditions_of, gateway, reason_of, resolved, session
 
@@ -57,8 +57,8 @@ class SessionWorld(RuleBasedStateMachine):
         self.pod: PodFacts | None = None
         self.pods = 0
         self.gateway: GatewayInfo | None = None
-        self.refusal: Refusal | None = None
-        self.obstacle: Refusal | None = None
+        self.violation: Violation | None = None
+        self.obstacle: Violation | None = None
         self.running = self.queued = 0
         self.terminating = False
         self.history: list[str] = []
@@ -103,11 +103,13 @@ class SessionWorld(RuleBasedStateMachine):
         self.gateway = self.gateway.model_copy(update={**idle, "client_sessions": sessions, **counts})
 
     @rule(
-        refusal=st.sampled_from([None, None, Refusal(Reason.CLASS_NOT_FOUND, "x"), Refusal(Reason.NOT_ALLOWED, "y")]),
-        obstacle=st.sampled_from([None, None, *(Refusal(reason, "z") for reason in OBSTACLES)]),
+        violation=st.sampled_from(
+            [None, None, Violation(Reason.CLASS_NOT_FOUND, "x"), Violation(Reason.NOT_ALLOWED, "y")]
+        ),
+        obstacle=st.sampled_from([None, None, *(Violation(reason, "z") for reason in OBSTACLES)]),
     )
-    def platform_changes(self, refusal: Refusal | None, obstacle: Refusal | None) -> None:
-        self.refusal, self.obstacle = refusal, obstacle
+    def platform_changes(self, violation: Violation | None, obstacle: Violation | None) -> None:
+        self.violation, self.obstacle = violation, obstacle
 
     @rule()
     def namespace_goes_away(self) -> None:
@@ -162,7 +164,7 @@ class SessionWorld(RuleBasedStateMachine):
     def operator_breaks(self, written: bool) -> None:
         self.operator_passes(written=written, acted=False)
 
-    def operator_passes(self, *, written: bool, acted: bool, obstacle: Refusal | None = None) -> float | None:
+    def operator_passes(self, *, written: bool, acted: bool, obstacle: Violation | None = None) -> float | None:
         of = session(self.status.to_dict(), deleted=self.deleted, **self.spec)
         snapshot = self._snapshot(of, obstacle)
         decision = decide(snapshot)
@@ -204,13 +206,13 @@ class SessionWorld(RuleBasedStateMachine):
     def _outlived(self, pod: PodFacts) -> bool:
         return pod.end_due is not None and self.now > pod.end_due + timedelta(seconds=DEADLINES.termination)
 
-    def _snapshot(self, of: SqlSession, obstacle: Refusal | None) -> Snapshot:
+    def _snapshot(self, of: SqlSession, obstacle: Violation | None) -> Snapshot:
         named = self.status.driver is not None and self.pod is not None
         named = named and self.pod.name == self.status.driver.pod_name  # not one that was given up
         return Snapshot(
             now=self.now,
             session=of,
-            resolution=self.refusal or resolved(of),
+            resolution=self.violation or resolved(of),
             pod=self.pod if named else None,
             gateway=self.gateway if named or self.pod is None else None,
             running=self.running,
@@ -297,7 +299,7 @@ class SessionWorld(RuleBasedStateMachine):
         clean = (snapshot.pod is None or snapshot.pod.ended is not None) and not self.running and not self.queued
         late = (self.now - self.deleted).total_seconds() >= FINALIZER_SECONDS
         assert clean or late or self.terminating, story
-        assert bool(decision.notes) is (not clean and not self.terminating), story
+        assert bool(decision.events) is (not clean and not self.terminating), story
 
 
 def _incarnation(status: SqlSessionStatus) -> int:

@@ -10,12 +10,12 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
 from sparksql.domain.dependencies import Cycle, Failed
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement import status as statuses
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
 from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
 from sparksql.domain.statement.snapshot import Cancel, DeleteSelf, DeleteSession, SessionFacts, Silence
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationState
 from tests.unit.domain.statement_samples import CONDITIONS as TABLE
 from tests.unit.domain.statement_samples import (
@@ -48,7 +48,7 @@ LATER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "another word": ({}, {"operation": view(OperationState.ERROR)}),
     "dependency failed": ({}, {"dependencies": Failed("x", StatementPhase.ERROR)}),
     "cycle": ({}, {"dependencies": Cycle(("one", "one"))}),
-    "not allowed any more": ({}, {"settings": Refusal(Reason.NOT_ALLOWED, "x")}),
+    "not allowed any more": ({}, {"settings": Violation(Reason.NOT_ALLOWED, "x")}),
     "timeouts passed": ({"timeouts": {"queueSeconds": 1, "executionSeconds": 1}}, {}),
 }
 
@@ -60,7 +60,7 @@ def test_end_stays_whatever_comes_later(phase: str, spec: dict[str, Any], facts:
     decision = decide(snapshot(before, **facts))
     assert decision.status == before.status
     assert decision.commands == ()
-    assert decision.note is None
+    assert not decision.events
 
 
 @ALL_ENDED
@@ -150,7 +150,7 @@ def test_deleted_statement_that_nobody_runs_is_let_go_at_once(status: dict[str, 
     decision = decide(snapshot(statement(status, deleted=NOW)))
     assert not decision.finalizer
     assert decision.commands == ()
-    assert decision.note is None
+    assert not decision.events
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
@@ -164,8 +164,8 @@ def test_deleted_statement_is_canceled_and_let_go_at_its_deadline(
     assert decision.finalizer is not let_go
     assert decision.status.phase == phase  # no end is written that nobody confirmed
     if let_go:
-        assert decision.note is not None
-        assert (decision.note.type, decision.note.reason) == ("Warning", "FinalizerDeadline")
+        assert decision.events
+        assert (decision.events[0].type, decision.events[0].reason) == ("Warning", "FinalizerDeadline")
     else:
         (cancel,) = decision.commands
         assert isinstance(cancel, Cancel)
@@ -180,7 +180,7 @@ def test_deleted_statement_is_canceled_and_let_go_at_its_deadline(
 def test_deleted_statement_is_let_go_when_it_has_ended(phase: str, operation: Any) -> None:
     decision = decide(snapshot(statement(handed_over(phase), deleted=NOW), operation=operation))
     assert not decision.finalizer
-    assert decision.note is None
+    assert not decision.events
 
 
 @pytest.mark.parametrize("status", [{}, initialized(), handed_over(), handed_over("Running"), ended()])

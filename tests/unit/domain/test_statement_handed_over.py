@@ -8,7 +8,6 @@ import pytest
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.identity import operation_id
 from sparksql.domain.statement.snapshot import (
@@ -21,6 +20,7 @@ from sparksql.domain.statement.snapshot import (
     Silence,
     Submit,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import (
     Column,
     ErrorReason,
@@ -87,7 +87,7 @@ def test_statement_ends_with_the_terminal_state_that_its_driver_reports(
     assert conditions(decision) == row(wanted[0], statement().spec)
     assert decision.commands == ()
     assert decision.status.completion_time == word.completion_time
-    assert decision.note is not None and decision.note.reason == wanted[1]
+    assert decision.events and decision.events[0].reason == wanted[1]
 
 
 def test_result_progress_and_times_come_from_the_view() -> None:
@@ -161,9 +161,9 @@ def test_intent_that_never_arrived_is_submitted_again_with_the_same_id_and_boot(
     "facts",
     [
         {"inputs": MissingReference("gone")},
-        {"inputs": Refusal(Reason.INVALID_SPEC, "no text")},
+        {"inputs": Violation(Reason.INVALID_SPEC, "no text")},
         {"inputs": Inputs("another text")},
-        {"settings": Refusal(Reason.NOT_ALLOWED, "spec.conf")},
+        {"settings": Violation(Reason.NOT_ALLOWED, "spec.conf")},
     ],
     ids=["missing", "unusable", "changed", "not allowed"],
 )

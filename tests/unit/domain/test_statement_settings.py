@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionTemplate
 from sparksql.api.settings import SessionSettings
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.settings import resolve
 from sparksql.domain.statement.snapshot import Settings
+from sparksql.domain.violation import Violation
 from tests.unit.domain.domain_samples import UID, session_class, statement
 
 
@@ -25,7 +25,7 @@ def resolved(
     klass: dict[str, Any] | None = None,
     operator: dict[str, Any] | None = None,
     **spec: Any,
-) -> Settings | Refusal:
+) -> Settings | Violation:
     return resolve(
         statement(**spec).spec,
         SessionTemplate.parse(template or {}),
@@ -40,9 +40,9 @@ def allowed(**asked: Any) -> Settings:
     return made
 
 
-def refused(**asked: Any) -> Refusal:
+def refused(**asked: Any) -> Violation:
     made = resolved(**asked)
-    assert isinstance(made, Refusal), made
+    assert isinstance(made, Violation), made
     return made
 
 
@@ -88,10 +88,10 @@ def test_zero_of_a_statement_lifts_the_timeouts_below() -> None:
 
 @pytest.mark.parametrize("asked", [0, 101])
 def test_more_time_than_the_class_allows_is_refused(asked: int) -> None:
-    refusal = refused(klass={"limits": {"executionSeconds": 100}}, timeouts={"executionSeconds": asked})
-    assert refusal.reason is Reason.LIMIT_EXCEEDED
-    assert "spec.timeouts.executionSeconds" in refusal.message
-    assert "100 s" in refusal.message
+    violation = refused(klass={"limits": {"executionSeconds": 100}}, timeouts={"executionSeconds": asked})
+    assert violation.reason is Reason.LIMIT_EXCEEDED
+    assert "spec.timeouts.executionSeconds" in violation.message
+    assert "100 s" in violation.message
 
 
 @pytest.mark.parametrize(("asked", "given_"), [(100, 100), (7, 7)])
@@ -136,17 +136,19 @@ def test_conf_is_the_statements_own() -> None:
     "key", ["spark.kubernetes.namespace", "SPARK.Jars", " spark.master", "spark.executor.memory", "fs.s3a.secret.key"]
 )
 def test_a_key_that_is_not_allowed_is_named_as_it_was_written(key: str) -> None:
-    refusal = refused(conf={key: "x"})
-    assert refusal.reason is Reason.NOT_ALLOWED
-    assert repr(key) in refusal.message
-    assert "spec.conf" in refusal.message
+    violation = refused(conf={key: "x"})
+    assert violation.reason is Reason.NOT_ALLOWED
+    assert repr(key) in violation.message
+    assert "spec.conf" in violation.message
 
 
 @pytest.mark.parametrize("key", ["spark.sql.gateway.session.max-num", "Spark.SQL.Gateway.x"])
 def test_a_setting_of_the_gateway_comes_too_late(key: str) -> None:
-    refusal = refused(conf={key: "1"})
-    assert refusal.reason is Reason.NOT_ALLOWED
-    assert refusal.message == f"spec.conf: key {key!r} is read when a driver starts; set it in the session or its class"
+    violation = refused(conf={key: "1"})
+    assert violation.reason is Reason.NOT_ALLOWED
+    assert (
+        violation.message == f"spec.conf: key {key!r} is read when a driver starts; set it in the session or its class"
+    )
 
 
 @given(st.uuids().map(str), st.integers(1, 99), st.integers(1, 99))

@@ -12,7 +12,6 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import (
@@ -24,6 +23,7 @@ from sparksql.domain.statement.snapshot import (
     Settings,
     Submit,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import Mode, Parameter
 from tests.unit.domain.statement_samples import CONDITIONS as TABLE
 from tests.unit.domain.statement_samples import (
@@ -120,14 +120,14 @@ def test_queue_timeout_comes_from_the_sessions_layers_too() -> None:
 
 ENDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
     "canceled": ({"desiredState": "Canceled"}, {}, ("Canceled", "CanceledByUser")),
-    "conf not allowed": ({}, {"settings": Refusal(Reason.NOT_ALLOWED, "spec.conf: key")}, ("Error", "NotAllowed")),
-    "limit": ({}, {"settings": Refusal(Reason.LIMIT_EXCEEDED, "too long")}, ("Error", "LimitExceeded")),
+    "conf not allowed": ({}, {"settings": Violation(Reason.NOT_ALLOWED, "spec.conf: key")}, ("Error", "NotAllowed")),
+    "limit": ({}, {"settings": Violation(Reason.LIMIT_EXCEEDED, "too long")}, ("Error", "LimitExceeded")),
     "session closed": ({}, {"session": facts("Closed")}, ("Closed", "SessionClosed")),
     "session deleted": ({}, {"session": facts("Ready", deleting=True)}, ("Closed", "SessionClosed")),
     "queue full": ({}, {"queue_full": True, "turn": Turn(False, 9)}, ("Error", "LimitExceeded")),
     "cycle": ({}, {"dependencies": CYCLE}, ("Error", "DependencyCycle")),
     "dependency failed": ({}, {"dependencies": FAILED}, ("Error", "DependencyFailed")),
-    "secret is no text": ({}, {"inputs": Refusal(Reason.INVALID_SPEC, "not UTF-8")}, ("Error", "InvalidSpec")),
+    "secret is no text": ({}, {"inputs": Violation(Reason.INVALID_SPEC, "not UTF-8")}, ("Error", "InvalidSpec")),
 }
 
 
@@ -141,9 +141,9 @@ def test_statement_canceled_closed_or_refused_before_the_hand_over_ends_at_once(
     assert conditions(decision) == TABLE[wanted[0]]
     assert decision.commands == ()
     assert decision.status.completion_time == NOW
-    assert decision.note is not None
-    assert decision.note.reason == wanted[1]
-    assert decision.note.type == ("Normal" if wanted[0] == "Canceled" else "Warning")
+    assert decision.events
+    assert decision.events[0].reason == wanted[1]
+    assert decision.events[0].type == ("Normal" if wanted[0] == "Canceled" else "Warning")
 
 
 @pytest.mark.parametrize(

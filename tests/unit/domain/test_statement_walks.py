@@ -18,7 +18,6 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.statement.handover import MAX_READ_ATTEMPTS
 from sparksql.domain.statement.identity import operation_id, sql_hash
@@ -38,6 +37,7 @@ from sparksql.domain.statement.snapshot import (
     Snapshot,
     Submit,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
 from tests.unit.domain.domain_samples import (
     NOW,
@@ -86,7 +86,7 @@ RULINGS = mostly(
     None,
     Settings(queue_seconds=60),
     Settings(execution_seconds=30),
-    Refusal(Reason.NOT_ALLOWED, "spec.conf"),
+    Violation(Reason.NOT_ALLOWED, "spec.conf"),
 )
 OUTCOMES = mostly(
     Met(),
@@ -100,7 +100,7 @@ TEXTS = mostly(
     Inputs("SELECT 1"),
     Inputs("SELECT 2"),
     MissingReference("no ConfigMap"),
-    Refusal(Reason.INVALID_SPEC, "empty"),
+    Violation(Reason.INVALID_SPEC, "empty"),
 )
 WORDS = st.one_of(
     st.none(),
@@ -216,7 +216,7 @@ def check_end_is_kept(snapshot: Snapshot, decision: Decision) -> None:
         # A wish to cancel that is taken back is one that is not fulfilled: only the conditions say so.
         kept = {"conditions": decision.status.conditions} if before.phase is Phase.CANCELED else {}
         assert decision.status == before.replace(**kept)
-        assert decision.note is None
+        assert not decision.events
     else:
         assert (decision.status.phase, decision.status.run) == (Phase.INITIALIZED, before.run + 1)
         assert decision.status.observed_run_nonce == obj.spec.run_nonce

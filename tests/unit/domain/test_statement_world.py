@@ -20,7 +20,6 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatementStatus, StatementPhase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Outcome, Unmet
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.statement.identity import operation_id
 from sparksql.domain.statement.phases import is_legal
@@ -37,6 +36,7 @@ from sparksql.domain.statement.snapshot import (
     Snapshot,
     Submit,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationError, OperationState, OperationView, SubmitRequest
 from tests.unit.domain.statement_samples import ENDED, NOW, SQL, UID, check_unread, row, statement
 
@@ -52,8 +52,8 @@ DISTURBANCES: dict[str, dict[str, Any]] = {
     "cycle": {"dependencies": Cycle(("one", "one"))},
     "text changed": {"inputs": Inputs("another text")},
     "text is gone": {"inputs": MissingReference("gone")},
-    "text is no text": {"inputs": Refusal(Reason.INVALID_SPEC, "no text")},
-    "class forbids it": {"settings": Refusal(Reason.NOT_ALLOWED, "spec.conf")},
+    "text is no text": {"inputs": Violation(Reason.INVALID_SPEC, "no text")},
+    "class forbids it": {"settings": Violation(Reason.NOT_ALLOWED, "spec.conf")},
     "class is unknown": {"settings": None},
     "namespace goes away": {"terminating": True},
 }
@@ -116,8 +116,8 @@ class StatementWorld(RuleBasedStateMachine):
         self.unreachable = False
         self.turn = True
         self.dependencies: Outcome = Met()
-        self.settings: Settings | Refusal | None = Settings()
-        self.inputs: Inputs | MissingReference | Refusal = Inputs(SQL)
+        self.settings: Settings | Violation | None = Settings()
+        self.inputs: Inputs | MissingReference | Violation = Inputs(SQL)
         self.terminating = False
         self.read_only = False
 
@@ -339,7 +339,7 @@ class StatementWorld(RuleBasedStateMachine):
         ended = word in (None, Silence.DRIVER_GONE) or (isinstance(word, OperationView) and word.state.is_terminal)
         late = (self.now - self.deleted).total_seconds() >= FINALIZER_SECONDS
         assert ended or late or self.terminating, story
-        assert (decision.note is not None) is (not ended and not self.terminating), story
+        assert bool(decision.events) is (not ended and not self.terminating), story
 
     @invariant()
     def no_operation_runs_twice(self) -> None:

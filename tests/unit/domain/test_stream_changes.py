@@ -83,7 +83,7 @@ def test_text_that_the_state_does_not_fit_is_parked_with_the_drivers_word(phase:
     assert message(decision) == UNFIT.message
     assert decision.status.error is not None and decision.status.error.message == UNFIT.message
     assert (streaming_of(decision).checkpoint_location, streaming_of(decision).committed_batch_id) == (LOCATION, 2)
-    assert decision.note is not None and decision.note.type == "Warning"
+    assert decision.events and decision.events[0].type == "Warning"
 
 
 def test_parked_stream_stays_unchanged_while_its_spec_is_unchanged() -> None:
@@ -91,7 +91,7 @@ def test_parked_stream_stays_unchanged_while_its_spec_is_unchanged() -> None:
     first = decide(asked(of, operation=unfit()))
     for passes in range(3):
         again = decide(asked(following(of, first), now=NOW + timedelta(seconds=60 * (passes + 1))))
-        assert (again.status, again.note, again.commands) == (first.status, None, ())
+        assert (again.status, again.events, again.commands) == (first.status, (), ())
         of = following(of, again)
 
 
@@ -149,7 +149,7 @@ def test_start_fresh_begins_without_state_at_once() -> None:
     decision = decide(asked(of, operation=unfit()))
     assert told(decision) == ("Initialized", "StateIncompatible")
     assert message(decision) == f"begins without state: {UNFIT.message}"
-    assert decision.note is not None and decision.note.type == "Warning"
+    assert decision.events and decision.events[0].type == "Warning"
     streaming = streaming_of(decision)
     assert (streaming.checkpoint_location, streaming.restored_from, streaming.upgrades) == (None, None, 1)
     goes = decide(asked(following(of, decision)))

@@ -250,9 +250,9 @@ def test_stopped_is_no_end() -> None:
     assert health(decision) == (("Unknown", "Pending"), ("Unknown", "Pending"))
     assert (decision.status.completion_time, decision.status.start_time) == (None, None)
     assert streaming_of(decision).committed_batch_id == 2
-    assert decision.note is not None
+    assert decision.events
     again = decide(asked(following(stream(desiredState="Stopped"), decision)))
-    assert (again.status, again.note) == (decision.status, None)
+    assert (again.status, again.events) == (decision.status, ())
 
 
 def test_stream_set_to_run_again_while_it_stops_is_resumed_at_once() -> None:

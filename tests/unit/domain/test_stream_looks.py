@@ -9,7 +9,6 @@ import pytest
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import (
@@ -23,6 +22,7 @@ from sparksql.domain.statement.snapshot import (
     Snapshot,
 )
 from sparksql.domain.statement.stream_changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OperationView, OutputMode
 from tests.unit.domain.statement_samples import DRIVER, READY, SQL, ago, message, told, view
 from tests.unit.domain.stream_samples import (
@@ -104,9 +104,9 @@ def test_change_that_does_not_fit_leaves_the_stream_running_and_tells_why(error:
     assert decision.status.sql_hash == sql_hash(SQL)
     known = decision.status.error
     assert known is not None and (known.message, known.line) == (error.message, error.line)
-    assert decision.note is not None and (decision.note.type, decision.note.reason) == ("Warning", error.reason)
+    assert decision.events and (decision.events[0].type, decision.events[0].reason) == ("Warning", error.reason)
     again = decide(replace(changed(refusing(error)), statement=following(changed().statement, decision)))
-    assert (again.status.conditions[:5], again.note, again.commands) == (decision.status.conditions[:5], None, ())
+    assert (again.status.conditions[:5], again.events, again.commands) == (decision.status.conditions[:5], (), ())
     healthy = next(each for each in decision.status.conditions if each.type == "Healthy")
     assert healthy.status == "True"
 
@@ -183,7 +183,7 @@ def test_stream_is_stopped_for_a_change_that_its_driver_cannot_validate() -> Non
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        ({"settings": Refusal(Reason.NOT_ALLOWED, "spec.conf: no")}, "NotAllowed"),
+        ({"settings": Violation(Reason.NOT_ALLOWED, "spec.conf: no")}, "NotAllowed"),
         ({"settings": replace(PLACE, checkpoint_root=None)}, "InvalidSpec"),
         ({"inputs": MissingReference("no Secret")}, "InvalidSpec"),
     ],
@@ -230,7 +230,7 @@ def test_operator_that_starts_again_asks_once_more_and_says_the_same_meanwhile()
     refused = decide(changed(refusing()))
     s = changed()
     waits = decide(replace(s, statement=following(s.statement, refused)))
-    assert (waits.status, waits.note) == (refused.status, None)
+    assert (waits.status, waits.events) == (refused.status, ())
     assert isinstance(waits.commands[0], Ask)
     newer = s.statement.replace(metadata=s.statement.metadata.replace(generation=4), status=refused.status)
     assert told(decide(replace(s, statement=newer))) == ("Running", "Upgrading")

@@ -8,12 +8,12 @@ import pytest
 
 from sparksql.api.reasons import Reason
 from sparksql.domain.admission import Turn
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import (
     Settings,
     Silence,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, UpsertOptions
 from tests.unit.domain.statement_samples import NOW, READY, message, told, view
 from tests.unit.domain.stream_samples import (
@@ -90,7 +90,7 @@ def test_streaming_statement_in_a_mode_other_than_execute_is_treated_as_batch(mo
 def test_refused_stream_that_has_a_state_is_parked() -> None:
     """An end would give up the checkpoint of this run."""
     of = stream(resting("Initialized"))
-    decision = decide(asked(of, settings=Refusal(Reason.NOT_ALLOWED, "spec.conf: key")))
+    decision = decide(asked(of, settings=Violation(Reason.NOT_ALLOWED, "spec.conf: key")))
     assert told(decision) == ("Stopped", "NotAllowed")
     assert shown(decision) == PARKED
     again = decide(asked(following(of, decision)))

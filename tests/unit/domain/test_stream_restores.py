@@ -238,7 +238,7 @@ def test_stream_told_to_restore_an_unusable_savepoint_is_parked_with_its_state(f
     assert shown(decision) == PARKED
     assert streaming_of(decision).checkpoint_location == LOCATION
     again = decide(asked(following(of, decision), start_from=found))
-    assert (again.status, again.note) == (decision.status, None)
+    assert (again.status, again.events) == (decision.status, ())
     healed = decide(asked(following(of, decision), start_from=fact()))
     assert told(healed) == ("Initialized", "Upgrading")
     taken_back = decide(asked(following(stream(streaming=START), decision), start_from=found))
@@ -282,7 +282,7 @@ def test_text_that_never_ran_parks_one_that_has_had_a_state() -> None:
     decision = decide(asked(of, operation=word))
     assert (told(decision), shown(decision)) == (("Stopped", "InvalidSpec"), PARKED)
     again = decide(asked(following(of, decision)))
-    assert (again.status, again.note) == (decision.status, None)
+    assert (again.status, again.events) == (decision.status, ())
     other = stream(sql=OTHER)
     healed = decide(asked(following(other, decision), inputs=Inputs(OTHER)))
     assert (told(healed), streaming_of(healed).checkpoint_location) == (("Initialized", "Upgrading"), LOCATION)

@@ -174,7 +174,7 @@ def test_changed_stream_is_parked_when_the_savepoint_before_the_change_fails() -
     assert "delete that SqlSavepoint for another try, or set upgradeMode: LastState" in message(decision)
     at_rest = following(of, decision)
     again = decide(asked(at_rest, savepoints=(failed,), **facts))
-    assert (again.status, again.commands, again.note) == (decision.status, (), None)
+    assert (again.status, again.commands, again.events) == (decision.status, (), ())
     another = decide(asked(at_rest, **facts))
     assert (told(another), created(another).name) == (("Stopped", "TakingSavepoint"), failed.name)
     last_state = following(stream(sql=OTHER), decision)

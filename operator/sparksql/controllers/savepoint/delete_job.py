@@ -30,7 +30,7 @@ class Cleaners:
         return _state(job) if is_cleaner_of(job, metadata.uid) else Cleaner.ABSENT
 
     async def start(
-        self, savepoint: SqlSavepoint, command: StartCleaner, klass: SqlSessionClass, service_account: str
+        self, savepoint: SqlSavepoint, command: StartCleaner, session_class: SqlSessionClass, service_account: str
     ) -> None:
         """Makes the Job under `service_account`, that of the statement's session. Idempotent; in a namespace that goes away
         nothing is made. Raises ApiError."""
@@ -42,7 +42,7 @@ class Cleaners:
             target=command.target,
             root=command.root,
             service_account=service_account,
-            klass=klass.spec,
+            session_class=session_class.spec,
             operator_conf=self._rt.config.defaults.conf,
         )
         try:

@@ -21,13 +21,13 @@ from sparksql.controllers.savepoint.delete_job import Cleaners
 from sparksql.controllers.savepoint.facts import trigger_of
 from sparksql.controllers.session.facts import session_facts
 from sparksql.controllers.session.pods import is_driver_over, read_pod
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.savepoint import references, retention
 from sparksql.domain.savepoint.retention import Verdict
 from sparksql.domain.savepoint.snapshot import Attempt, Cleaner, Completed, Failed, Place, Running, Snapshot, Word
 from sparksql.domain.savepoint.steps import current_id
 from sparksql.domain.statement.snapshot import Driver, Silence
 from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.kube.client import Object
 from sparksql.wire.savepoints import SavepointState, SavepointView
@@ -75,17 +75,17 @@ class SavepointGatherer:
         if template is None and attempt is None:
             return None
         name = template.class_name if template is not None else attempt.class_name if attempt is not None else None
-        klass = find_class(self._rt.store, name)
-        if isinstance(klass, Refusal):
+        session_class = find_class(self._rt.store, name)
+        if isinstance(session_class, Violation):
             return None
         account = template.service_account_name if template is not None else None
         known = attempt.service_account_name if template is None and attempt is not None else None
-        used = account or known or klass.spec.service_account.name
-        return Place(klass.metadata.name, klass.spec.storage.savepoint_root, used)
+        used = account or known or session_class.spec.service_account.name
+        return Place(session_class.metadata.name, session_class.spec.storage.savepoint_root, used)
 
     def class_of(self, name: str) -> SqlSessionClass | None:
-        klass = find_class(self._rt.store, name)
-        return None if isinstance(klass, Refusal) else klass
+        session_class = find_class(self._rt.store, name)
+        return None if isinstance(session_class, Violation) else session_class
 
     async def _word(self, savepoint: SqlSavepoint, attempt: SavepointAttempt, session: SqlSession | None) -> Word:
         """What the driver says of the present attempt. A driver pod never runs two gateways: its UID is the process."""

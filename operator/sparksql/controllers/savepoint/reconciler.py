@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import assert_never
 
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.cache.indexes import SAVEPOINT
 from sparksql.controllers.context import ControllerContext
@@ -127,19 +128,19 @@ class SavepointController:
     async def _clean(self, savepoint: SqlSavepoint, command: StartCleaner) -> None:
         """Without its class nobody knows image and credentials: the finalizer's deadline then ends the wait."""
         attempt = savepoint.status.attempt
-        klass = self._gatherer.class_of(attempt.class_name) if attempt is not None else None
-        if attempt is not None and klass is not None:
-            await self._cleaners.start(savepoint, command, klass, attempt.service_account_name)
+        session_class = self._gatherer.class_of(attempt.class_name) if attempt is not None else None
+        if attempt is not None and session_class is not None:
+            await self._cleaners.start(savepoint, command, session_class, attempt.service_account_name)
 
     def _client(self, driver: Driver) -> GatewayClient | None:
         return self._rt.drivers.client(driver.pod_uid)
 
     def _announce(self, obj: Object, before: SqlSavepoint, decision: Decision) -> None:
         """Event, log line and metrics of what has just been written."""
-        note, status = decision.note, decision.status
-        if note is not None:
-            self._rt.events.emit(obj, note.type, note.reason, note.message)
-            if note.reason.value == "FinalizerDeadline":
+        status = decision.status
+        for event in decision.events:
+            self._rt.events.emit(obj, event.type, event.reason, event.message)
+            if event.reason is Reason.FINALIZER_DEADLINE:
                 self._rt.metrics.orphans.labels(SAVEPOINT).inc()
         if status.phase is before.status.phase:
             return

@@ -14,10 +14,10 @@ from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import POD
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.pods import is_driver
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.effective import EffectiveSession
 from sparksql.domain.session.limits import client_limits
 from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.violation import Violation
 from sparksql.drivers.client import Address
 from sparksql.kube.builders.access import role_binding, service_account
 from sparksql.kube.builders.conf import spark_conf
@@ -48,22 +48,22 @@ reads a password that begins with `-`, as one in 64 of URL-safe base64 does, as 
 
 
 class Refused(Exception):
-    """Something outside stops the driver from being made; `refusal` says what and what to do."""
+    """Something outside stops the driver from being made; `violation` says what and what to do."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(violation.message)
+        self.violation = violation
 
 
 class SessionChildren:
     def __init__(self, runtime: ControllerContext) -> None:
         self._rt = runtime
 
-    async def start_driver(self, session: SqlSession, klass: SqlSessionClass, resolved: Resolved) -> None:
+    async def start_driver(self, session: SqlSession, session_class: SqlSessionClass, resolved: Resolved) -> None:
         """Children and pod of `status.driver.incarnation`. Idempotent. Raises Refused."""
         built, driver = resolved.effective, session.status.driver
         assert driver is not None and driver.pod_name is not None
-        config = await self._config(session, klass, resolved, driver.incarnation)
+        config = await self._config(session, session_class, resolved, driver.incarnation)
         try:
             await self._check_claim(built)
             await self._account(built)
@@ -78,9 +78,9 @@ class SessionChildren:
             raise Refused(_forbidden(error)) from error
         except Invalid as error:
             message = f"the API server refuses what follows from class {built.class_name}: {error.message}"
-            raise Refused(Refusal(Reason.INVALID_SPEC, message[:1000])) from error
+            raise Refused(Violation(Reason.INVALID_SPEC, message[:1000])) from error
 
-    async def obstacle(self, session: SqlSession, resolved: Resolved) -> Refusal | None:
+    async def obstacle(self, session: SqlSession, resolved: Resolved) -> Violation | None:
         """What kept the last driver from being made and still would: looked at before another one is asked for, so that waiting
         for it costs no incarnation."""
         built = resolved.effective
@@ -89,7 +89,7 @@ class SessionChildren:
             await self._init(session)
             await self._check_names(built, session.status.driver)
         except Refused as refused:
-            return refused.refusal
+            return refused.violation
         return None
 
     async def address(self, session: SqlSession, host: str, pod_uid: str) -> Address | None:
@@ -118,7 +118,9 @@ class SessionChildren:
         except NotFound:
             await self._rt.status.refresh(POD, namespace, driver.pod_name)
 
-    async def _config(self, session: SqlSession, klass: SqlSessionClass, resolved: Resolved, incarnation: int) -> str:
+    async def _config(
+        self, session: SqlSession, session_class: SqlSessionClass, resolved: Resolved, incarnation: int
+    ) -> str:
         built = resolved.effective
         config = wire.DriverConfig(
             namespace=built.namespace,
@@ -130,16 +132,16 @@ class SessionChildren:
             database=built.database,
             init=await self._init(session),
             policy=wire.SqlPolicy(
-                conf_allow=klass.spec.allow.conf,
+                conf_allow=session_class.spec.allow.conf,
                 enforced_conf=dict(built.enforced_conf),
-                jar_prefixes=klass.spec.allow.jar_prefixes,
+                jar_prefixes=session_class.spec.allow.jar_prefixes,
             ),
             endpoints=wire.Endpoints(
                 rest=built.endpoints.rest, connect=built.endpoints.connect, thrift=built.endpoints.thrift
             ),
-            clients=client_limits(resolved.settings, klass.spec.limits),
+            clients=client_limits(resolved.settings, session_class.spec.limits),
             max_concurrent_statements=resolved.settings.max_concurrent_statements or 1,
-            max_preview_rows=klass.spec.limits.preview_rows,
+            max_preview_rows=session_class.spec.limits.preview_rows,
             result_root=built.result_root or wire.DriverConfig.model_fields["result_root"].default,
         )
         return config.to_file()
@@ -154,7 +156,7 @@ class SessionChildren:
             text = await config_map_text(self._rt.client, namespace, ref)
             if text is None:
                 what = f"ConfigMap {ref.name} with key {ref.key} does not exist in namespace {namespace}; create it"
-                raise Refused(Refusal(Reason.INIT_SOURCE_NOT_FOUND, f"spec.init[{i}].sqlFrom: {what}"))
+                raise Refused(Violation(Reason.INIT_SOURCE_NOT_FOUND, f"spec.init[{i}].sqlFrom: {what}"))
             statements.append(wire.InitStatement(sql=text, origin=f"spec.init[{i}].sqlFrom"))
         return tuple(statements)
 
@@ -166,7 +168,7 @@ class SessionChildren:
             await self._rt.client.get(VOLUME_CLAIMS, built.namespace, name)
         except NotFound:
             message = f"PersistentVolumeClaim {name} of class {built.class_name} does not exist in namespace {built.namespace}; create it"
-            raise Refused(Refusal(Reason.STORAGE_NOT_READY, message)) from None
+            raise Refused(Violation(Reason.STORAGE_NOT_READY, message)) from None
 
     async def _check_names(self, built: EffectiveSession, driver: DriverStatus | None) -> None:
         """Raises Refused while somebody else has the name of a child, or of the pod that could not be made for that."""
@@ -204,7 +206,7 @@ class SessionChildren:
         if not is_bound or found["roleRef"]["name"] != wanted["roleRef"]["name"]:
             role = wanted["roleRef"]["name"]
             message = f"RoleBinding {name} exists and does not bind ServiceAccount {built.service_account} to ClusterRole {role}; delete it"
-            raise Refused(Refusal(Reason.CHILD_CONFLICT, message))
+            raise Refused(Violation(Reason.CHILD_CONFLICT, message))
         return found
 
     async def _secret(self, built: EffectiveSession, incarnation: int, config: str) -> None:
@@ -289,16 +291,16 @@ def _refuse_foreign(obj: Object, uid: str) -> None:
     if not belongs_to(obj, uid):
         name, kind = obj["metadata"]["name"], obj.get("kind", "object")
         raise Refused(
-            Refusal(Reason.CHILD_CONFLICT, f"{kind} {name} exists and is not this session's; delete or rename it")
+            Violation(Reason.CHILD_CONFLICT, f"{kind} {name} exists and is not this session's; delete or rename it")
         )
 
 
-def _forbidden(error: Forbidden) -> Refusal:
+def _forbidden(error: Forbidden) -> Violation:
     if error.quota_exceeded:
-        return Refusal(Reason.QUOTA_EXCEEDED, error.message)
+        return Violation(Reason.QUOTA_EXCEEDED, error.message)
     if error.namespace_terminating:
-        return Refusal(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
-    return Refusal(Reason.NOT_ALLOWED, f"the cluster does not allow it: {error.message}")
+        return Violation(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
+    return Violation(Reason.NOT_ALLOWED, f"the cluster does not allow it: {error.message}")
 
 
 def _decoded(data: Object, key: str) -> str:

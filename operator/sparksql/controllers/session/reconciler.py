@@ -30,12 +30,12 @@ from sparksql.cache.indexes import (
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import Refused, SessionChildren
 from sparksql.controllers.session.pods import read_pod
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session import places
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts, Snapshot
 from sparksql.domain.statement.phases import HANDED_OVER
+from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
@@ -62,12 +62,12 @@ class SessionController:
         if obj is None:
             self._rt.drivers.unfollow(key)
             return None
-        obstacle: Refusal | None = None
+        obstacle: Violation | None = None
         for _ in range(MAX_PASSES):
             try:
                 return await self._pass(key, obj, obstacle)
             except Refused as refused:
-                obstacle = refused.refusal
+                obstacle = refused.violation
                 obj = self._rt.store.get(SESSION, key.namespace, key.name)
             except (Conflict, NotFound):
                 obj = await self._rt.status.refresh(SESSION, key.namespace, key.name)
@@ -75,17 +75,17 @@ class SessionController:
                 return None
         return 0.5
 
-    async def _pass(self, key: Key, obj: Object, obstacle: Refusal | None) -> float | None:
+    async def _pass(self, key: Key, obj: Object, obstacle: Violation | None) -> float | None:
         session = SqlSession.parse(obj)
-        klass, resolution = self._resolution(session)
-        snapshot = await self._gather(key, session, klass, resolution, obstacle)
+        session_class, resolution = self._resolution(session)
+        snapshot = await self._gather(key, session, session_class, resolution, obstacle)
         decision = decide(snapshot)
         if decision.finalizer and session.metadata.deletion_timestamp is None:
             obj = await add_finalizer(self._rt.client, self._rt.store, SESSION, obj)
         obj = await self._rt.status.write(SESSION, obj, decision.status.to_dict())
         self._announce(key, obj, session, decision)
         for command in decision.commands:
-            await self._act(command, SqlSession.parse(obj), klass, resolution)
+            await self._act(command, SqlSession.parse(obj), session_class, resolution)
         if not decision.finalizer:
             await remove_finalizer(self._rt.client, self._rt.store, SESSION, obj)
             self._rt.drivers.unfollow(key)
@@ -93,12 +93,16 @@ class SessionController:
         return decision.requeue_after
 
     async def _act(
-        self, command: Command, session: SqlSession, klass: SqlSessionClass | None, resolution: Resolved | Refusal
+        self,
+        command: Command,
+        session: SqlSession,
+        session_class: SqlSessionClass | None,
+        resolution: Resolved | Violation,
     ) -> None:
         match command:
             case Command.START_DRIVER:
-                if klass is not None and isinstance(resolution, Resolved):
-                    await self._children.start_driver(session, klass, resolution)
+                if session_class is not None and isinstance(resolution, Resolved):
+                    await self._children.start_driver(session, session_class, resolution)
             case Command.DRAIN_DRIVER:
                 await self._drain(session)
             case Command.DELETE_DRIVER:
@@ -120,21 +124,21 @@ class SessionController:
 
     # --- gather
 
-    def _resolution(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Refusal]:
-        klass = find_class(self._rt.store, session.spec.class_name)
-        if isinstance(klass, Refusal):
-            return None, klass
+    def _resolution(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Violation]:
+        session_class = find_class(self._rt.store, session.spec.class_name)
+        if isinstance(session_class, Violation):
+            return None, session_class
         namespace = self._rt.store.get(NAMESPACE, "", session.metadata.namespace)
         labels = (namespace or {}).get("metadata", {}).get("labels") or {}
-        return klass, resolve(session, klass, labels, self._rt.config.defaults)
+        return session_class, resolve(session, session_class, labels, self._rt.config.defaults)
 
     async def _gather(
         self,
         key: Key,
         session: SqlSession,
-        klass: SqlSessionClass | None,
-        resolution: Resolved | Refusal,
-        obstacle: Refusal | None,
+        session_class: SqlSessionClass | None,
+        resolution: Resolved | Violation,
+        obstacle: Violation | None,
     ) -> Snapshot:
         pod = await self._pod(session)
         gateway = self._last_word(key, session, pod)
@@ -148,7 +152,7 @@ class SessionController:
             gateway=gateway,
             pod_end=self._pod_end(session),
             **self._counts(key, deleting=session.metadata.is_deleting),
-            no_place=self._no_place(session, klass),
+            no_place=self._no_place(session, session_class),
             namespace_terminating=self._is_terminating(key.namespace),
             obstacle=obstacle or await self._standing_obstacle(session, resolution),
             deadlines=Deadlines(
@@ -161,7 +165,7 @@ class SessionController:
             max_restarts=self._rt.config.max_driver_restarts,
         )
 
-    async def _standing_obstacle(self, session: SqlSession, resolution: Resolved | Refusal) -> Refusal | None:
+    async def _standing_obstacle(self, session: SqlSession, resolution: Resolved | Violation) -> Violation | None:
         """What refused the last driver, if it still does."""
         stalled = find_condition(session.status.conditions, ConditionType.STALLED)
         was_refused = stalled is not None and stalled.status is ConditionStatus.TRUE and stalled.reason in _OBSTACLES
@@ -222,24 +226,24 @@ class SessionController:
         own = self._rt.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement["metadata"]["name"]))
         return any(phase_of(savepoint) == SavepointPhase.IN_PROGRESS for savepoint in own)
 
-    def _no_place(self, session: SqlSession, klass: SqlSessionClass | None) -> Refusal | None:
+    def _no_place(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
         """The limit of sessions that leaves none for this one; asked only of one that has no driver yet."""
-        if klass is None or session.status.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING):
+        if session_class is None or session.status.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING):
             return None
-        limits, most = klass.spec.limits, self._rt.config.limits.sessions
+        limits, most = session_class.spec.limits, self._rt.config.limits.sessions
         bounds = places.Bounds(most or None, limits.sessions, limits.sessions_per_namespace)
         if bounds == places.Bounds():
             return None
         default = find_class(self._rt.store, None)
-        unnamed = "" if isinstance(default, Refusal) else default.metadata.name
+        unnamed = "" if isinstance(default, Violation) else default.metadata.name
         others = [contender(obj, unnamed, refused=self._is_refused(obj)) for obj in self._rt.store.list(SESSION)]
         own = (session.metadata.namespace, session.metadata.name)
         asking = next((each for each in others if (each.namespace, each.name) == own), None)
-        return places.refusal(asking, others, bounds) if asking is not None else None
+        return places.violation(asking, others, bounds) if asking is not None else None
 
     def _is_refused(self, obj: Object) -> bool:
         """Whether a session over a limit asks for too much itself, so that it waits for no place."""
-        return is_over_limit(obj) and isinstance(self._resolution(SqlSession.parse(obj))[1], Refusal)
+        return is_over_limit(obj) and isinstance(self._resolution(SqlSession.parse(obj))[1], Violation)
 
     def _is_terminating(self, namespace: str) -> bool:
         obj = self._rt.store.get(NAMESPACE, "", namespace)
@@ -249,9 +253,9 @@ class SessionController:
 
     def _announce(self, key: Key, obj: Object, before: SqlSession, decision: Decision) -> None:
         status = decision.status
-        for note in decision.notes:
-            self._rt.events.emit(obj, note.type, note.reason, note.message)
-            if note.reason is Reason.FINALIZER_DEADLINE:
+        for event in decision.events:
+            self._rt.events.emit(obj, event.type, event.reason, event.message)
+            if event.reason is Reason.FINALIZER_DEADLINE:
                 self._rt.metrics.orphans.labels(SESSION).inc()
         if status.phase is before.status.phase:
             return

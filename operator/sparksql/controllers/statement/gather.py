@@ -17,7 +17,6 @@ from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.references import read_inputs
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn, exceeds_queue, turn
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.layers import OPERATOR_DEFAULTS
 from sparksql.domain.session.resolve import settings_of
 from sparksql.domain.statement import settings
@@ -30,6 +29,7 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.stream_changes import question
 from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
@@ -110,14 +110,14 @@ class StatementFacts:
             savepoints=savepoints_of(self._rt.store, statement),
         )
 
-    def _settings(self, statement: SqlStatement, session: SqlSession | None) -> Settings | Refusal | None:
+    def _settings(self, statement: SqlStatement, session: SqlSession | None) -> Settings | Violation | None:
         template = session.spec if session is not None else statement.spec.session
         if template is None:
             return None
-        klass = find_class(self._rt.store, template.class_name)
-        if isinstance(klass, Refusal):
+        session_class = find_class(self._rt.store, template.class_name)
+        if isinstance(session_class, Violation):
             return None
-        return settings.resolve(statement.spec, template, klass, self._rt.config.defaults)
+        return settings.resolve(statement.spec, template, session_class, self._rt.config.defaults)
 
     def _turn(self, statement: SqlStatement, session: SqlSession | None, obj: Object) -> tuple[Turn, bool]:
         name, namespace = statement.metadata.name, statement.metadata.namespace
@@ -126,12 +126,12 @@ class StatementFacts:
         if is_stream(statement.spec):
             return _ALWAYS, False
         line = [*self._turns.line(namespace, session.metadata.name)]
-        klass = find_class(self._rt.store, session.spec.class_name)
-        if isinstance(klass, Refusal):
+        session_class = find_class(self._rt.store, session.spec.class_name)
+        if isinstance(session_class, Violation):
             return _NO_TURN, False
-        layers = settings_of(session.spec, klass, self._rt.config.defaults)
+        layers = settings_of(session.spec, session_class, self._rt.config.defaults)
         slots = layers.max_concurrent_statements or OPERATOR_DEFAULTS.max_concurrent_statements or 1
-        limits = [layers.max_queued_statements, klass.spec.limits.queued_statements_per_session]
+        limits = [layers.max_queued_statements, session_class.spec.limits.queued_statements_per_session]
         queue = min(limit for limit in (*limits, 2**31) if limit is not None)
         granted = turn(name, line, slots)
         # A statement that may go at once takes no place in the queue.

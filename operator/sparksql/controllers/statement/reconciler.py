@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import assert_never
 
 from sparksql.api.names import API_VERSION
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointTrigger
 from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
@@ -235,10 +236,10 @@ class StatementController:
 
     def _announce(self, obj: Object, before: SqlStatement, decision: Decision) -> None:
         """Event, log line and metrics of what has just been written."""
-        status, note = decision.status, decision.note
-        if note is not None:
-            self._rt.events.emit(obj, note.type, note.reason, note.message)
-            if note.reason.value == "FinalizerDeadline":
+        status = decision.status
+        for event in decision.events:
+            self._rt.events.emit(obj, event.type, event.reason, event.message)
+            if event.reason is Reason.FINALIZER_DEADLINE:
                 self._rt.metrics.orphans.labels(STATEMENT).inc()
         if status.phase is before.status.phase and status.attempt == before.status.attempt:
             return
@@ -248,8 +249,8 @@ class StatementController:
         old = before.status
         if old.phase in HANDED_OVER and old.session is not None and status.phase not in HANDED_OVER:
             self._rt.drivers.forget(old.session.pod_uid or "", old.operation_id or "")
-        if is_ended(status.phase) and status.phase is not None and note is not None:
-            self._rt.metrics.ended.labels(key.namespace, status.phase.value, note.reason.value).inc()
+        if is_ended(status.phase) and status.phase is not None and decision.events:
+            self._rt.metrics.ended.labels(key.namespace, status.phase.value, decision.events[0].reason.value).inc()
         _observe_times(
             self._rt, old.phase, status.phase, status.submitted_time, status.start_time, status.completion_time
         )

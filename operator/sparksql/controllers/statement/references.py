@@ -8,8 +8,8 @@ import binascii
 from sparksql.api.fields import ConfigMapKeySelector, SecretKeySelector
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatement, StatementParameter
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.snapshot import Inputs, MissingReference
+from sparksql.domain.violation import Violation
 from sparksql.kube.client import KubeClient
 from sparksql.kube.config_maps import config_map_text
 from sparksql.kube.errors import NotFound
@@ -25,7 +25,7 @@ class _Unusable(Exception):
     pass
 
 
-async def read_inputs(client: KubeClient, statement: SqlStatement) -> Inputs | MissingReference | Refusal:
+async def read_inputs(client: KubeClient, statement: SqlStatement) -> Inputs | MissingReference | Violation:
     """Inputs of the statement. Raises ApiError only when the API server itself fails."""
     spec, namespace = statement.spec, statement.metadata.namespace
     try:
@@ -38,7 +38,7 @@ async def read_inputs(client: KubeClient, statement: SqlStatement) -> Inputs | M
     except _Missing as missing:
         return MissingReference(str(missing))
     except _Unusable as unusable:
-        return Refusal(Reason.INVALID_SPEC, str(unusable))
+        return Violation(Reason.INVALID_SPEC, str(unusable))
     return Inputs(sql, tuple(parameters))
 
 

@@ -13,7 +13,6 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource
 from sparksql.api.statement import SqlStatement
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.savepoint.deletion import deleting
 from sparksql.domain.savepoint.place import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
@@ -35,6 +34,7 @@ from sparksql.domain.savepoint.steps import (
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.snapshot import Silence
 from sparksql.domain.statement.streaming import is_stream, streaming_of
+from sparksql.domain.violation import Violation
 
 STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl apply`, in any order
 
@@ -87,7 +87,7 @@ def _next_attempt(s: Snapshot, statement: SqlStatement) -> Decision:
     if s.place is None:
         return wait(s, Reason.SESSION_NOT_READY, f"waits for the session of statement {name}, and its class")
     location = target(s.savepoint, s.place)
-    if isinstance(location, Refusal):
+    if isinstance(location, Violation):
         return end(s, Phase.FAILED, location.reason, location.message)
     if s.savepoint.spec.source is SavepointSource.COPY and not _has_state(statement):
         phase = statement.status.phase

@@ -11,7 +11,7 @@ from typing import assert_never
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import ReclaimPolicy, SavepointSource
 from sparksql.api.savepoint import SavepointPhase as Phase
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.savepoint.place import keeper, recorded_root
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
@@ -84,15 +84,15 @@ def _hold(s: Snapshot, message: str, *commands: Command, warn: bool = False) -> 
         return _let_go(s, f"after {FINALIZER_SECONDS:g} s: {message}", *late)
     told = f"is being deleted: {message}"
     is_news = s.savepoint.status.message != told
-    note = Note("Warning" if warn else "Normal", Reason.DELETING, told) if is_news else None
+    events = (Event("Warning" if warn else "Normal", Reason.DELETING, told),) if is_news else ()
     status = restated(s, message=told)
-    return Decision(status, commands, s.attempt, note=note, requeue_after=min(POLL_SECONDS, left))
+    return Decision(status, commands, s.attempt, events=events, requeue_after=min(POLL_SECONDS, left))
 
 
 def _let_go(s: Snapshot, why: str | None = None, *commands: Command) -> Decision:
     """The object goes. `why` tells that something is left to a person; what the policy keeps is no matter for a warning."""
-    note = None
+    events: tuple[Event, ...] = ()
     if why is not None:
         left = f"; {s.savepoint.status.location} may hold data" if _has_data_to_delete(s) else ""
-        note = Note("Warning", Reason.FINALIZER_DEADLINE, f"let go: {why}{left}")
-    return Decision(s.savepoint.status, commands, s.attempt, finalizer=False, note=note)
+        events = (Event("Warning", Reason.FINALIZER_DEADLINE, f"let go: {why}{left}"),)
+    return Decision(s.savepoint.status, commands, s.attempt, finalizer=False, events=events)

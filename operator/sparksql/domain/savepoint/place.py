@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointSource, SqlSavepoint
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.savepoint.snapshot import Place, Snapshot
 from sparksql.domain.statement.streaming import streaming_of
+from sparksql.domain.violation import Violation
 
 MAX_LOCATION_LENGTH = 1024  # of the resource's `status.location`
 
@@ -17,7 +17,7 @@ def _folder(savepoint: SqlSavepoint) -> str:
     return f"{metadata.namespace}/{savepoint.spec.statement_ref.name}/{metadata.name}-{metadata.uid}"
 
 
-def target(savepoint: SqlSavepoint, place: Place) -> str | Refusal:
+def target(savepoint: SqlSavepoint, place: Place) -> str | Violation:
     """Location of the data: the one that was recorded, that of an existing savepoint, else a new one below the class's root."""
     known = savepoint.status.location or savepoint.spec.location
     if known is not None:
@@ -25,14 +25,14 @@ def target(savepoint: SqlSavepoint, place: Place) -> str | Refusal:
     field = f"class {place.class_name}: spec.storage.savepointRoot"
     if place.savepoint_root is None:
         message = f"{field} is not set: set it, or use a class that has it, and create the SqlSavepoint again"
-        return Refusal(Reason.INVALID_SPEC, message)
+        return Violation(Reason.INVALID_SPEC, message)
     location = f"{place.savepoint_root.rstrip('/')}/{_folder(savepoint)}"
     if len(location) > MAX_LOCATION_LENGTH:
         message = (
             f"{field} is {len(place.savepoint_root)} characters long: with a shorter one the location would fit into "
             f"{MAX_LOCATION_LENGTH} characters"
         )
-        return Refusal(Reason.INVALID_SPEC, message)
+        return Violation(Reason.INVALID_SPEC, message)
     return location
 
 

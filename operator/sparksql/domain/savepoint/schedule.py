@@ -21,7 +21,7 @@ from cronsim import CronSim, CronSimError
 from sparksql.api.names import MAX_NAME_LENGTH
 from sparksql.api.reasons import Reason
 from sparksql.api.streaming import SavepointSchedule
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.violation import Violation
 
 ON_TIME_SECONDS = 300.0  # a slot is missed from then on: an upgrade of the operator or a new driver takes less
 FIELD = "spec.streaming.savepoints.schedule"
@@ -29,17 +29,17 @@ CRON_FIELDS = 5
 _ANY_TIME = datetime(2024, 1, 1, tzinfo=UTC)  # whether an expression matches at all does not depend on it
 
 
-def refusal(schedule: SavepointSchedule) -> Refusal | None:
+def violation(schedule: SavepointSchedule) -> Violation | None:
     """Why the schedule cannot be followed, if it cannot: field, value and remedy."""
     if schedule.cron is None:
         return None
     problem = _cron_problem(schedule.cron)
     if problem is not None:
         remedy = "write five fields: minute, hour, day of month, month, day of week, for instance '0 * * * *'"
-        return Refusal(Reason.INVALID_SPEC, f"{FIELD}.cron: {schedule.cron!r}: {problem}; {remedy}")
+        return Violation(Reason.INVALID_SPEC, f"{FIELD}.cron: {schedule.cron!r}: {problem}; {remedy}")
     if _zone(schedule.timezone) is None:
         remedy = "use a name of the IANA data base, for instance 'Europe/Berlin' or 'UTC'"
-        return Refusal(Reason.INVALID_SPEC, f"{FIELD}.timezone: {schedule.timezone!r} is no time zone; {remedy}")
+        return Violation(Reason.INVALID_SPEC, f"{FIELD}.timezone: {schedule.timezone!r} is no time zone; {remedy}")
     return None
 
 
@@ -52,7 +52,7 @@ def next_due(
     all of them; without `catchUp` missed ones are left out. `since` is when the schedule began, and stays: the statement's
     creation, say. None: never, because it is paused, refused, or matches no day.
     """
-    if schedule.paused or refusal(schedule) is not None:
+    if schedule.paused or violation(schedule) is not None:
         return None
     # Two times of one zone with changes of the clock would compare by the clock.
     since, now = since.astimezone(UTC), now.astimezone(UTC)

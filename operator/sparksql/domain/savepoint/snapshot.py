@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from sparksql.api.savepoint import SavepointTrigger, SqlSavepoint, SqlSavepointStatus
 from sparksql.api.statement import SqlStatement
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.savepoint.retention import Verdict
 from sparksql.domain.statement.snapshot import Driver, Silence
 
@@ -159,5 +159,5 @@ class Decision:
     commands: tuple[Command, ...] = ()
     attempt: Attempt | None = None
     finalizer: bool = True
-    note: Note | None = None
+    events: tuple[Event, ...] = ()
     requeue_after: float | None = None

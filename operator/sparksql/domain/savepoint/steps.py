@@ -10,7 +10,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.domain.backoff import exponential
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snapshot, StartCopy, VerifyExisting
 from sparksql.domain.savepoint.status import advance, restated
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
@@ -79,15 +79,15 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
         query_id=streaming_of(s.statement).query_id if is_copy else None,
         sql_hash=s.statement.status.sql_hash if is_copy else None,
     )
-    note = Note("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
+    event = Event("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
     attempt = Attempt(driver, s.statement.metadata.uid, s.place.class_name, s.place.service_account)
-    return Decision(status, (asked,), attempt, note=note, requeue_after=FIRST_LOOK_SECONDS)
+    return Decision(status, (asked,), attempt, events=(event,), requeue_after=FIRST_LOOK_SECONDS)
 
 
 def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any) -> Decision:
     """A final phase."""
-    note = Note("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
-    return Decision(advance(s, phase, reason, message, **updates), note=note)
+    event = Event("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
+    return Decision(advance(s, phase, reason, message, **updates), events=(event,))
 
 
 def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
@@ -100,4 +100,4 @@ def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
     told = f"attempt {failures + 1} of {spec.backoff_limit + 1} in {delay:g} s: {message}"
     due = s.now + timedelta(seconds=delay)
     status = advance(s, Phase.PENDING, reason, told, failures=failures, next_attempt_time=due)
-    return Decision(status, attempt=s.attempt, note=Note("Warning", reason, told), requeue_after=delay)
+    return Decision(status, attempt=s.attempt, events=(Event("Warning", reason, told),), requeue_after=delay)

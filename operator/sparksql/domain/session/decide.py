@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.session.counters import counted
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
@@ -23,13 +23,13 @@ from sparksql.domain.session.steps import (
     lost,
     outlived,
     settle,
-    state_lost_notes,
+    state_lost_events,
     stay,
     vanished,
     wait,
 )
 from sparksql.domain.session.usage import bounded_statements, client_statements, is_used, may_grow
-from sparksql.domain.session.versions import skew_notes
+from sparksql.domain.session.versions import skew_events
 from sparksql.domain.session.wishes import (
     driver_spec_hash,
     idle_left,
@@ -108,7 +108,7 @@ def _serving(s: Snapshot, idle: float | None) -> Decision:
         updates["restarts"] = 0
     wakes = [ACTIVITY_SECONDS, *(w for w in (idle, lifetime_left(s)) if w is not None)]
     following = advance(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **updates)
-    return Decision(following, notes=skew_notes(s), requeue_after=max(0.1, min(wakes)))
+    return Decision(following, events=skew_events(s), requeue_after=max(0.1, min(wakes)))
 
 
 def _draining(s: Snapshot) -> Decision:
@@ -133,7 +133,7 @@ def _draining(s: Snapshot) -> Decision:
             status = advance(
                 s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "restarts", extra=extra, restarts=0
             )
-            return Decision(status, notes=state_lost_notes(s), requeue_after=0.0)
+            return Decision(status, events=state_lost_events(s), requeue_after=0.0)
 
 
 def _waiting_for_statements(s: Snapshot, reason: Reason, left: float) -> Decision:
@@ -168,8 +168,8 @@ def _deleting(s: Snapshot) -> Decision:
         return Decision(s.session.status, finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
-        note = Note("Warning", Reason.FINALIZER_DEADLINE, "let go before the driver pod was confirmed gone")
-        return Decision(s.session.status, (Command.DELETE_DRIVER,), finalizer=False, notes=(note,))
+        event = Event("Warning", Reason.FINALIZER_DEADLINE, "let go before the driver pod was confirmed gone")
+        return Decision(s.session.status, (Command.DELETE_DRIVER,), finalizer=False, events=(event,))
     status = advance(s.session, s.now, Phase.DRAINING, Reason.DELETING, "is being deleted")
     statements_first = s.running and left > FINALIZER_SECONDS / 2
     commands = () if gone or statements_first else (Command.DELETE_DRIVER,)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.violation import Violation
 
 _HOLDING = frozenset({Phase.STARTING, Phase.READY, Phase.DRAINING})
 _WAITING = frozenset({None, Phase.PENDING, Phase.HIBERNATED})
@@ -44,7 +44,7 @@ class Bounds:
     of_class_in_namespace: int | None = None
 
 
-def refusal(session: Contender, others: Iterable[Contender], bounds: Bounds) -> Refusal | None:
+def violation(session: Contender, others: Iterable[Contender], bounds: Bounds) -> Violation | None:
     """Why there is no place for `session` among the others, naming the first limit that is reached."""
     before = [other for other in others if _goes_before(other, session)]
     of_class = [other for other in before if other.class_name == session.class_name]
@@ -57,7 +57,7 @@ def refusal(session: Contender, others: Iterable[Contender], bounds: Bounds) -> 
     )
     for limit, taken, whose, where in checks:
         if limit is not None and len(taken) >= limit:
-            return Refusal(Reason.LIMIT_EXCEEDED, _message(limit, whose, where))
+            return Violation(Reason.LIMIT_EXCEEDED, _message(limit, whose, where))
     return None
 
 

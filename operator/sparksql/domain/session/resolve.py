@@ -1,4 +1,4 @@
-"""From a session's wishes and its class to an `EffectiveSession`, or a `Refusal` that names field, value and remedy.
+"""From a session's wishes and its class to an `EffectiveSession`, or a `Violation` that names field, value and remedy.
 
 Everything a tenant may ask for is checked here, before anything is made: namespace, image, service account, configuration
 keys, sizes. What the class sets itself is the platform's own business and is not checked.
@@ -17,11 +17,11 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, SessionTemplate, SqlSession
 from sparksql.api.session_class import LabelSelector, SelectorOperator, SqlSessionClass
 from sparksql.api.settings import Endpoints, SessionSettings
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session import effective, memory
 from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
 from sparksql.domain.session.provenance import configuration
+from sparksql.domain.violation import Violation
 
 PYTHON_OVERHEAD_MIB = 600  # contract: Python and off-heap memory of a driver, beyond Spark's own overhead
 MIN_OVERHEAD_MIB = 384  # Spark: spark.driver.memoryOverhead is max(384 MiB, 10 % of the heap)
@@ -39,10 +39,10 @@ class Resolved:
 
 
 def settings_of(
-    template: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
+    template: SessionTemplate, session_class: SqlSessionClass, operator_defaults: SessionSettings
 ) -> SessionSettings:
     """All layers of a session merged."""
-    return merge(OPERATOR_DEFAULTS, operator_defaults, klass.spec.defaults, template)
+    return merge(OPERATOR_DEFAULTS, operator_defaults, session_class.spec.defaults, template)
 
 
 def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -71,52 +71,58 @@ def matches(pattern: str, value: str) -> bool:
 
 
 def resolve(
-    session: SqlSession, klass: SqlSessionClass, namespace_labels: Mapping[str, str], operator_defaults: SessionSettings
-) -> Resolved | Refusal:
+    session: SqlSession,
+    session_class: SqlSessionClass,
+    namespace_labels: Mapping[str, str],
+    operator_defaults: SessionSettings,
+) -> Resolved | Violation:
     """The session as it may be built, or why not."""
     spec = session.spec
-    settings = settings_of(spec, klass, operator_defaults)
-    refusal = _refused_by_policy(spec, klass, namespace_labels, session.metadata.namespace) or _refused_by_gateway(
-        spec, klass, operator_defaults
-    )
-    if refusal is not None:
-        return refusal
+    settings = settings_of(spec, session_class, operator_defaults)
+    violation = _refused_by_policy(
+        spec, session_class, namespace_labels, session.metadata.namespace
+    ) or _refused_by_gateway(spec, session_class, operator_defaults)
+    if violation is not None:
+        return violation
     driver, executors = _driver(settings), _executors(settings)
-    refusal = _beyond_limits(settings, klass) or _pod_beyond_limits(spec, settings, klass, operator_defaults)
-    if refusal is not None:
-        return refusal
+    violation = _beyond_limits(settings, session_class) or _pod_beyond_limits(
+        spec, settings, session_class, operator_defaults
+    )
+    if violation is not None:
+        return violation
     endpoints = settings.endpoints or Endpoints()
-    storage, scheduling = klass.spec.storage, klass.spec.scheduling
+    storage, scheduling = session_class.spec.storage, session_class.spec.scheduling
     claim = storage.volume_claim
-    account = spec.service_account_name or klass.spec.service_account.name
+    account = spec.service_account_name or session_class.spec.service_account.name
     built = EffectiveSession(
         namespace=session.metadata.namespace,
         name=session.metadata.name,
         uid=session.metadata.uid,
-        class_name=klass.metadata.name,
-        image=spec.image or klass.spec.image,
-        image_pull_policy=klass.spec.image_pull_policy,
+        class_name=session_class.metadata.name,
+        image=spec.image or session_class.spec.image,
+        image_pull_policy=session_class.spec.image_pull_policy,
         driver=driver,
         executors=executors,
         conf=dict(settings.conf),
-        enforced_conf=dict(klass.spec.enforced_conf),
+        enforced_conf=dict(session_class.spec.enforced_conf),
         service_account=account,
-        create_service_account=klass.spec.service_account.create and account == klass.spec.service_account.name,
+        create_service_account=session_class.spec.service_account.create
+        and account == session_class.spec.service_account.name,
         endpoints=effective.Endpoints(bool(endpoints.rest), bool(endpoints.connect), bool(endpoints.thrift)),
         volume_claim=effective.VolumeClaim(claim.name, claim.mount_path) if claim else None,
         warehouse=storage.warehouse or "",
         result_root=storage.result_root or "",
         database=database_name(settings.database or "", session.metadata.namespace),
-        jar_prefixes=tuple(klass.spec.allow.jar_prefixes),
+        jar_prefixes=tuple(session_class.spec.allow.jar_prefixes),
         scheduling=effective.Scheduling(
             scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name
         ),
-        network_policy=klass.spec.network_policy.enabled,
-        network_clients=klass.spec.network_policy.clients,
-        driver_template=klass.spec.pod_template.driver,
-        executor_template=klass.spec.pod_template.executor,
+        network_policy=session_class.spec.network_policy.enabled,
+        network_clients=session_class.spec.network_policy.clients,
+        driver_template=session_class.spec.pod_template.driver,
+        executor_template=session_class.spec.pod_template.executor,
     )
-    return Resolved(built, settings, _configuration(spec, klass, operator_defaults, session.metadata.namespace))
+    return Resolved(built, settings, _configuration(spec, session_class, operator_defaults, session.metadata.namespace))
 
 
 def database_name(template: str, namespace: str) -> str:
@@ -128,15 +134,15 @@ def database_name(template: str, namespace: str) -> str:
 
 
 def _configuration(
-    spec: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings, namespace: str
+    spec: SessionTemplate, session_class: SqlSessionClass, operator_defaults: SessionSettings, namespace: str
 ) -> tuple[ConfigurationEntry, ...]:
     own = {name: value for name, value in spec if name in SessionSettings.model_fields}
     layers = (
         (ConfigurationLayer.OPERATOR, merge(OPERATOR_DEFAULTS, operator_defaults)),
-        (ConfigurationLayer.CLASS, klass.spec.defaults),
+        (ConfigurationLayer.CLASS, session_class.spec.defaults),
         (ConfigurationLayer.SESSION, SessionSettings(**own)),
     )
-    entries = configuration(layers, klass.spec.enforced_conf)
+    entries = configuration(layers, session_class.spec.enforced_conf)
     return tuple(
         entry.replace(value=database_name(entry.value, namespace)) if entry.name == "database" else entry
         for entry in entries
@@ -144,67 +150,67 @@ def _configuration(
 
 
 def _refused_by_policy(
-    spec: SessionTemplate, klass: SqlSessionClass, namespace_labels: Mapping[str, str], namespace: str
-) -> Refusal | None:
-    name, allow = klass.metadata.name, klass.spec.allow
+    spec: SessionTemplate, session_class: SqlSessionClass, namespace_labels: Mapping[str, str], namespace: str
+) -> Violation | None:
+    name, allow = session_class.metadata.name, session_class.spec.allow
     if not selects(allow.namespaces, namespace_labels):
-        return Refusal(
+        return Violation(
             Reason.NOT_ALLOWED,
             f"spec.className: class {name} does not allow namespace {namespace} (its labels do not match allow.namespaces); "
             "choose another class or ask the platform team",
         )
     image = spec.image
-    if image is not None and image != klass.spec.image and not any(matches(p, image) for p in allow.images):
-        return Refusal(
+    if image is not None and image != session_class.spec.image and not any(matches(p, image) for p in allow.images):
+        return Violation(
             Reason.NOT_ALLOWED,
             f"spec.image: {image} is not in allow.images of class {name}; leave it out to take the class's image",
         )
     account = spec.service_account_name
-    accounts = {klass.spec.service_account.name, *allow.service_accounts}
+    accounts = {session_class.spec.service_account.name, *allow.service_accounts}
     if account is not None and account not in accounts:
-        return Refusal(
+        return Violation(
             Reason.NOT_ALLOWED,
             f"spec.serviceAccountName: {account} is not allowed by class {name}; allowed: {', '.join(sorted(accounts))}",
         )
-    return conf_refusal(spec.conf, klass, "spec.conf")
+    return conf_refusal(spec.conf, session_class, "spec.conf")
 
 
 def _refused_by_gateway(
-    spec: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
-) -> Refusal | None:
+    spec: SessionTemplate, session_class: SqlSessionClass, operator_defaults: SessionSettings
+) -> Violation | None:
     """Why the gateway would not start with its settings; the message names the strongest layer that says one of them."""
-    name = klass.metadata.name
+    name = session_class.metadata.name
     layers = (
-        (f"spec.enforcedConf of class {name}", klass.spec.enforced_conf),
+        (f"spec.enforcedConf of class {name}", session_class.spec.enforced_conf),
         ("spec.conf", spec.conf),
-        (f"spec.defaults.conf of class {name}", klass.spec.defaults.conf),
+        (f"spec.defaults.conf of class {name}", session_class.spec.defaults.conf),
         ("defaults.conf of the operator", operator_defaults.conf),
     )
     try:
         gateway_settings.parse({key: value for _, conf in reversed(layers) for key, value in conf.items()})
     except InvalidSetting as invalid:
         field = next(field for field, conf in layers if conf.keys() & set(invalid.keys))
-        return Refusal(Reason.INVALID_SPEC, f"{field}: {invalid}")
+        return Violation(Reason.INVALID_SPEC, f"{field}: {invalid}")
     return None
 
 
-def conf_refusal(conf: Mapping[str, str], klass: SqlSessionClass, field: str) -> Refusal | None:
+def conf_refusal(conf: Mapping[str, str], session_class: SqlSessionClass, field: str) -> Violation | None:
     """Why a tenant may not set one of these keys; the message names the key as it was written."""
     for key, value in conf.items():
         if is_denied(key):
-            return Refusal(
+            return Violation(
                 Reason.NOT_ALLOWED, f"{field}: key {key!r} can never be set by a session or statement; remove it"
             )
-        if not is_allowed(key, klass.spec.allow.conf):
-            patterns = ", ".join(klass.spec.allow.conf) or "none"
-            return Refusal(
+        if not is_allowed(key, session_class.spec.allow.conf):
+            patterns = ", ".join(session_class.spec.allow.conf) or "none"
+            return Violation(
                 Reason.NOT_ALLOWED,
-                f"{field}: key {key!r} is not allowed by class {klass.metadata.name} (allow.conf: {patterns}, where * gives "
+                f"{field}: key {key!r} is not allowed by class {session_class.metadata.name} (allow.conf: {patterns}, where * gives "
                 "reviewed keys only); remove it, or have the class name it in full",
             )
         fits = wrong_value(key, value)
         if fits is not None:
-            return Refusal(Reason.NOT_ALLOWED, f"{field}: key {key!r} is {value[:200]!r}: it takes {fits}")
+            return Violation(Reason.NOT_ALLOWED, f"{field}: key {key!r} is {value[:200]!r}: it takes {fits}")
     return None
 
 
@@ -223,8 +229,8 @@ def _executors(settings: SessionSettings) -> ExecutorSize:
     return ExecutorSize(wish.cpu, cpu_cores(wish.cpu), memory_mib(wish.memory), 0 if dynamic else fixed, dynamic)
 
 
-def _beyond_limits(settings: SessionSettings, klass: SqlSessionClass) -> Refusal | None:
-    limits, driver, executors = klass.spec.limits, settings.driver, settings.executors
+def _beyond_limits(settings: SessionSettings, session_class: SqlSessionClass) -> Violation | None:
+    limits, driver, executors = session_class.spec.limits, settings.driver, settings.executors
     assert driver and driver.cpu and driver.memory and executors and executors.cpu and executors.memory
     for field, value, limit, size in (
         ("spec.driver.cpu", driver.cpu, limits.driver.cpu, cpu_millis),
@@ -233,45 +239,45 @@ def _beyond_limits(settings: SessionSettings, klass: SqlSessionClass) -> Refusal
         ("spec.executors.memory", executors.memory, limits.executors.memory, memory_mib),
     ):
         if limit is not None and size(value) > size(limit):
-            return _too_much(field, value, limit, klass)
+            return _too_much(field, value, limit, session_class)
     count = executors.max if executors.max is not None else executors.instances
     most = limits.executors.instances
     if count is not None and most is not None and count > most:
         field = "spec.executors.max" if executors.max is not None else "spec.executors.instances"
-        return _too_much(field, str(count), str(most), klass)
+        return _too_much(field, str(count), str(most), session_class)
     return None
 
 
 def _pod_beyond_limits(
-    spec: SessionTemplate, settings: SessionSettings, klass: SqlSessionClass, operator_defaults: SessionSettings
-) -> Refusal | None:
+    spec: SessionTemplate, settings: SessionSettings, session_class: SqlSessionClass, operator_defaults: SessionSettings
+) -> Violation | None:
     """Why what the session adds to its executors' heap is too much: their pods may be as large as with the largest heap that the
     class allows and the platform's own settings. What the platform itself adds is on both sides."""
     assert settings.executors and settings.executors.memory
-    limit, heap = klass.spec.limits.executors.memory, memory_mib(settings.executors.memory)
-    platform = {**operator_defaults.conf, **klass.spec.defaults.conf, **klass.spec.enforced_conf}
-    merged = {**settings.conf, **klass.spec.enforced_conf}
-    own = [key for key in memory.KEYS if key in spec.conf and key not in klass.spec.enforced_conf]
+    limit, heap = session_class.spec.limits.executors.memory, memory_mib(settings.executors.memory)
+    platform = {**operator_defaults.conf, **session_class.spec.defaults.conf, **session_class.spec.enforced_conf}
+    merged = {**settings.conf, **session_class.spec.enforced_conf}
+    own = [key for key in memory.KEYS if key in spec.conf and key not in session_class.spec.enforced_conf]
     if not own:
         return None
     try:
         asked = memory.pod_mib(heap, merged)
         most = None if limit is None else memory.pod_mib(memory_mib(limit), platform)
     except memory.InvalidSize as invalid:
-        where = "spec.conf" if invalid.key in own else f"conf of class {klass.metadata.name}"
-        return Refusal(Reason.INVALID_SPEC, f"{where}: {invalid.key}: {invalid}")
+        where = "spec.conf" if invalid.key in own else f"conf of class {session_class.metadata.name}"
+        return Violation(Reason.INVALID_SPEC, f"{where}: {invalid.key}: {invalid}")
     if most is None or asked <= most:
         return None
     named = ", ".join(f"{key} {spec.conf[key]}" for key in own)
-    return Refusal(
+    return Violation(
         Reason.LIMIT_EXCEEDED,
         f"spec.conf: with {named} the pod of an executor asks for {asked}Mi, of which {heap}Mi are spec.executors.memory; class "
-        f"{klass.metadata.name} allows {most}Mi, the pod of an executor with a heap of {limit}; ask for {asked - most}Mi less",
+        f"{session_class.metadata.name} allows {most}Mi, the pod of an executor with a heap of {limit}; ask for {asked - most}Mi less",
     )
 
 
-def _too_much(field: str, value: str, limit: str, klass: SqlSessionClass) -> Refusal:
-    return Refusal(
+def _too_much(field: str, value: str, limit: str, session_class: SqlSessionClass) -> Violation:
+    return Violation(
         Reason.LIMIT_EXCEEDED,
-        f"{field}: {value} is more than class {klass.metadata.name} allows ({limit}); ask for {limit} or less",
+        f"{field}: {value} is more than class {session_class.metadata.name} allows ({limit}); ask for {limit} or less",
     )

@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import Enum, auto
 
 from sparksql.api.session import SqlSession, SqlSessionStatus
-from sparksql.domain.note import Note
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.event import Event
 from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayInfo
 
 
@@ -78,7 +78,7 @@ class Snapshot:
 
     now: datetime
     session: SqlSession
-    resolution: Resolved | Refusal
+    resolution: Resolved | Violation
     pod: PodFacts | None = None
     gateway: GatewayInfo | None = None
     pod_end: PodEnd | None = None
@@ -87,9 +87,9 @@ class Snapshot:
     streams: int = 0
     resting: int = 0
     savepoints: int = 0
-    no_place: Refusal | None = None
+    no_place: Violation | None = None
     namespace_terminating: bool = False
-    obstacle: Refusal | None = None
+    obstacle: Violation | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     max_restarts: int = 3
 
@@ -112,5 +112,5 @@ class Decision:
     status: SqlSessionStatus
     commands: tuple[Command, ...] = ()
     finalizer: bool = True
-    notes: tuple[Note, ...] = ()
+    events: tuple[Event, ...] = ()
     requeue_after: float | None = None

@@ -11,8 +11,7 @@ from sparksql.api.names import driver_pod_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.note import Note
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.event import Event
 from sparksql.domain.session.counters import COUNTER_SECONDS
 from sparksql.domain.session.endpoints import endpoints_of
 from sparksql.domain.session.queueing import queue_of
@@ -21,8 +20,9 @@ from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapsh
 from sparksql.domain.session.status import advance, reason_of
 from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, outlived, settle, vanished, wait
 from sparksql.domain.session.usage import client_counts, statement_counts
-from sparksql.domain.session.versions import skew_conditions, skew_notes
+from sparksql.domain.session.versions import skew_conditions, skew_events
 from sparksql.domain.session.wishes import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
 
 STALLED_SECONDS = 30.0
@@ -49,9 +49,9 @@ def pending(s: Snapshot) -> Decision:
         return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
     if s.namespace_terminating:
         return wait(s, Phase.PENDING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
-    refusal = s.obstacle or (s.resolution if isinstance(s.resolution, Refusal) else None) or s.no_place
-    if refusal is not None:
-        return _refused(s, refusal)
+    violation = s.obstacle or (s.resolution if isinstance(s.resolution, Violation) else None) or s.no_place
+    if violation is not None:
+        return _refused(s, violation)
     if s.pod is not None and not s.is_pod_given_up:
         message = f"waits for pod {s.pod.name} to end, at most {s.deadlines.termination:g} s beyond its grace period"
         return wait(s, Phase.PENDING, Reason.DRIVER_TERMINATING, message, Command.DELETE_DRIVER, wake=1.0)
@@ -63,18 +63,18 @@ def pending(s: Snapshot) -> Decision:
     return _start(s)
 
 
-def _refused(s: Snapshot, refusal: Refusal) -> Decision:
-    if refusal.reason in _STALLED:
-        status = advance(s.session, s.now, Phase.PENDING, refusal.reason, refusal.message, stalled=True)
+def _refused(s: Snapshot, violation: Violation) -> Decision:
+    if violation.reason in _STALLED:
+        status = advance(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
         return Decision(
-            status, notes=news(s, "Warning", refusal.reason, refusal.message), requeue_after=STALLED_SECONDS
+            status, events=news(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
         )
     phase = Phase.STARTING if s.session.status.phase is Phase.STARTING else Phase.PENDING
     waits_already = s.session.status.phase is phase  # one that was stopped begins to wait now
-    may_fail = refusal.reason is not Reason.NAMESPACE_TERMINATING
+    may_fail = violation.reason is not Reason.NAMESPACE_TERMINATING
     if waits_already and may_fail and phase_age(s) > s.deadlines.scheduling:
-        return settle(s, Phase.FAILED, refusal.reason, refusal.message)
-    return wait(s, phase, refusal.reason, refusal.message)
+        return settle(s, Phase.FAILED, violation.reason, violation.message)
+    return wait(s, phase, violation.reason, violation.message)
 
 
 def _start(s: Snapshot) -> Decision:
@@ -103,7 +103,7 @@ def _start(s: Snapshot) -> Decision:
     return Decision(
         status,
         (Command.START_DRIVER,),
-        notes=(Note("Normal", Reason.DRIVER_STARTING, f"incarnation {incarnation}"),),
+        events=(Event("Normal", Reason.DRIVER_STARTING, f"incarnation {incarnation}"),),
         requeue_after=POLL_SECONDS,
     )
 
@@ -127,7 +127,7 @@ def starting(s: Snapshot) -> Decision:
     if s.gateway is not None and s.gateway.state is GatewayState.INIT_FAILED:
         return _init_failed(s)
     if pod is None and driver is not None and driver.pod_uid is None:
-        if isinstance(s.resolution, Refusal):
+        if isinstance(s.resolution, Violation):
             return _refused_start(s, s.resolution)
         if s.namespace_terminating:
             return wait(s, Phase.STARTING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
@@ -143,9 +143,11 @@ def starting(s: Snapshot) -> Decision:
     return _waiting_for_pod(s, pod)
 
 
-def _refused_start(s: Snapshot, refusal: Refusal) -> Decision:
-    status = advance(s.session, s.now, Phase.PENDING, refusal.reason, refusal.message, stalled=True)
-    return Decision(status, notes=news(s, "Warning", refusal.reason, refusal.message), requeue_after=STALLED_SECONDS)
+def _refused_start(s: Snapshot, violation: Violation) -> Decision:
+    status = advance(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
+    return Decision(
+        status, events=news(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
+    )
 
 
 def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
@@ -206,8 +208,8 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         last_activity_time=s.now,
         extra=ready_conditions(s),
     )
-    notes = (Note("Normal", Reason.READY, f"driver {pod.name} is ready"), *skew_notes(s))
-    return Decision(status, notes=notes, requeue_after=COUNTER_SECONDS)
+    events = (Event("Normal", Reason.READY, f"driver {pod.name} is ready"), *skew_events(s))
+    return Decision(status, events=events, requeue_after=COUNTER_SECONDS)
 
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:

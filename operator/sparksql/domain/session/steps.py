@@ -10,10 +10,10 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import advance, reason_of, restated
-from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_notes, statement_counts
+from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_events, statement_counts
 from sparksql.domain.session.wishes import phase_age, state_lost_conditions
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
@@ -48,7 +48,7 @@ def settle(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: C
     """A phase that lasts until somebody changes something."""
     status = advance(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
-    return Decision(status, commands, notes=news(s, type_, reason, message))
+    return Decision(status, commands, events=news(s, type_, reason, message))
 
 
 def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
@@ -57,7 +57,7 @@ def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
     told = f"{message}; {closed} end with the driver" if closed else message
     statements, clients = statement_counts(s), client_counts(s)
     status = advance(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
-    return Decision(status, notes=(Note("Normal", reason, message), *closed_sessions_notes(s)), requeue_after=0.0)
+    return Decision(status, events=(Event("Normal", reason, message), *closed_sessions_events(s)), requeue_after=0.0)
 
 
 def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
@@ -89,9 +89,9 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         extra=state_lost_conditions(s),
     )
     which = "evicted or preempted, not counted; restart" if is_disrupted else f"restart {restarts}"
-    note = Note("Warning", reason, f"{message}; {which} in {delay:g} s")
-    notes = (note, *closed_sessions_notes(s), *state_lost_notes(s))
-    return Decision(status, commands, notes=notes, requeue_after=delay)
+    event = Event("Warning", reason, f"{message}; {which} in {delay:g} s")
+    events = (event, *closed_sessions_events(s), *state_lost_events(s))
+    return Decision(status, commands, events=events, requeue_after=delay)
 
 
 def vanished(s: Snapshot) -> str:
@@ -109,12 +109,12 @@ def outlived(s: Snapshot, pod: PodFacts) -> str:
     )
 
 
-def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Note, ...]:
-    """A note, unless this is already what the status says."""
+def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
+    """An Event, unless this is already what the status says."""
     known = reason_of(s.session.status) == reason and s.session.status.message == message
-    return () if known else (Note(type_, reason, message),)
+    return () if known else (Event(type_, reason, message),)
 
 
-def state_lost_notes(s: Snapshot) -> tuple[Note, ...]:
-    """A note for each condition that says that session state went with the driver."""
-    return tuple(Note("Warning", Reason.SESSION_STATE_LOST, c.message) for c in state_lost_conditions(s))
+def state_lost_events(s: Snapshot) -> tuple[Event, ...]:
+    """An Event for each condition that says that session state went with the driver."""
+    return tuple(Event("Warning", Reason.SESSION_STATE_LOST, c.message) for c in state_lost_conditions(s))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ClientCounts, SqlSessionStatus, StatementCounts
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.session.snapshot import Snapshot
 from sparksql.wire.control import GatewayInfo, GatewayState
 
@@ -63,13 +63,13 @@ def closed_sessions(s: Snapshot) -> str:
     return f"{count} session{'' if count == 1 else 's'} of clients" if count else ""
 
 
-def closed_sessions_notes(s: Snapshot) -> tuple[Note, ...]:
+def closed_sessions_events(s: Snapshot) -> tuple[Event, ...]:
     """Says so when sessions of clients end with the driver."""
     closed = closed_sessions(s)
     if not closed:
         return ()
     message = f"{closed} end with the driver; open new ones once the session is Ready"
-    return (Note("Warning", Reason.CLIENT_SESSIONS_CLOSED, message),)
+    return (Event("Warning", Reason.CLIENT_SESSIONS_CLOSED, message),)
 
 
 def _any(statements: StatementCounts, clients: ClientCounts) -> bool:

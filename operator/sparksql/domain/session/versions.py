@@ -10,7 +10,7 @@ from typing import assert_never
 
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.session.snapshot import Snapshot
 from sparksql.wire.control import GatewayInfo
 from sparksql.wire.versions import OLDEST_GATEWAY, PROTOCOL_VERSION, Skew, skew_of
@@ -34,12 +34,12 @@ def skew_conditions(s: Snapshot) -> tuple[Condition, ...]:
     return (Condition(type=ConditionType.VERSION_SKEW, status=ConditionStatus.TRUE, reason=reason, message=message),)
 
 
-def skew_notes(s: Snapshot) -> tuple[Note, ...]:
-    """A note of a difference that the status does not tell of yet."""
+def skew_events(s: Snapshot) -> tuple[Event, ...]:
+    """An Event of a difference that the status does not tell of yet."""
     known = find_condition(s.session.status.conditions, ConditionType.VERSION_SKEW)
     said = known.message if known is not None else None
     return tuple(
-        Note("Warning" if c.reason == Reason.INCOMPATIBLE_DRIVER else "Normal", Reason(c.reason), c.message)
+        Event("Warning" if c.reason == Reason.INCOMPATIBLE_DRIVER else "Normal", Reason(c.reason), c.message)
         for c in skew_conditions(s)
         if c.message != said
     )

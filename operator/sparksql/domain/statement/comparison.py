@@ -6,15 +6,15 @@ Where it lies is read from the other statement's status, which the operator writ
 from __future__ import annotations
 
 from sparksql.api.reasons import Reason
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.snapshot import MissingReference, Snapshot
 from sparksql.domain.statement.streaming import options
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import StreamOptions
 
 FIELD = "spec.validateAgainst.statementRef.name"
 
 
-def state_of(s: Snapshot) -> StreamOptions | MissingReference | Refusal | None:
+def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None:
     """How a query with the text would run, and on which state; None without `validateAgainst`."""
     against, found = s.statement.spec.validate_against, s.state
     if against is None:
@@ -26,7 +26,9 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Refusal | None:
             f"{FIELD}: there is no SqlStatement {name} in namespace {namespace}; create it, or name another one"
         )
     if found.streaming is None:
-        return Refusal(Reason.INVALID_SPEC, f"{FIELD}: SqlStatement {name} has no spec.streaming; name a streaming one")
+        return Violation(
+            Reason.INVALID_SPEC, f"{FIELD}: SqlStatement {name} has no spec.streaming; name a streaming one"
+        )
     if found.checkpoint is None:
         return MissingReference(
             f"{FIELD}: SqlStatement {name} has no checkpoint yet; it has one once it was handed to a driver"
@@ -37,7 +39,7 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Refusal | None:
             "spec.validateAgainst: the session's driver is of an earlier version, which does not know it; "
             "restart the session (spec.restartNonce)"
         )
-        return Refusal(Reason.NOT_IMPLEMENTED, message)
+        return Violation(Reason.NOT_IMPLEMENTED, message)
     return options(s.statement.spec.streaming or found.streaming, found.checkpoint)
 
 

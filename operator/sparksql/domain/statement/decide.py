@@ -14,7 +14,7 @@ from typing import assert_never
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.statement.handover import handed_over
 from sparksql.domain.statement.limits import wish
 from sparksql.domain.statement.snapshot import (
@@ -119,10 +119,10 @@ def _deleting(s: Snapshot) -> Decision:
         return Decision(status, (*commands, *going_along(s)), finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
-        note = Note(
+        event = Event(
             "Warning", Reason.FINALIZER_DEADLINE, "deleted without the driver's word that the statement has ended"
         )
-        return Decision(status, (*commands, *going_along(s)), finalizer=False, note=note)
+        return Decision(status, (*commands, *going_along(s)), finalizer=False, events=(event,))
     wanted = wish(s)
     cancel: tuple[Command, ...] = (Cancel(status.operation_id, wanted),) if wanted and status.operation_id else ()
     return Decision(status, cancel, requeue_after=min(1.0, left))

@@ -12,8 +12,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import RetryReason, StatementSession
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.note import Note
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.event import Event
 from sparksql.domain.statement import stream_run
 from sparksql.domain.statement.comparison import fitting, state_of
 from sparksql.domain.statement.identity import operation_id, sql_hash
@@ -44,6 +43,7 @@ from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, cancel, end, new_attempt, retry, stay
 from sparksql.domain.statement.streaming import change, is_stream
 from sparksql.domain.statement.submission import begun, request
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 MAX_READ_ATTEMPTS = 3  # reads whose driver was lost run again up to this many attempts
@@ -127,22 +127,22 @@ def _not_arrived(s: Snapshot) -> Decision:
     return stay(s, UNREACHABLE_SECONDS)
 
 
-def _hindrance(s: Snapshot) -> Refusal | None:
+def _hindrance(s: Snapshot) -> Violation | None:
     """Why the text of this run may not be submitted: policy, references, or another text than the one recorded."""
-    if isinstance(s.settings, Refusal):
+    if isinstance(s.settings, Violation):
         return s.settings
     known, state = s.statement.status.sql_hash, state_of(s)
-    if isinstance(state, Refusal):
+    if isinstance(state, Violation):
         return state
     if isinstance(state, MissingReference):
-        return Refusal(Reason.INVALID_SPEC, state.message)
+        return Violation(Reason.INVALID_SPEC, state.message)
     match s.inputs:
-        case Refusal() as refusal:
-            return refusal
+        case Violation() as violation:
+            return violation
         case MissingReference(message):
-            return Refusal(Reason.INVALID_SPEC, message)
+            return Violation(Reason.INVALID_SPEC, message)
         case Inputs(sql) if known is not None and sql_hash(sql) != known:
-            return Refusal(Reason.INVALID_SPEC, TEXT_CHANGED)
+            return Violation(Reason.INVALID_SPEC, TEXT_CHANGED)
         case _:
             return None
 
@@ -168,14 +168,11 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     phase, reason = (Phase.RUNNING, Reason.RUNNING) if running else (Phase.PENDING, Reason.SUBMITTED)
     message = "" if running else "waits in the driver for statements that exclude it"
     following = advance(s.statement, s.now, phase, reason, message, **seen(view))
-    note = (
-        Note("Normal", Reason.RUNNING, f"attempt {status.attempt} runs")
-        if running and status.phase is Phase.PENDING
-        else None
-    )
+    begins = running and status.phase is Phase.PENDING
+    events = (Event("Normal", Reason.RUNNING, f"attempt {status.attempt} runs"),) if begins else ()
     wanted = wish(s)
     commands: tuple[Command, ...] = (Cancel(view.operation_id, wanted),) if wanted is not None else ()
-    return Decision(following, commands, note=note, requeue_after=UNREACHABLE_SECONDS if wanted else next_limit(s))
+    return Decision(following, commands, events=events, requeue_after=UNREACHABLE_SECONDS if wanted else next_limit(s))
 
 
 def _finish(s: Snapshot, view: OperationView) -> Decision:

@@ -11,48 +11,51 @@ from sparksql.api.session import SessionTemplate
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.settings import SessionSettings, StatementTimeouts
 from sparksql.api.statement import SqlStatementSpec
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.session.layers import merge
 from sparksql.domain.session.resolve import conf_refusal, settings_of
 from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.violation import Violation
 
 
 def resolve(
-    spec: SqlStatementSpec, template: SessionTemplate, klass: SqlSessionClass, operator_defaults: SessionSettings
-) -> Settings | Refusal:
-    """Settings of a statement in a session made from `template` and `klass`."""
-    refusal = conf_refusal(spec.conf, klass, "spec.conf") or _too_late(spec.conf)
-    if refusal is not None:
-        return refusal
-    layers = settings_of(template, klass, operator_defaults)
+    spec: SqlStatementSpec,
+    template: SessionTemplate,
+    session_class: SqlSessionClass,
+    operator_defaults: SessionSettings,
+) -> Settings | Violation:
+    """Settings of a statement in a session made from `template` and `session_class`."""
+    violation = conf_refusal(spec.conf, session_class, "spec.conf") or _too_late(spec.conf)
+    if violation is not None:
+        return violation
+    layers = settings_of(template, session_class, operator_defaults)
     timeouts = (
         merge(layers, SessionSettings(statement_timeouts=spec.timeouts)).statement_timeouts or StatementTimeouts()
     )
     own = spec.timeouts.execution_seconds if spec.timeouts else None
-    execution, most = timeouts.execution_seconds or 0, klass.spec.limits.execution_seconds
+    execution, most = timeouts.execution_seconds or 0, session_class.spec.limits.execution_seconds
     if is_stream(spec):  # runs until it is stopped: only its own wish limits it
         execution, most = own or 0, 0
     if most and own is not None and (own == 0 or own > most):
         asked = "no limit" if own == 0 else f"{own} s"
-        message = f"spec.timeouts.executionSeconds: {asked} is more than class {klass.metadata.name} allows ({most} s); ask for {most} or less"
-        return Refusal(Reason.LIMIT_EXCEEDED, message)
+        message = f"spec.timeouts.executionSeconds: {asked} is more than class {session_class.metadata.name} allows ({most} s); ask for {most} or less"
+        return Violation(Reason.LIMIT_EXCEEDED, message)
     if most:
         execution = min(execution or most, most)
     return Settings(
         conf=dict(spec.conf),
         queue_seconds=timeouts.queue_seconds or 0,
         execution_seconds=execution,
-        preview_rows=min(spec.result.preview_rows, klass.spec.limits.preview_rows),
-        class_name=klass.metadata.name,
-        checkpoint_root=klass.spec.storage.checkpoint_root,
+        preview_rows=min(spec.result.preview_rows, session_class.spec.limits.preview_rows),
+        class_name=session_class.metadata.name,
+        checkpoint_root=session_class.spec.storage.checkpoint_root,
     )
 
 
-def _too_late(conf: Mapping[str, str]) -> Refusal | None:
+def _too_late(conf: Mapping[str, str]) -> Violation | None:
     """Why a key would change nothing: the gateway reads its settings when a driver starts."""
     for key in conf:
         if normalise(key).startswith(gateway_settings.PREFIX):
             message = f"spec.conf: key {key!r} is read when a driver starts; set it in the session or its class"
-            return Refusal(Reason.NOT_ALLOWED, message)
+            return Violation(Reason.NOT_ALLOWED, message)
     return None

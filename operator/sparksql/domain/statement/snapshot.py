@@ -14,8 +14,8 @@ from sparksql.api.statement import SqlStatement, SqlStatementStatus
 from sparksql.api.streaming import Streaming
 from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn
-from sparksql.domain.note import Note
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.event import Event
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationView, Parameter, SubmitRequest
 
 
@@ -135,11 +135,11 @@ class Snapshot:
     now: datetime
     statement: SqlStatement
     session: SessionFacts | None
-    settings: Settings | Refusal | None
+    settings: Settings | Violation | None
     dependencies: dependencies.Outcome
     turn: Turn
     queue_full: bool = False
-    inputs: Inputs | MissingReference | Refusal | None = None
+    inputs: Inputs | MissingReference | Violation | None = None
     operation: OperationView | Silence | None = None
     awaited: bool = False
     namespace_terminating: bool = False
@@ -208,7 +208,7 @@ class Decision:
     status: SqlStatementStatus
     commands: tuple[Command, ...] = ()
     finalizer: bool = True
-    note: Note | None = None
+    events: tuple[Event, ...] = ()
     requeue_after: float | None = None
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
-from sparksql.domain.note import Note
+from sparksql.domain.event import Event
 from sparksql.domain.statement.limits import queue_left
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.snapshot import Cancel, Command, Decision, DeleteSession, Snapshot
@@ -47,10 +47,10 @@ def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any)
     status = advance(s.statement, s.now, phase, reason, message, next_attempt_time=None, **updates)
     commands: tuple[Command, ...] = (DeleteSession(),) if s.statement.spec.session is not None else ()
     wanted = phase in (Phase.FINISHED, Phase.CANCELED)
-    note = Note("Normal" if wanted else "Warning", reason, message)
+    event = Event("Normal" if wanted else "Warning", reason, message)
     spec = s.statement.spec
     goes_on = spec.ttl_seconds_after_finished is not None or spec.run_nonce != status.observed_run_nonce
-    return Decision(status, commands, note=note, requeue_after=0.0 if goes_on else None)
+    return Decision(status, commands, events=(event,), requeue_after=0.0 if goes_on else None)
 
 
 def cancel(s: Snapshot, request: CancelRequest) -> Decision:
@@ -88,7 +88,7 @@ def new_attempt(
         error=None,
         **updates,
     )
-    return Decision(renewed, note=Note(type_, reason, message), requeue_after=delay)
+    return Decision(renewed, events=(Event(type_, reason, message),), requeue_after=delay)
 
 
 def retry(s: Snapshot, reason: Reason, message: str) -> Decision:

@@ -13,12 +13,12 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.outcome import end_of, seen
 from sparksql.domain.statement.snapshot import Ask, Driver, Inputs, Question, Settings, Snapshot
 from sparksql.domain.statement.stream_savepoints import origin
 from sparksql.domain.statement.streaming import Change, change, obstacle, renewal, unreadable
 from sparksql.domain.statement.submission import begun, request
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import Mode, OperationState, OperationView, ResultOptions
 
 LOOK_SECONDS = 120  # limit of one look: a source's files may have to be listed
@@ -125,10 +125,10 @@ def _judged(s: Snapshot) -> RunsOn | None:
         ):
             return None
         case OperationState.ERROR:
-            return _refused(s, Refusal(_error(answer), end_of(answer).message), seen(answer).get("error"))
+            return _refused(s, Violation(_error(answer), end_of(answer).message), seen(answer).get("error"))
         case OperationState.TIMED_OUT:
             message = f"the driver could not tell within {LOOK_SECONDS} s whether it fits; it is asked again"
-            return _refused(s, Refusal(Reason.EXECUTION_TIMEOUT, message))
+            return _refused(s, Violation(Reason.EXECUTION_TIMEOUT, message))
         case _:
             return _undecided(s)
 
@@ -137,7 +137,7 @@ def _error(answer: OperationView) -> Reason:
     return end_of(answer).reason
 
 
-def _refused(s: Snapshot, why: Refusal, error: StatementError | None = None) -> RunsOn:
+def _refused(s: Snapshot, why: Violation, error: StatementError | None = None) -> RunsOn:
     status = s.statement.status
     text = (
         f" with the text before it (sqlHash {status.sql_hash[:12]})" if _has_other_text(s) and status.sql_hash else ""

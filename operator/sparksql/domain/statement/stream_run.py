@@ -18,8 +18,7 @@ from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible
 from sparksql.domain.backoff import exponential
-from sparksql.domain.note import Note
-from sparksql.domain.refusal import Refusal
+from sparksql.domain.event import Event
 from sparksql.domain.statement.limits import is_closing, next_limit, wish
 from sparksql.domain.statement.outcome import End, end_of, is_of_the_text, seen, told
 from sparksql.domain.statement.snapshot import Cancel, Command, CreateSavepoint, Decision, NeedsInputs, Snapshot
@@ -50,6 +49,7 @@ from sparksql.domain.statement.streaming import (
     streaming_of,
     unreadable,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing for a moment, a wrong word does not heal
@@ -124,16 +124,16 @@ def come_to_rest(s: Snapshot) -> Decision:
 def stop(s: Snapshot) -> Decision:
     """Stopped by wish. If that is no longer the wish, it goes on in the next pass."""
     lacking = before_rest(s) if s.statement.status.phase is not Phase.STOPPED else None
-    without = f", without a savepoint: {lacking.message}" if isinstance(lacking, Refusal) else ""
+    without = f", without a savepoint: {lacking.message}" if isinstance(lacking, Violation) else ""
     message = f"stopped by the user{without}; desiredState Running resumes it"
-    return _rest(s, Refusal(Reason.STOPPED_BY_USER, message), parked=False)
+    return _rest(s, Violation(Reason.STOPPED_BY_USER, message), parked=False)
 
 
-def refuse(s: Snapshot, refusal: Refusal) -> Decision:
+def refuse(s: Snapshot, violation: Violation) -> Decision:
     """It may not start: that ends it, unless there is a state to lose, which then waits for a person."""
     if has_checkpoint(s.statement) or streaming_of(s.statement).upgrades:
-        return _rest(s, refusal, parked=True)
-    return end(s, Phase.ERROR, refusal.reason, refusal.message)
+        return _rest(s, violation, parked=True)
+    return end(s, Phase.ERROR, violation.reason, violation.message)
 
 
 def renew(s: Snapshot) -> Decision:
@@ -143,7 +143,7 @@ def renew(s: Snapshot) -> Decision:
         return first
     reason, message = _news(s)
     status = advance(s.statement, s.now, Phase.INITIALIZED, reason, message, next_attempt_time=None, **_renewal(s))
-    return Decision(status, note=Note("Normal", reason, message), requeue_after=0.0)
+    return Decision(status, events=(Event("Normal", reason, message),), requeue_after=0.0)
 
 
 def _saved_first(s: Snapshot) -> Decision | None:
@@ -152,10 +152,10 @@ def _saved_first(s: Snapshot) -> Decision | None:
     match before_rest(s):
         case None:
             return _origin_first(s)
-        case Refusal() as lacking if s.statement.spec.desired_state is DesiredState.RUNNING:
+        case Violation() as lacking if s.statement.spec.desired_state is DesiredState.RUNNING:
             remedy = "delete that SqlSavepoint for another try, or set upgradeMode: LastState"
-            return _rest(s, Refusal(lacking.reason, f"{lacking.message}; {remedy}"), parked=True)
-        case Refusal():
+            return _rest(s, Violation(lacking.reason, f"{lacking.message}; {remedy}"), parked=True)
+        case Violation():
             return None
         case Awaited(message):
             return _held(s, Reason.TAKING_SAVEPOINT, message)
@@ -170,8 +170,8 @@ def _origin_first(s: Snapshot) -> Decision | None:
     if s.statement.spec.desired_state is not DesiredState.RUNNING or change(s) is not Change.RESTORE:
         return None
     match origin(s):
-        case Refusal() as refusal:
-            return refuse(s, refusal)
+        case Violation() as violation:
+            return refuse(s, violation)
         case Awaited(message):
             return _held(s, Reason.WAITING_FOR_SAVEPOINT, message)
         case _:
@@ -198,7 +198,7 @@ def _unfit(s: Snapshot, view: OperationView) -> Decision:
         message = f"begins without state: {outcome.message}"
         failed = s.statement.status.failed_attempts
         return new_attempt(s, outcome.reason, message, delay=0.0, failed=failed, **begun_anew(s.statement))
-    return _rest(s, Refusal(outcome.reason, outcome.message), parked=True, error=seen(view)["error"])
+    return _rest(s, Violation(outcome.reason, outcome.message), parked=True, error=seen(view)["error"])
 
 
 def _never_ran(s: Snapshot, view: OperationView) -> Decision:
@@ -207,11 +207,11 @@ def _never_ran(s: Snapshot, view: OperationView) -> Decision:
         return _end(s, view)
     outcome = end_of(view)
     return _as_wished(s) or _rest(
-        s, Refusal(outcome.reason, outcome.message), parked=True, error=seen(view).get("error")
+        s, Violation(outcome.reason, outcome.message), parked=True, error=seen(view).get("error")
     )
 
 
-def _rest(s: Snapshot, why: Refusal, *, parked: bool, error: StatementError | None = None) -> Decision:
+def _rest(s: Snapshot, why: Violation, *, parked: bool, error: StatementError | None = None) -> Decision:
     before = s.statement.status
     ready = find_condition(before.conditions, ConditionType.READY)
     is_news = before.phase is not Phase.STOPPED or ready is None or ready.reason != why.reason
@@ -228,10 +228,10 @@ def _rest(s: Snapshot, why: Refusal, *, parked: bool, error: StatementError | No
         next_attempt_time=None,
         streaming=at_rest(streaming_of(s.statement), restarts=0),
     )
-    note = Note("Warning" if parked else "Normal", why.reason, why.message) if is_news else None
+    events = (Event("Warning" if parked else "Normal", why.reason, why.message),) if is_news else ()
     goes_on = not parked and s.statement.spec.desired_state is DesiredState.RUNNING
     commands = () if goes_on else at_rest_commands(s)
-    return Decision(status, commands, note=note, requeue_after=0.0 if goes_on else WAITING_SECONDS)
+    return Decision(status, commands, events=events, requeue_after=0.0 if goes_on else WAITING_SECONDS)
 
 
 def _absorbed(s: Snapshot, view: OperationView) -> Snapshot:
@@ -279,20 +279,20 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     return Decision(
         following,
         tuple(each for each in commands if each is not None),
-        note=_news_of(s, held if refused else None, running),
+        events=_news_of(s, held if refused else None, running),
         requeue_after=min(wakes),
     )
 
 
-def _news_of(s: Snapshot, refused: RunsOn | None, running: bool) -> Note | None:
+def _news_of(s: Snapshot, refused: RunsOn | None, running: bool) -> tuple[Event, ...]:
     """That it begins to run, or that a change is not taken in."""
     status = s.statement.status
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     if refused is not None and (stalled is None or stalled.message != refused.message):
-        return Note("Warning", refused.reason, refused.message)
+        return (Event("Warning", refused.reason, refused.message),)
     if running and status.phase is Phase.PENDING:
-        return Note("Normal", Reason.RUNNING, f"attempt {status.attempt} runs")
-    return None
+        return (Event("Normal", Reason.RUNNING, f"attempt {status.attempt} runs"),)
+    return ()
 
 
 def _course(s: Snapshot, wanted: CancelRequest | None, held: RunsOn, running: bool) -> tuple[Reason, str]:
@@ -368,7 +368,7 @@ def _restart(s: Snapshot, failure: End, what: str, view: OperationView | None = 
     ended = (view.completion_time if view is not None else None) or s.now
     count = _restarts(s, ended) + 1
     if view is not None and count > TEXT_TRIES and is_of_the_text(view):
-        return _rest(s, Refusal(failure.reason, failure.message), parked=True, error=seen(view).get("error"))
+        return _rest(s, Violation(failure.reason, failure.message), parked=True, error=seen(view).get("error"))
     if count > spec.restart.limit:
         message = f"gave up after {count - 1} restarts: {failure.message}"
         known = {} if view is None else seen(view)

@@ -17,8 +17,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import LastSavepoint, OnDelete, UpgradeMode
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.savepoint.schedule import next_due, refusal, savepoint_name
+from sparksql.domain.savepoint.schedule import next_due, savepoint_name, violation
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import CreateSavepoint, DeleteSavepoint, SavepointFacts, Snapshot
 from sparksql.domain.statement.streaming import (
@@ -29,6 +28,7 @@ from sparksql.domain.statement.streaming import (
     is_stream,
     streaming_of,
 )
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import RestoreOptions
 
 REFERENCE_GRACE_SECONDS = 60.0  # a SqlSavepoint applied beside the statement may come a little later
@@ -43,7 +43,7 @@ class Awaited:
     message: str
 
 
-def origin(s: Snapshot) -> str | Awaited | Refusal | None:
+def origin(s: Snapshot) -> str | Awaited | Violation | None:
     """Location of the savepoint that the next checkpoint begins with; None: it begins with nothing, or is there already."""
     if not begins_with_savepoint(s.statement) and change(s) is not Change.RESTORE:
         return None
@@ -54,24 +54,24 @@ def origin(s: Snapshot) -> str | Awaited | Refusal | None:
         since = s.statement.status.submitted_time or s.now
         message = f"{FIELD}: there is no SqlSavepoint {name} in namespace {s.statement.metadata.namespace}"
         if (s.now - since).total_seconds() > REFERENCE_GRACE_SECONDS:
-            return Refusal(Reason.INVALID_SPEC, f"{message}; create it, or name another one")
+            return Violation(Reason.INVALID_SPEC, f"{message}; create it, or name another one")
         return Awaited(message)
     if found.deleting:
-        return Refusal(Reason.INVALID_SPEC, f"{FIELD}: SqlSavepoint {name} is being deleted; name another one")
+        return Violation(Reason.INVALID_SPEC, f"{FIELD}: SqlSavepoint {name} is being deleted; name another one")
     match found.phase:
         case SavepointPhase.COMPLETED if found.location is not None:
             return found.location
         case SavepointPhase.FAILED | SavepointPhase.ABANDONED:
             message = f"{FIELD}: SqlSavepoint {name} is {found.phase}; name a completed one"
-            return Refusal(Reason.INVALID_SPEC, message)
+            return Violation(Reason.INVALID_SPEC, message)
         case _:
             return Awaited(f"waits for SqlSavepoint {name}, which is {found.phase or 'new'}")
 
 
-def unrestorable(s: Snapshot) -> Refusal | None:
+def unrestorable(s: Snapshot) -> Violation | None:
     """Why the next checkpoint cannot begin with the savepoint that it is to begin with, if that is so."""
     begins_with = origin(s)
-    return begins_with if isinstance(begins_with, Refusal) else None
+    return begins_with if isinstance(begins_with, Violation) else None
 
 
 def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | None:
@@ -83,10 +83,10 @@ def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | N
     return RestoreOptions(location=location, query_id=str(uuid.uuid5(OPERATION_NAMESPACE, identity)))
 
 
-def before_rest(s: Snapshot) -> CreateSavepoint | Awaited | Refusal | None:
+def before_rest(s: Snapshot) -> CreateSavepoint | Awaited | Violation | None:
     """What must happen before a query that is over comes to rest, or takes in a change; None: nothing (more).
 
-    A refusal tells why there is no savepoint: the state is in the checkpoint all the same.
+    A violation tells why there is no savepoint: the state is in the checkpoint all the same.
     """
     spec, streaming = s.statement.spec.streaming, streaming_of(s.statement)
     if spec is None or spec.upgrade_mode is not UpgradeMode.SAVEPOINT or streaming.committed_batch_id is None:
@@ -101,13 +101,13 @@ def before_rest(s: Snapshot) -> CreateSavepoint | Awaited | Refusal | None:
         case SavepointPhase.COMPLETED:
             return None
         case SavepointPhase.FAILED | SavepointPhase.ABANDONED:
-            return Refusal(Reason.SAVEPOINT_FAILED, f"SqlSavepoint {name} is {found.phase}: {found.message}")
+            return Violation(Reason.SAVEPOINT_FAILED, f"SqlSavepoint {name} is {found.phase}: {found.message}")
         case SavepointPhase.IN_PROGRESS:
             return Awaited(f"savepoint {name} is being taken")
         case SavepointPhase.PENDING | None:
             has_driver = s.session is not None and s.session.driver is not None
             if not has_driver and (s.now - found.created).total_seconds() > DRIVER_SECONDS:
-                return Refusal(Reason.SAVEPOINT_FAILED, f"there is no driver that could take SqlSavepoint {name}")
+                return Violation(Reason.SAVEPOINT_FAILED, f"there is no driver that could take SqlSavepoint {name}")
             return Awaited(f"savepoint {name} is to be taken: {found.message}".removesuffix(": "))
 
 
@@ -138,10 +138,10 @@ def aside(s: Snapshot) -> str | None:
     """What of its savepoints does not come about while it runs, and why."""
     spec = s.statement.spec.streaming
     begins_with = origin(s) if change(s) is Change.RESTORE else None
-    if isinstance(begins_with, Awaited | Refusal):
+    if isinstance(begins_with, Awaited | Violation):
         return f"runs on, restoreNonce is not taken in yet: {begins_with.message}"
     schedule = spec.savepoints.schedule if spec is not None else None
-    unfit = refusal(schedule) if schedule is not None else None
+    unfit = violation(schedule) if schedule is not None else None
     return f"takes no periodic savepoints: {unfit.message}" if unfit is not None else None
 
 

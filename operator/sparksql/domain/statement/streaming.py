@@ -14,10 +14,10 @@ from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementMode, StatementPhase
 from sparksql.api.streaming import OnIncompatible, Streaming, StreamingStatus, UpgradeMode
-from sparksql.domain.refusal import Refusal
-from sparksql.domain.savepoint.schedule import refusal as schedule_refusal
+from sparksql.domain.savepoint.schedule import violation as schedule_violation
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import Inputs, MissingReference, Settings, Snapshot
+from sparksql.domain.violation import Violation
 from sparksql.wire import control
 
 
@@ -114,13 +114,13 @@ def _is_other_text(s: Snapshot) -> bool:
     return text is not None and known is not None and sql_hash(text) != known
 
 
-def drivers_word(statement: SqlStatement) -> Refusal | None:
+def drivers_word(statement: SqlStatement) -> Violation | None:
     """Why a parked statement cannot run as it is written: a driver has said so, and would again."""
     status = statement.status
     ready = find_condition(status.conditions, ConditionType.READY)
     if status.phase is not StatementPhase.STOPPED or status.error is None or ready is None:
         return None
-    return Refusal(Reason(ready.reason), ready.message)
+    return Violation(Reason(ready.reason), ready.message)
 
 
 def _text(s: Snapshot) -> str | None:
@@ -129,9 +129,9 @@ def _text(s: Snapshot) -> str | None:
     return s.inputs.sql if isinstance(s.inputs, Inputs) else None
 
 
-def obstacle(s: Snapshot) -> Refusal | None:
+def obstacle(s: Snapshot) -> Violation | None:
     """Why a streaming statement may not start now, as far as its spec and its class tell."""
-    if isinstance(s.settings, Refusal):
+    if isinstance(s.settings, Violation):
         return s.settings
     streaming, changed, begun = s.statement.spec.streaming, change(s), has_checkpoint(s.statement)
     assert streaming is not None
@@ -139,7 +139,7 @@ def obstacle(s: Snapshot) -> Refusal | None:
     if refused is not None:
         return refused
     schedule = streaming.savepoints.schedule
-    unfit = schedule_refusal(schedule) if schedule is not None and (changed is not None or not begun) else None
+    unfit = schedule_violation(schedule) if schedule is not None and (changed is not None or not begun) else None
     if unfit is not None:
         return unfit
     needs_place = changed in (Change.RESTORE, Change.ANEW) or not begun
@@ -147,17 +147,17 @@ def obstacle(s: Snapshot) -> Refusal | None:
         message = (
             f"spec.streaming: class {s.settings.class_name} has no storage.checkpointRoot; checkpoints need a place"
         )
-        return Refusal(Reason.INVALID_SPEC, message)
+        return Violation(Reason.INVALID_SPEC, message)
     return None
 
 
-def unreadable(s: Snapshot) -> Refusal | None:
+def unreadable(s: Snapshot) -> Violation | None:
     """Why its text or its parameters cannot be had, if they were looked for."""
     match s.inputs:
-        case Refusal() as refusal:
-            return refusal
+        case Violation() as violation:
+            return violation
         case MissingReference(message):
-            return Refusal(Reason.INVALID_SPEC, message)
+            return Violation(Reason.INVALID_SPEC, message)
         case _:
             return None
 

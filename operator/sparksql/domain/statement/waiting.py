@@ -10,7 +10,6 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain import dependencies
-from sparksql.domain.refusal import Refusal
 from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.handover import hand_over
 from sparksql.domain.statement.snapshot import (
@@ -26,6 +25,7 @@ from sparksql.domain.statement.steps import end, wait
 from sparksql.domain.statement.stream_run import come_to_rest, refuse, renew
 from sparksql.domain.statement.stream_savepoints import Awaited, origin
 from sparksql.domain.statement.streaming import change, is_stream, obstacle
+from sparksql.domain.violation import Violation
 
 SAVEPOINT_SECONDS = 5.0  # wake-up of one that waits for a savepoint, of which a change tells first
 REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
@@ -41,15 +41,15 @@ def initialized(s: Snapshot) -> Decision | NeedsInputs:
         return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
     if streams and s.inputs is None and _could_go(s):  # another text in the ConfigMap is a change, which comes first
         return NeedsInputs()
-    refusal = obstacle(s) if streams else s.settings
-    if isinstance(refusal, Refusal):
-        return refuse(s, refusal)
+    violation = obstacle(s) if streams else s.settings
+    if isinstance(violation, Violation):
+        return refuse(s, violation)
     if s.session is not None and s.session.is_closing and spec.session is None:
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
     if change(s) is not None:
         return renew(s)
     begins_with = origin(s) if streams else None
-    if isinstance(begins_with, Refusal):
+    if isinstance(begins_with, Violation):
         return refuse(s, begins_with)
     if isinstance(begins_with, Awaited):
         return wait(s, Reason.WAITING_FOR_SAVEPOINT, begins_with.message, wake=SAVEPOINT_SECONDS)
@@ -88,15 +88,15 @@ def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision | NeedsInpu
         message = f"{s.turn.ahead} statements ahead in session {s.session.name}"
         return wait(s, Reason.QUEUED_BEHIND_STATEMENTS, message, met_dependencies=met)
     match state_of(s):
-        case Refusal() as refusal:
-            return refuse(s, refusal)
+        case Violation() as violation:
+            return refuse(s, violation)
         case MissingReference(message):
             return _missing_reference(s, message, met)
         case _:
             pass
     match s.inputs:
-        case Refusal() as refusal:
-            return refuse(s, refusal)
+        case Violation() as violation:
+            return refuse(s, violation)
         case MissingReference(message):
             return _missing_reference(s, message, met)
         case Inputs() as inputs:
@@ -150,5 +150,5 @@ def _dedicated_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
 def _missing_reference(s: Snapshot, message: str, met: tuple[str, ...]) -> Decision:
     since = s.statement.status.submitted_time or s.now
     if (s.now - since).total_seconds() > REFERENCE_GRACE_SECONDS:
-        return refuse(s, Refusal(Reason.INVALID_SPEC, message))
+        return refuse(s, Violation(Reason.INVALID_SPEC, message))
     return wait(s, Reason.WAITING_FOR_SOURCE, message, wake=2.0, met_dependencies=met)

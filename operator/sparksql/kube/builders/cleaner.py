@@ -49,7 +49,7 @@ class Cleaning:
     target: str
     root: str
     service_account: str
-    klass: SqlSessionClassSpec
+    session_class: SqlSessionClassSpec
     operator_conf: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -60,8 +60,8 @@ class Cleaning:
 
 def cleaner_secret(cleaning: Cleaning) -> dict[str, Any]:
     """The settings of file systems that the class gives, which may hold keys; nothing else of its configuration."""
-    klass = cleaning.klass
-    conf = {**cleaning.operator_conf, **klass.defaults.conf, **klass.enforced_conf}
+    session_class = cleaning.session_class
+    conf = {**cleaning.operator_conf, **session_class.defaults.conf, **session_class.enforced_conf}
     settings = {key: value for key, value in conf.items() if key.startswith(_SETTINGS)}
     owner = {"apiVersion": names.API_VERSION, "kind": "SqlSavepoint", "name": cleaning.savepoint, "uid": cleaning.uid}
     return {
@@ -74,8 +74,8 @@ def cleaner_secret(cleaning: Cleaning) -> dict[str, Any]:
 
 
 def cleaner_job(cleaning: Cleaning) -> dict[str, Any]:
-    """The Job. It tries again after a failure, but not after a refusal, and ends within DEADLINE_SECONDS."""
-    refusal = {"containerName": pods.CONTAINER, "operator": "In", "values": [REFUSED_CODE]}
+    """The Job. It tries again after a failure, but not after a violation, and ends within DEADLINE_SECONDS."""
+    violation = {"containerName": pods.CONTAINER, "operator": "In", "values": [REFUSED_CODE]}
     pod = _pod(cleaning)
     return {
         "apiVersion": "batch/v1",
@@ -85,7 +85,7 @@ def cleaner_job(cleaning: Cleaning) -> dict[str, Any]:
             "activeDeadlineSeconds": DEADLINE_SECONDS,
             "backoffLimit": BACKOFF_LIMIT,
             "ttlSecondsAfterFinished": TTL_SECONDS,
-            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refusal}]},
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": violation}]},
             "template": {"metadata": pod["metadata"], "spec": pod["spec"]},
         },
     }
@@ -111,8 +111,8 @@ def _labels(cleaning: Cleaning) -> dict[str, str]:
 
 
 def _pod(cleaning: Cleaning) -> dict[str, Any]:
-    storage, scheduling = cleaning.klass.storage, cleaning.klass.scheduling
-    pod = pods.from_template(cleaning.klass.pod_template.driver, _labels(cleaning), {})
+    storage, scheduling = cleaning.session_class.storage, cleaning.session_class.scheduling
+    pod = pods.from_template(cleaning.session_class.pod_template.driver, _labels(cleaning), {})
     pods.schedule(
         pod, Scheduling(scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name)
     )
@@ -142,8 +142,8 @@ def _fill_container(container: dict[str, Any], cleaning: Cleaning) -> None:
     for field_of_a_driver in _OF_A_DRIVER:
         container.pop(field_of_a_driver, None)
     container |= {
-        "image": cleaning.klass.image,
-        "imagePullPolicy": str(cleaning.klass.image_pull_policy),
+        "image": cleaning.session_class.image,
+        "imagePullPolicy": str(cleaning.session_class.image_pull_policy),
         "args": [*program, *place, f"--conf={wire.DEFAULT_CONFIG_DIR}/{CONF_FILE}"],
         "resources": _RESOURCES,
     }

@@ -9,7 +9,7 @@ from sparksql.api.reasons import Reason
 
 
 @dataclass(frozen=True)
-class Note:
+class Event:
     type: Literal["Normal", "Warning"]
     reason: Reason
     message: str

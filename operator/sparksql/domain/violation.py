@@ -8,6 +8,6 @@ from sparksql.api.reasons import Reason
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Violation:
     reason: Reason
     message: str
