@@ -18,6 +18,7 @@ from sparksql.domain.dependencies import Met
 from sparksql.domain.session import decide as session_decide
 from sparksql.domain.session import snapshot as session_snapshot
 from sparksql.domain.session.resolve import Resolved, resolve
+from sparksql.domain.statement import decision as statement_decision
 from sparksql.domain.statement import snapshot as statement_snapshot
 from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
 from sparksql.domain.violation import Violation
@@ -64,7 +65,7 @@ def asked(
     return statement_snapshot.Snapshot(statement=obj or statement(), session=session, **given)
 
 
-def fold(obj: SqlStatement, decision: statement_snapshot.Decision) -> SqlStatement:
+def fold(obj: SqlStatement, decision: statement_decision.Decision) -> SqlStatement:
     return obj.replace(status=decision.status)
 
 

@@ -12,12 +12,11 @@ from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementDesi
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Decision, NeedsInputs
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import (
-    Decision,
     Driver,
     Inputs,
-    NeedsInputs,
     SessionFacts,
     Settings,
     Snapshot,

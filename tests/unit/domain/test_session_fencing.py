@@ -12,7 +12,8 @@ from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSessi
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
+from sparksql.domain.statement.decision import Submit
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
 from tests.unit.domain.domain_samples import (
     BOOT,
     NOW,

@@ -10,7 +10,8 @@ import pytest
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Unmet
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import Inputs, NeedsInputs, Silence, Snapshot
+from sparksql.domain.statement.decision import NeedsInputs
+from sparksql.domain.statement.snapshot import Inputs, Snapshot, Unobserved
 from sparksql.wire.control import OperationState
 from tests.unit.domain.statement_samples import (
     READY,
@@ -32,7 +33,7 @@ NEW_CONF = {"conf": {"spark.sql.ansi.enabled": "false"}}
 
 READ: dict[str, Snapshot] = {
     "it goes now": snapshot(WAITING),
-    "its hand-over did not arrive": snapshot(HAS, operation=Silence.UNKNOWN),
+    "its hand-over did not arrive": snapshot(HAS, operation=Unobserved.UNKNOWN),
     "it was ended before it began": snapshot(HAS, operation=view(OperationState.CANCELED, start_time=None)),
     "a stream goes now": asked(stream(initialized(), **SOURCE)),
     "a stream could go but for its back-off": asked(stream(resting("Initialized"), **SOURCE)),
@@ -49,8 +50,8 @@ UNREAD: dict[str, Snapshot] = {
     "its class is not known": snapshot(WAITING, settings=None),
     "it runs": snapshot(statement(handed_over("Running"), **SOURCE), operation=view(OperationState.RUNNING)),
     "it is done": snapshot(statement(handed_over("Running"), **SOURCE), operation=view(OperationState.FINISHED)),
-    "nobody answers": snapshot(HAS, operation=Silence.UNREACHABLE),
-    "its driver is gone": snapshot(HAS, operation=Silence.DRIVER_GONE),
+    "nobody answers": snapshot(HAS, operation=Unobserved.UNREACHABLE),
+    "its driver is gone": snapshot(HAS, operation=Unobserved.DRIVER_GONE),
     "it has ended": snapshot(statement(ended(), **SOURCE)),
     "a query runs as its spec asks": asked(stream(running(), **SOURCE), operation=telling()),
     "a stream rests by wish": asked(stream(resting(), desiredState="Stopped", **SOURCE)),

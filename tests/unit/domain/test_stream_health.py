@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_health import patience
+from sparksql.domain.statement.stream.health import patience
 from tests.unit.domain.statement_samples import NOW, ago
 from tests.unit.domain.stream_samples import ON, WAITS, asked, health, resting, running, shown, stream, telling
 

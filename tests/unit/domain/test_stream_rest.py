@@ -9,7 +9,8 @@ import pytest
 
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import CreateSession, DeleteSession, SavepointFacts, SessionFacts
+from sparksql.domain.statement.decision import CreateSession, DeleteSession
+from sparksql.domain.statement.snapshot import SavepointFacts, SessionFacts
 from tests.unit.domain.statement_samples import READY, told
 from tests.unit.domain.stream_samples import LOCATION, asked, fact, parked, resting, stream
 
