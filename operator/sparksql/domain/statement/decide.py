@@ -15,7 +15,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.statement.deadlines import wish
+from sparksql.domain.statement.deadlines import cancellation_due
 from sparksql.domain.statement.decision import (
     Cancel,
     Command,
@@ -26,10 +26,11 @@ from sparksql.domain.statement.decision import (
 )
 from sparksql.domain.statement.handover import handed_over
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
-from sparksql.domain.statement.status import advance
-from sparksql.domain.statement.steps import WAITING_SECONDS, stay
+from sparksql.domain.statement.status import with_phase
+from sparksql.domain.statement.steps import WAITING_SECONDS, no_change
+from sparksql.domain.statement.stream.facts import stream_facts
 from sparksql.domain.statement.stream.run import stopped
-from sparksql.domain.statement.stream.savepoints import going_along, last_savepoint
+from sparksql.domain.statement.stream.savepoints import last_savepoint, savepoints_to_delete
 from sparksql.domain.statement.waiting import initialized
 from sparksql.wire.control import OperationView
 
@@ -38,7 +39,7 @@ AWAITED_SECONDS = 1.0  # wake-up of an ended statement that others still wait fo
 
 
 def decide(s: Snapshot) -> Decision | NeedsInputs:
-    """The decision for the statement of snapshot `s`, or that it cannot be made without inputs."""
+    """Returns the decision about the statement of snapshot `s`, or that it cannot be made without inputs."""
     decision = _decide(s)
     if isinstance(decision, NeedsInputs):
         return decision
@@ -54,15 +55,16 @@ def _decide(s: Snapshot) -> Decision | NeedsInputs:
         return _deleting(s)
     match s.statement.status.phase:
         case None:
-            return initialized(_new_run(s, run=1))
+            s = _new_run(s, run=1)
+            return initialized(s, stream_facts(s))
         case Phase.FINISHED | Phase.CANCELED | Phase.CLOSED | Phase.ERROR | Phase.TIMED_OUT:
             return _ended(s)
         case Phase.INITIALIZED:
-            return initialized(s)
+            return initialized(s, stream_facts(s))
         case Phase.PENDING | Phase.RUNNING:
-            return handed_over(s)
+            return handed_over(s, stream_facts(s))
         case Phase.STOPPED:
-            return stopped(s)
+            return stopped(s, stream_facts(s))
         case other:
             assert_never(other)
 
@@ -87,18 +89,18 @@ def _ended(s: Snapshot) -> Decision:
     if spec.run_nonce != status.observed_run_nonce:
         # Accepted first and handed over in the next pass: only then is it in the session's line like all others.
         renewed = _new_run(s, run=status.run + 1).statement
-        accepted = advance(renewed, s.now, Phase.INITIALIZED, Reason.PENDING, f"run {status.run + 1} is accepted")
+        accepted = with_phase(renewed, s.now, Phase.INITIALIZED, Reason.PENDING, f"run {status.run + 1} is accepted")
         return Decision(accepted, requeue_after=0.0)
     commands: tuple[Command, ...] = (DeleteSession(),) if spec.session is not None else ()
     ttl = spec.ttl_seconds_after_finished
     if ttl is None or status.completion_time is None:
-        return stay(s, None, *commands)
+        return no_change(s, None, *commands)
     left = ttl - (s.now - status.completion_time).total_seconds()
     if left > 0:
-        return stay(s, left, *commands)
+        return no_change(s, left, *commands)
     if s.awaited:  # gone too early, it would be waited for again
-        return stay(s, AWAITED_SECONDS, *commands)
-    return stay(s, WAITING_SECONDS, *commands, DeleteSelf())
+        return no_change(s, AWAITED_SECONDS, *commands)
+    return no_change(s, WAITING_SECONDS, *commands, DeleteSelf())
 
 
 def _deleting(s: Snapshot) -> Decision:
@@ -115,13 +117,13 @@ def _deleting(s: Snapshot) -> Decision:
         case _:
             pass
     if settled:
-        return Decision(status, (*commands, *going_along(s)), finalizer=False)
+        return Decision(status, (*commands, *savepoints_to_delete(s)), finalizer=False)
     left = FINALIZER_SECONDS - (s.now - deleted).total_seconds()
     if left <= 0:
         event = Event(
             "Warning", Reason.FINALIZER_DEADLINE, "deleted without the driver's word that the statement has ended"
         )
-        return Decision(status, (*commands, *going_along(s)), finalizer=False, events=(event,))
-    wanted = wish(s)
-    cancel: tuple[Command, ...] = (Cancel(status.operation_id, wanted),) if wanted and status.operation_id else ()
+        return Decision(status, (*commands, *savepoints_to_delete(s)), finalizer=False, events=(event,))
+    request = cancellation_due(s)
+    cancel: tuple[Command, ...] = (Cancel(status.operation_id, request),) if request and status.operation_id else ()
     return Decision(status, cancel, requeue_after=min(1.0, left))

@@ -23,7 +23,7 @@ LEAST_GROWTH = 10
 
 
 def lag_trend(before: StreamingStatus, seen: StreamProgress | None) -> LagTrend | None:
-    """The memory of the lag after another report. A query that was started again has to catch up, so it begins anew."""
+    """Returns the memory of the lag after another report. A query that was started again has to catch up, so it starts fresh."""
     if seen is None:
         return before.lag_trend
     trend = before.lag_trend if seen.run_id == before.run_id else None
@@ -39,7 +39,7 @@ def lag_trend(before: StreamingStatus, seen: StreamProgress | None) -> LagTrend 
 
 
 def growth(streaming: StreamingStatus) -> str | None:
-    """How the lag grows, for people; None when it does not, or not for long enough to tell."""
+    """Returns how the lag grows, for people; None when it does not, or not for long enough to tell."""
     trend = streaming.lag_trend
     if trend is None or trend.rises < MANY_RISES or trend.base is None or trend.least_before is None:
         return None
