@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.modes import explain, preview_query, validate
 from sparksql.gateway.execution.progress import has_running_job, read_progress
@@ -42,7 +43,7 @@ from sparksql.gateway.streaming.kafka.ddl import make_view, table_definition
 from sparksql.gateway.streaming.preview import previewed
 from sparksql.gateway.streaming.query import Streams
 from sparksql.gateway.streaming.state.comparison import is_run
-from sparksql.wire.control import MAX_RESULT_ROWS, Column, ErrorReason, Mode, Progress, StreamOptions, SubmitRequest
+from sparksql.wire.control import MAX_RESULT_ROWS, Column, ErrorReason, Progress, StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class SparkRunner:
         self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
         try:
             if request.validate_against is not None:  # a streaming text, which may be a script
-                classified = self._classifier.classify(request.sql, request.parameters, Mode.EXECUTE)
+                classified = self._classifier.classify(request.sql, request.parameters, StatementMode.EXECUTE)
                 return replace(classified, read_only=True, exclusive=False)
             return self._classifier.classify(request.sql, request.parameters, request.mode)
         finally:
@@ -197,7 +198,7 @@ class SparkRunner:
             raise
         except Exception as exception:
             error = operation_error(exception, statement.fragment, attempt.request.sql)
-            is_batch = attempt.request.mode is Mode.EXECUTE and not attempt.is_stream(statement)
+            is_batch = attempt.request.mode is StatementMode.EXECUTE and not attempt.is_stream(statement)
             if error.condition == STREAM_REFUSED and is_batch:
                 raise _needs_streaming(attempt) from exception
             raise StatementError(error) from exception
@@ -214,26 +215,26 @@ class SparkRunner:
         masker = attempt.classified.masker
         if attempt.request.validate_against is not None:
             return self._compare(scope, statement, plan, attempt.request.validate_against)
-        if attempt.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
+        if attempt.request.mode is not StatementMode.EXECUTE and "STREAM" in statement.fragment.text.upper():
             plan = self._streams.prepared(session, plan)
         if statement.kind.type == "CREATE TABLE":
             plan = table_definition(self._driver, session, plan)
         with_tables = partial(analysis.used, self._driver, session, statement.fragment.text)
         match attempt.request.mode:
-            case Mode.VALIDATE:
+            case StatementMode.VALIDATE:
                 attempt.started()
                 _, result = with_tables(plan, lambda bound: validate(self._driver, session, bound))
                 return _masked(result, masker)
-            case Mode.EXPLAIN:
+            case StatementMode.EXPLAIN:
                 attempt.started()
                 _, result = with_tables(plan, lambda bound: explain(self._driver, session, bound, masker))
                 return result
-            case Mode.PREVIEW:
+            case StatementMode.PREVIEW:
                 attempt.started()
                 query = with_rows_of_driver(self._driver.jvm, preview_query(self._driver.jvm, plan))
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
                 return self._keep_stream(scope, statement, frame) if frame.isStreaming() else self._keep(scope, frame)
-            case Mode.EXECUTE:
+            case StatementMode.EXECUTE:
                 return self._execute_effect(scope, statement, plan)
 
     def _compare(self, scope: _Scope, statement: Statement, plan: LogicalPlan, against: StreamOptions) -> StoredResult:

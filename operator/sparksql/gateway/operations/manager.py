@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.operations.cancellation import Stopper
 from sparksql.gateway.operations.operation import Attempt, Cancelled, Ending, ExplainedError, Outcome, Runner
 from sparksql.gateway.operations.register import OperationRegister
@@ -34,7 +35,6 @@ from sparksql.gateway.sql.readers import Readers, Unwanted
 from sparksql.wire.control import (
     Door,
     ErrorReason,
-    Mode,
     OperationError,
     OperationState,
     OperationView,
@@ -368,7 +368,7 @@ class Engine:
         if attempt.ending is not None:
             return
         seconds = attempt.request.execution_seconds
-        if attempt.request.mode is Mode.PREVIEW:
+        if attempt.request.mode is StatementMode.PREVIEW:
             seconds = seconds or PREVIEW_SECONDS
         if seconds > 0:
             ending = Ending(OperationState.TIMED_OUT, f"the statement ran longer than {seconds:g} s")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.executor import SparkRunner
 from sparksql.gateway.operations.operation import Attempt
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
@@ -22,7 +23,7 @@ from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.kinds import Kind, kind_of
 from sparksql.gateway.sql.script import Fragment
-from sparksql.wire.control import ErrorReason, Mode, Progress, SubmitRequest
+from sparksql.wire.control import ErrorReason, Progress, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 
@@ -71,7 +72,7 @@ class ClientRunner:
                 classifier = Classifier(client.driver.jvm, client.session, client.policy)
                 client.driver.activate(client.session)  # the parser follows the settings of the thread's session
                 try:
-                    self.classified = classifier.classify(text, request.parameters, Mode.EXECUTE)
+                    self.classified = classifier.classify(text, request.parameters, StatementMode.EXECUTE)
                 finally:
                     client.driver.deactivate()
             case flink_dialect.SetProperty(key) | flink_dialect.ResetProperty(key):
