@@ -1,6 +1,6 @@
 """Takes operations from submission to their end: the asynchronous half of the gateway, without Spark in it.
 
-A statement comes with the runner that reads and runs it, and waits in the line of its session (see `scheduler`).
+A statement comes with the runner that reads and runs it, and waits in the queue of its session (see `scheduler`).
 
 Invariants: an id runs at most once; a view is Pending until its statement may really begin, Running from then on; an ended
 operation has no thread and no Spark job left; whether it was cancelled is decided by who asked, never guessed from an error;
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from sparksql.gateway.operations.cancellation import Stopper
 from sparksql.gateway.operations.operation import Attempt, Cancelled, Ending, ExplainedError, Outcome, Runner
 from sparksql.gateway.operations.register import OperationRegister
-from sparksql.gateway.operations.scheduler import MANIFESTS, Scheduler, Step
+from sparksql.gateway.operations.scheduler import OPERATOR_QUEUE, Scheduler, Step
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
 from sparksql.gateway.sql.classifier import Classified
@@ -32,7 +32,7 @@ from sparksql.gateway.sql.masking import LogMask
 from sparksql.gateway.sql.parameters import secrets_of
 from sparksql.gateway.sql.readers import Readers, Unwanted
 from sparksql.wire.control import (
-    Door,
+    ClientProtocol,
     ErrorReason,
     Mode,
     OperationError,
@@ -55,11 +55,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ClientOrigin:
-    """Of a statement that came from a client: the door, the line of its session, whether it always runs alone in it, and
+    """Of a statement that came from a client: the protocol, the queue of its session, whether it always runs alone in it, and
     how many seconds it may wait for its turn (0: for ever)."""
 
-    door: Door
-    line: str
+    protocol: ClientProtocol
+    queue: str
     serial: bool
     queue_seconds: float = 0.0
 
@@ -121,7 +121,7 @@ class Engine:
     ) -> asyncio.Task[None]:
         """Registers a new operation and begins to read its text; the task ends when it is queued or refused."""
         self.touch()
-        self._register.create(operation_id, *(() if origin is None else (origin.door, origin.line)))
+        self._register.create(operation_id, *(() if origin is None else (origin.protocol, origin.queue)))
         reading = asyncio.create_task(self._read(operation_id, request, runner, origin))
         self._reading[operation_id] = reading
         reading.add_done_callback(lambda _: self._reading.pop(operation_id, None))
@@ -232,9 +232,9 @@ class Engine:
         if streaming or request.validate_against is not None:  # it takes no slot and excludes nobody
             self._perform(self._scheduler.submit_unbound(operation_id))
             return
-        line, serial = (MANIFESTS, False) if origin is None else (origin.line, origin.serial)
+        queue, serial = (OPERATOR_QUEUE, False) if origin is None else (origin.queue, origin.serial)
         exclusive = serial or classified.exclusive
-        self._perform(self._scheduler.submit(operation_id, exclusive=exclusive, line=line, local=classified.local))
+        self._perform(self._scheduler.submit(operation_id, exclusive=exclusive, queue=queue, local=classified.local))
 
     async def _classify(
         self, operation_id: str, request: SubmitRequest, runner: Runner, origin: ClientOrigin | None
@@ -243,16 +243,16 @@ class Engine:
         current = asyncio.current_task()
         assert current is not None
         if origin is not None:
-            before = self._last_read.get(origin.line)
-            self._last_read[origin.line] = current
-            current.add_done_callback(lambda _: self._read_last(origin.line, current))
+            before = self._last_read.get(origin.queue)
+            self._last_read[origin.queue] = current
+            current.add_done_callback(lambda _: self._read_last(origin.queue, current))
             if before is not None:
                 await asyncio.wait({before})
         return await self._readers.read(operation_id, runner.classify, request)
 
-    def _read_last(self, line: str, task: asyncio.Task[None]) -> None:
-        if self._last_read.get(line) is task:
-            del self._last_read[line]
+    def _read_last(self, queue: str, task: asyncio.Task[None]) -> None:
+        if self._last_read.get(queue) is task:
+            del self._last_read[queue]
 
     def _waited(self, operation_id: str, origin: ClientOrigin) -> None:
         """The time that a client's statement may wait is over."""

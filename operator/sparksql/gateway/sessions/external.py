@@ -1,7 +1,7 @@
-"""Statements that Spark itself executes for a client (Spark Connect), in the same line, count and limits as all others.
+"""Statements that Spark itself executes for a client (Spark Connect), in the same queue, count and limits as all others.
 
-Such a statement takes its turn and its slot here; its door forwards the request when told to start, and tells when Spark has
-really ended it. Until then it holds its slot, and a cancel or timeout is passed to the door.
+Such a statement takes its turn and its slot here; its frontend forwards the request when told to start, and tells when Spark has
+really ended it. Until then it holds its slot, and a cancel or timeout is passed to the frontend.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparksql.wire.control import OperationError, Progress, SubmitRequest
 
 
 class OutsideWork(Protocol):
-    """What a door does for its statement. `start` and `stop` are called on the event loop."""
+    """What a frontend does for its statement. `start` and `stop` are called on the event loop."""
 
     def targets(self) -> frozenset[str]:
         """In the statement's own thread: qualified URIs of what it must hold alone. Raises StatementError."""
@@ -76,7 +76,7 @@ class OutsideRunner:
         self._loop.call_soon_threadsafe(self._work.stop, reason)
 
     def stop_jobs(self, group: str, reason: str) -> None:
-        """Its jobs are in a group of Connect's own, which the door interrupts."""
+        """Its jobs are in a group of Connect's own, which the frontend interrupts."""
 
     def is_quiet(self, group: str) -> bool:
         return self._done.done()

@@ -22,7 +22,7 @@ from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.sessions.session import Operation, Session
 from sparksql.gateway.spark.pools import pool_of_session
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.wire.control import Door, GatewayState
+from sparksql.wire.control import ClientProtocol, GatewayState
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ MAX_NAME_CHARS = 128
 class Usage:
     """What has happened since the start, for metrics."""
 
-    opened: Mapping[Door, int]
+    opened: Mapping[ClientProtocol, int]
     expired: int
     refused: int
 
@@ -49,7 +49,7 @@ class Sessions:
         self._opening = 0
         self._on_close: dict[str, Callable[[str], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._opened = dict.fromkeys(Door, 0)
+        self._opened = dict.fromkeys(ClientProtocol, 0)
         self._expired = 0
         self._refused = 0
 
@@ -70,7 +70,7 @@ class Sessions:
             raise ClientError(Problem.NOT_READY, f"the session's driver is {self._lifecycle.state}; try again later")
         return spark
 
-    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> Session:
+    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> Session:
         """Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
         spark, policy = self.spark(taking=True), self._lifecycle.settings.config.policy
         most = self._settings.session_max_num
@@ -84,7 +84,7 @@ class Sessions:
 
         def make() -> Any:
             made = open_session(spark.runner.driver, policy, own, share_views=share)
-            if door is Door.CONNECT:  # whose statements Spark runs in threads of its own
+            if protocol is ClientProtocol.CONNECT:  # whose statements Spark runs in threads of its own
                 spark.runner.pools.give(pool_of_session(handle), made)
             return made
 
@@ -100,7 +100,7 @@ class Sessions:
         now = self._lifecycle.clock()
         session = Session(
             handle=handle,
-            door=door,
+            protocol=protocol,
             name=name[:MAX_NAME_CHARS],
             opened=now,
             last_used=now,
@@ -109,10 +109,10 @@ class Sessions:
             properties=dict(properties),
         )
         self._sessions[session.handle] = session
-        self._opened[door] += 1
+        self._opened[protocol] += 1
         spark.engine.touch()
         self._lifecycle.changes.notify()
-        audit.session("opened", session.handle, door, session.name)
+        audit.session("opened", session.handle, protocol, session.name)
         return session
 
     def use(self, handle: str) -> Session:
@@ -142,7 +142,7 @@ class Sessions:
 
     def close(self, session: Session, event: str = "closed") -> None:
         """Takes a session out; its Spark session goes when its last statement has ended."""
-        audit.session(event, session.handle, session.door, session.name)
+        audit.session(event, session.handle, session.protocol, session.name)
         del self._sessions[session.handle]
         live = session.live
         for operation in list(session.operations.values()):
@@ -175,7 +175,7 @@ class Sessions:
         spark = self.spark()
         try:
             await spark.engine.in_pool(spark.runner.driver.close_session, session.spark)
-            if session.door is Door.CONNECT:
+            if session.protocol is ClientProtocol.CONNECT:
                 await spark.engine.in_pool(spark.runner.pools.remove, pool_of_session(session.handle))
         except Exception as failed:
             log.warning("a client's session left something behind: %s", type(failed).__name__)

@@ -1,4 +1,4 @@
-"""What the doors (REST, Thrift, Connect) and the session manager tell each other."""
+"""What the frontends (REST, Thrift, Connect) and the session manager tell each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sparksql.wire.control import Column, Door, OperationError
+from sparksql.wire.control import ClientProtocol, Column, OperationError
 
 
 class OperationStatus(StrEnum):
@@ -74,7 +74,7 @@ class SessionView:
     """A client's session. `properties` are those it was opened with and has SET since."""
 
     handle: str
-    door: Door
+    protocol: ClientProtocol
     name: str
     opened: datetime
     properties: Mapping[str, str]

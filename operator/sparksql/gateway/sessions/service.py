@@ -1,4 +1,4 @@
-"""Sessions and statements of clients, whichever door they came through (FLIP-91's session and operation managers).
+"""Sessions and statements of clients, whichever protocol they came through (FLIP-91's session and operation managers).
 
 Each session has its own Spark session inside the driver. Its statements take the way of all others: same policy, slots,
 queue limit, timeouts, cancelling and results. Invariants: a session or operation that nobody uses is closed in time, one with
@@ -34,7 +34,7 @@ from sparksql.wire import control as wire
 from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
 from sparksql.wire.control import (
     MAX_RESULT_ROWS,
-    Door,
+    ClientProtocol,
     OperationError,
     OperationState,
     ResultOptions,
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class ClientService:
-    """Answers the doors: sessions, statements and results of clients."""
+    """Answers the frontends: sessions, statements and results of clients."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self.settings: GatewaySettings = lifecycle.settings.gateway
@@ -78,7 +78,7 @@ class ClientService:
             ClientOperationView(
                 operation_id=view.operation_id,
                 session=session.handle,
-                door=session.door,
+                protocol=session.protocol,
                 state=view.state,
                 statement_type=view.statement_type,
                 submitted_time=view.submitted_time,
@@ -90,9 +90,9 @@ class ClientService:
         )
         return ClientsView(sessions=self.sessions, operations=operations)
 
-    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> SessionView:
+    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionView:
         """A new session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
-        return (await self._sessions.open(door, name, properties)).view()
+        return (await self._sessions.open(protocol, name, properties)).view()
 
     def session(self, handle: str) -> SessionView:
         """Counts as use. Raises ClientError UNKNOWN_SESSION."""
@@ -254,7 +254,7 @@ class ClientService:
         return SubmitRequest(
             boot_id=self._lifecycle.boot_id,
             namespace=config.namespace,
-            name=f"{config.session} ({session.door})",
+            name=f"{config.session} ({session.protocol})",
             sql=sql,
             conf=conf,
             execution_seconds=seconds,
@@ -273,9 +273,9 @@ class ClientService:
         operation = Operation(operation_id, runner, monotonic())
         session.operations[operation_id] = operation
         origin = ClientOrigin(
-            door=session.door,
-            line=session.handle,
-            serial=session.door is Door.REST,
+            protocol=session.protocol,
+            queue=session.handle,
+            serial=session.protocol is ClientProtocol.REST,
             queue_seconds=self._limits.queue_seconds,
         )
         spark.engine.begin(operation_id, request, runner, origin)

@@ -12,7 +12,7 @@ from sparksql.gateway.sessions.executor import ClientRunner
 from sparksql.gateway.sessions.external import OutsideWork
 from sparksql.gateway.sessions.model import OperationStatus, SessionView
 from sparksql.wire.clients import ClientSessionView
-from sparksql.wire.control import Door, OperationState, OperationView
+from sparksql.wire.control import ClientProtocol, OperationState, OperationView
 
 _STATUS = {
     OperationState.PENDING: OperationStatus.PENDING,
@@ -50,7 +50,7 @@ class Session:
     """A session of a client. `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way."""
 
     handle: str
-    door: Door
+    protocol: ClientProtocol
     name: str
     opened: datetime
     last_used: datetime
@@ -66,12 +66,12 @@ class Session:
         return [operation for operation in self.operations.values() if not operation.ended.is_set()]
 
     def view(self) -> SessionView:
-        return SessionView(self.handle, self.door, self.name, self.opened, dict(self.properties))
+        return SessionView(self.handle, self.protocol, self.name, self.opened, dict(self.properties))
 
     def shown(self) -> ClientSessionView:
         return ClientSessionView(
             handle=self.handle,
-            door=self.door,
+            protocol=self.protocol,
             name=self.name,
             open_time=self.opened,
             last_used_time=self.last_used,

@@ -16,7 +16,7 @@ from sparksql.gateway.frontends.connect.backend import SessionKey
 from sparksql.gateway.frontends.connect.errors import Refused
 from sparksql.gateway.frontends.connect.sessions import MAX_USER_CHARS, ConnectSessions
 from sparksql.gateway.sessions.model import ClientError, Problem
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 
 class ScriptedService:
@@ -28,11 +28,11 @@ class ScriptedService:
         self.problem: Problem | None = None
         self._told: dict[str, Callable[[str], None]] = {}
 
-    async def open(self, door: Door, name: str, properties: dict[str, str]) -> Any:
+    async def open(self, protocol: ClientProtocol, name: str, properties: dict[str, str]) -> Any:
         await asyncio.sleep(0.01)
         if self.problem is not None:
             raise ClientError(self.problem, "no")
-        assert door is Door.CONNECT
+        assert protocol is ClientProtocol.CONNECT
         self.opened += 1
         handle = f"h{self.opened}"
         self.open_sessions[handle] = (name, properties)

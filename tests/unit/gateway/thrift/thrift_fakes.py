@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem, SessionView
-from sparksql.wire.control import Column, Door
+from sparksql.wire.control import ClientProtocol, Column
 
 ROWS = pa.table({"c0": pa.array(range(25), pa.int64())})
 BIG = pa.table({"c0": pa.array(["x" * (8 << 20)])})
@@ -28,10 +28,10 @@ class FakeService:
         self.uses = 0
         self._told: dict[str, Callable[[str], None]] = {}
 
-    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> SessionView:
+    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionView:
         if "refused" in properties:
             raise ClientError(Problem.NOT_ALLOWED, "configuration key 'refused' is never allowed")
-        view = SessionView(str(uuid.uuid4()), door, name, datetime.now(UTC), properties)
+        view = SessionView(str(uuid.uuid4()), protocol, name, datetime.now(UTC), properties)
         self.sessions[view.handle] = view
         return view
 

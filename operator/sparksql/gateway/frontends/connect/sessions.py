@@ -27,7 +27,7 @@ from sparksql.gateway.frontends.connect.errors import (
 )
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.sessions.service import ClientService
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class ConnectSessions:
         if key in self._closing:  # or the end of the earlier session would be that of this one
             await asyncio.wait([self._closing[key]])
         try:
-            handle = (await self._service.open(Door.CONNECT, name, properties)).handle
+            handle = (await self._service.open(ClientProtocol.CONNECT, name, properties)).handle
         except ClientError as error:
             raise _refused(error, key) from None
         try:

@@ -1,4 +1,4 @@
-"""The control API over HTTPS, and the doors that share its port. See `wire/control.py` for the routes; every error is an
+"""The control API over HTTPS, and the frontends that share its port. See `wire/control.py` for the routes; every error is an
 `ErrorBody`, those of the clients' REST API (`rest`) have its own forms.
 
 Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing but

@@ -22,7 +22,7 @@ from sparksql.gateway.frontends.rest.models import RestModel
 from sparksql.gateway.frontends.rest.paging import Bookmarks
 from sparksql.gateway.frontends.rest.routing import COMPAT_VERSIONS, Match
 from sparksql.gateway.sessions.model import ClientError, OperationStatus, Problem
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 if TYPE_CHECKING:
     from sparksql.gateway.sessions.service import ClientService
@@ -77,7 +77,7 @@ class Handlers:
 
     async def open_session(self, call: Call) -> web.Response:
         body = _body(call, models.OpenSessionRequest)
-        view = await self._service.open(Door.REST, body.session_name or "", _given(body.properties))
+        view = await self._service.open(ClientProtocol.REST, body.session_name or "", _given(body.properties))
         self._service.on_close(view.handle, self._bookmarks.drop_session)
         return answer(models.OpenSessionResponse(session_handle=view.handle))
 

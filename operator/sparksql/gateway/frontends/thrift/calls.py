@@ -33,10 +33,10 @@ from sparksql.gateway.frontends.thrift.messages import (
     StatusResponse,
 )
 from sparksql.gateway.frontends.thrift.operations import (
-    DoorOperation,
-    DoorSession,
     Handles,
     ResultColumn,
+    ThriftOperation,
+    ThriftSession,
     listing_columns,
     no_rows,
     schema_of,
@@ -47,7 +47,7 @@ from sparksql.gateway.frontends.thrift.types import hive_type
 from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
 from sparksql.gateway.sessions.service import ClientService
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 POLL_SECONDS = 0.5  # clients ask for a status without a pause of their own; meanwhile they can send no cancel
 MAX_LISTINGS = 16  # of one session; clients read them at once, so the oldest is closed
@@ -93,11 +93,11 @@ class Calls:
 
     async def open_session(self, request: messages.OpenSessionRequest) -> Struct:
         configuration = read_configuration(request.configuration)
-        opened = await self._service.open(Door.THRIFT, self._user, configuration.properties)
+        opened = await self._service.open(ClientProtocol.THRIFT, self._user, configuration.properties)
         self._opened.add(opened.handle)
         self._service.on_close(opened.handle, self._forget)
         protocol = max(0, min(request.protocol, messages.NEWEST_PROTOCOL))
-        session = DoorSession(opened.handle, protocol)
+        session = ThriftSession(opened.handle, protocol)
         self._handles.add_session(session)
         if configuration.database is not None:
             view = await self._service.run(opened.handle, use_statement(configuration.database))
@@ -153,7 +153,7 @@ class Calls:
             if view.status is not OperationStatus.FINISHED:
                 self._service.close_operation(session.handle, handle)
                 raise Refused(errors.statement_failure(view))
-        operation = DoorOperation(handle, session, OperationType.EXECUTE_STATEMENT)
+        operation = ThriftOperation(handle, session, OperationType.EXECUTE_STATEMENT)
         self._handles.add_operation(operation)
         self._tidy(session)
         return OperationResponse(operation=operation.on_wire)
@@ -231,7 +231,7 @@ class Calls:
         operation.next_row = first + answer.count
         return answer
 
-    async def _columns(self, operation: DoorOperation) -> tuple[ResultColumn, ...]:
+    async def _columns(self, operation: ThriftOperation) -> tuple[ResultColumn, ...]:
         """Waits for the end of a statement."""
         if operation.listing is not None:
             return listing_columns(operation.listing)
@@ -241,7 +241,7 @@ class Calls:
         return statement_columns(view)
 
     async def _rows(
-        self, operation: DoorOperation, columns: tuple[ResultColumn, ...], first: int, most: int
+        self, operation: ThriftOperation, columns: tuple[ResultColumn, ...], first: int, most: int
     ) -> tuple[pa.Table, int]:
         """Rows of an ended operation from `first` on, and how many it has in all."""
         if operation.listing is not None:
@@ -253,7 +253,7 @@ class Calls:
         table, _ = await self._service.page(operation.session.handle, operation.handle, first, most)
         return table, view.row_count
 
-    async def _ended(self, session: DoorSession, handle: str) -> OperationView:
+    async def _ended(self, session: ThriftSession, handle: str) -> OperationView:
         view = self._service.operation(session.handle, handle)
         while not view.status.is_terminal:
             view = await self._service.wait(session.handle, handle, _WAIT_SECONDS)
@@ -325,15 +325,15 @@ class Calls:
 
         return self._listed(session, kind, await self._service.look(session.handle, look))
 
-    def _listed(self, session: DoorSession, kind: OperationType, listing: Listing) -> Struct:
+    def _listed(self, session: ThriftSession, kind: OperationType, listing: Listing) -> Struct:
         held = [operation for operation in session.operations.values() if operation.listing is not None]
         if len(held) >= MAX_LISTINGS:
             self._handles.drop_operation(held[0])
-        operation = DoorOperation(str(uuid.uuid4()), session, kind, listing)
+        operation = ThriftOperation(str(uuid.uuid4()), session, kind, listing)
         self._handles.add_operation(operation)
         return OperationResponse(operation=operation.on_wire)
 
-    def _tidy(self, session: DoorSession) -> None:
+    def _tidy(self, session: ThriftSession) -> None:
         """Forgets statements that their client never closed and the service has: looks at the two oldest each time."""
         if len(session.operations) <= _KEPT_OPERATIONS:
             return
@@ -343,7 +343,7 @@ class Calls:
                 self._service.operation(session.handle, operation.handle)
                 self._handles.add_operation(operation)
 
-    def _session(self, request: SessionRequest) -> DoorSession:
+    def _session(self, request: SessionRequest) -> ThriftSession:
         session = self._handles.session(request.session)
         self._service.session(session.handle)
         return session

@@ -79,7 +79,7 @@ class _Passed:
         return None if self.kind is None else self.kind.type
 
 
-class Door:
+class ConnectProxy:
     """Serves Spark Connect: checks each request and hands it to Spark's own service. Belongs to the event loop."""
 
     def __init__(

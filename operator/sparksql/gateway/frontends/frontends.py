@@ -1,4 +1,4 @@
-"""Opens the doors with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's port."""
+"""Opens the frontends with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 1.0  # for streams whose statements have ended
 
 
-class Doors:
+class Frontends:
     """What is open. Their code is loaded only for a session that has them."""
 
     def __init__(self) -> None:
@@ -40,4 +40,4 @@ class Doors:
             try:
                 await close()
             except Exception as failed:
-                log.warning("a door did not close cleanly: %s", type(failed).__name__)
+                log.warning("a frontend did not close cleanly: %s", type(failed).__name__)
