@@ -141,16 +141,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-
-
 def hand(served: Space, tmp_path: Path) -> Iterator[Hand]:
     with ExitStack() as stack:
         yield Hand(served, tmp_path, stack)
 
 
 @pytest.fixture(scope="module")
-
-
 def abroad(cluster: Cluster) -> Iterator[Space]:
     """A namespace beside that of the sessions."""
     with new_space(cluster, "abroad") as made:
@@ -158,8 +154,6 @@ def abroad(cluster: Cluster) -> Iterator[Space]:
 
 
 @pytest.fixture(scope="module")
-
-
 def served(space: Space, abroad: Space, classes: Classes) -> Space:
     """Sessions: `open` with every protocol, `plain` as sessions are by default, `brief` in which clients are soon forgotten. Pods
     that are labelled as analysts may use them, from here and from abroad."""
@@ -175,8 +169,6 @@ def served(space: Space, abroad: Space, classes: Classes) -> Space:
 
 
 @pytest.fixture(scope="module")
-
-
 def pods(served: Space, abroad: Space) -> Mapping[str, Pod]:
     """Pods that try to get in."""
     wanted = {"analyst": (served, ANALYST), "stranger": (served, {}), "guest": (abroad, ANALYST), "alien": (abroad, {})}
@@ -224,8 +216,6 @@ def test_the_network_is_open_on_what_is_on_to_whom_the_class_names(
 
 
 @pytest.fixture
-
-
 def busy(served: Space, hand: Hand) -> Mapping[str, Client]:
     """A client by each protocol of `open` whose statement runs, named after the protocol; the session's status knows of them."""
     wait_counts(served, 0, 0)
@@ -331,8 +321,6 @@ def test_connect_prints_what_is_on(served: Space) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [os.kill, os.killpg], ids=["plugin", "terminal"])
-
-
 def test_cli_connect_forwards_a_port_until_it_is_interrupted(
     served: Space, hand: Hand, interrupt: Callable[[int, int], None]
 ) -> None:

@@ -96,10 +96,10 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
     from sparksql.gateway.frontends.frontends import Frontends
     from sparksql.gateway.frontends.http_limits import BoundedSite, make_runner
     from sparksql.gateway.lifecycle import Lifecycle
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
 
     lifecycle = Lifecycle(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
-    service = ControlService(lifecycle, ClientService(lifecycle))
+    service = ControlService(lifecycle, SessionService(lifecycle))
     runner = make_runner(build_app(service))
     await runner.setup()
     most = settings.gateway.rest_max_connections
@@ -118,7 +118,7 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
         lifecycle.drain()
         log.info("draining")
         if lifecycle.spark is not None:
-            await lifecycle.spark.engine.close(settings.config.drain_seconds)
+            await lifecycle.spark.operations.close(settings.config.drain_seconds)
     await frontends.close()
     await runner.cleanup()
     start.cancel()
@@ -142,7 +142,7 @@ async def _start_spark(
     await frontends.open(service.clients, lifecycle.settings, started.driver)
     lifecycle.ready(spark)
     log.info("ready after %.1f s, boot id %s", time.monotonic() - began, lifecycle.boot_id)
-    await asyncio.gather(spark.engine.watch(), service.clients.watch())
+    await asyncio.gather(spark.operations.watch(), service.clients.watch())
 
 
 def _bound_heap() -> None:

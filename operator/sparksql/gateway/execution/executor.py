@@ -1,7 +1,7 @@
 """Runs one classified text in Spark, in the thread that it is called from, and stops it from another.
 
-Each attempt has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing is started once the attempt is cancelled;
-a path-based table is written only while the attempt holds it.
+Each operation has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing is started once the operation is cancelled;
+a path-based table is written only while the operation holds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparksql.gateway.execution.modes import explain, preview_query, validate
 from sparksql.gateway.execution.progress import has_running_job, read_progress
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.execution.write_targets import TEMPORARY, write_targets
-from sparksql.gateway.operations.operation import Attempt, Cancelled
+from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.collector import COLLECT_ROWS, Collector
 from sparksql.gateway.results.parquet import index_files
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
@@ -66,12 +66,12 @@ _MAY_WRITE_PATHS = frozenset({"TRUNCATE", "LOAD", "ALTER TABLE"})
 class _Scope:
     """What one statement is run with."""
 
-    attempt: Attempt
+    operation: Operation
     session: JvmSession
     collector: Collector
 
 
-class SparkRunner:
+class SparkExecutor:
     """Reads and runs statements in Spark. One for the whole process."""
 
     def __init__(
@@ -113,39 +113,39 @@ class SparkRunner:
         finally:
             self._driver.deactivate()
 
-    def run(self, attempt: Attempt) -> StoredResult:
-        """Runs a manifest's statements, in the base session if they change it. Raises StatementError, or Cancelled.
+    def run(self, operation: Operation) -> StoredResult:
+        """Runs a manifest's statements, in the base session if they change it. Raises StatementError, or OperationCancelledError.
 
         A streaming script keeps its changes of the session to itself.
         """
-        exclusive = attempt.classified.exclusive and attempt.request.streaming is None
+        exclusive = operation.classified.exclusive and operation.request.streaming is None
         try:
-            return self.run_in(attempt, lambda: self._driver.base if exclusive else self._driver.clone())
+            return self.run_in(operation, lambda: self._driver.base if exclusive else self._driver.clone())
         finally:
             if exclusive:
-                self._note_session_state(attempt.classified.statements)
+                self._note_session_state(operation.classified.statements)
 
-    def run_in(self, attempt: Attempt, session_of: Callable[[], Any]) -> StoredResult:
-        """Runs all statements in the session that `session_of` gives. Raises StatementError, or Cancelled."""
-        self._threads[attempt.group] = self._driver.jvm.java.lang.Thread.currentThread()
+    def run_in(self, operation: Operation, session_of: Callable[[], Any]) -> StoredResult:
+        """Runs all statements in the session that `session_of` gives. Raises StatementError, or OperationCancelledError."""
+        self._threads[operation.group] = self._driver.jvm.java.lang.Thread.currentThread()
         try:
-            request = attempt.request
+            request = operation.request
             # Interrupting tasks as well frees the executors at once: a join or a sort looks at the kill flag late.
-            self._driver.context.setJobGroup(attempt.group, f"{request.namespace}/{request.name}", True)
-            self.pools.enter(attempt.group, request.priority)
-            attempt.check()
+            self._driver.context.setJobGroup(operation.group, f"{request.namespace}/{request.name}", True)
+            self.pools.enter(operation.group, request.priority)
+            operation.check()
             session = session_of()
             self._driver.activate(session)
             with self._settings(session, rules.statement_conf(request.conf, self._policy)):
-                return self._run_all(_Scope(attempt, session, Collector(self._driver.jvm, session)))
-        except (StatementError, Cancelled):
+                return self._run_all(_Scope(operation, session, Collector(self._driver.jvm, session)))
+        except (StatementError, OperationCancelledError):
             raise
         except Exception as exception:
-            fragment = attempt.classified.statements[0].fragment
-            raise StatementError(operation_error(exception, fragment, attempt.request.sql)) from exception
+            fragment = operation.classified.statements[0].fragment
+            raise StatementError(operation_error(exception, fragment, operation.request.sql)) from exception
         finally:
-            self._threads.pop(attempt.group, None)
-            self.pools.leave(attempt.group)
+            self._threads.pop(operation.group, None)
+            self.pools.leave(operation.group)
             self._driver.deactivate()
 
     def stop(self, group: str, reason: str) -> None:
@@ -175,11 +175,11 @@ class SparkRunner:
 
     def _run_all(self, scope: _Scope) -> StoredResult:
         kept = EMPTY
-        statements = scope.attempt.classified.statements
+        statements = scope.operation.classified.statements
         try:
             for index, statement in enumerate(statements, start=1):
-                scope.attempt.check()
-                scope.attempt.at_statement(index)
+                scope.operation.check()
+                scope.operation.at_statement(index)
                 result = self._run_one(scope, statement)
                 if result.columns or index == 1:
                     self._store.discard(kept)
@@ -190,46 +190,46 @@ class SparkRunner:
         return kept
 
     def _run_one(self, scope: _Scope, statement: Statement) -> StoredResult:
-        attempt = scope.attempt
+        operation = scope.operation
         try:
             return self._execute(scope, statement)
-        except (StatementError, Cancelled):
+        except (StatementError, OperationCancelledError):
             raise
         except Exception as exception:
-            error = operation_error(exception, statement.fragment, attempt.request.sql)
-            is_batch = attempt.request.mode is Mode.EXECUTE and not attempt.is_stream(statement)
+            error = operation_error(exception, statement.fragment, operation.request.sql)
+            is_batch = operation.request.mode is Mode.EXECUTE and not operation.is_stream(statement)
             if error.condition == STREAM_REFUSED and is_batch:
-                raise _needs_streaming(attempt) from exception
+                raise _needs_streaming(operation) from exception
             raise StatementError(error) from exception
         finally:
-            attempt.release()
+            operation.release()
 
     def _execute(self, scope: _Scope, statement: Statement) -> StoredResult:
-        attempt, session = scope.attempt, scope.session
+        operation, session = scope.operation, scope.session
         binder = ParameterBinder(self._driver.jvm, session)
-        parameters = [p for p in attempt.request.parameters if p.name in statement.names]
+        parameters = [p for p in operation.request.parameters if p.name in statement.names]
         plan = binder.parse(statement.fragment.text, binder.literals(parameters))
         Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
         check_resources(plan, self._files, session.sessionState().sqlParser().parsePlan)
-        masker = attempt.classified.masker
-        if attempt.request.validate_against is not None:
-            return self._compare(scope, statement, plan, attempt.request.validate_against)
-        if attempt.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
+        masker = operation.classified.masker
+        if operation.request.validate_against is not None:
+            return self._compare(scope, statement, plan, operation.request.validate_against)
+        if operation.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
             plan = self._streams.prepared(session, plan)
         if statement.kind.type == "CREATE TABLE":
             plan = table_definition(self._driver, session, plan)
         with_tables = partial(analysis.used, self._driver, session, statement.fragment.text)
-        match attempt.request.mode:
+        match operation.request.mode:
             case Mode.VALIDATE:
-                attempt.started()
+                operation.started()
                 _, result = with_tables(plan, lambda bound: validate(self._driver, session, bound))
                 return _masked(result, masker)
             case Mode.EXPLAIN:
-                attempt.started()
+                operation.started()
                 _, result = with_tables(plan, lambda bound: explain(self._driver, session, bound, masker))
                 return result
             case Mode.PREVIEW:
-                attempt.started()
+                operation.started()
                 query = with_rows_of_driver(self._driver.jvm, preview_query(self._driver.jvm, plan))
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
                 return self._keep_stream(scope, statement, frame) if frame.isStreaming() else self._keep(scope, frame)
@@ -237,17 +237,17 @@ class SparkRunner:
                 return self._execute_effect(scope, statement, plan)
 
     def _compare(self, scope: _Scope, statement: Statement, plan: LogicalPlan, against: StreamOptions) -> StoredResult:
-        scope.attempt.started()
-        if statement is scope.attempt.classified.statements[-1]:
-            return self._streams.compare(scope.attempt, scope.session, plan, against)
+        scope.operation.started()
+        if statement is scope.operation.classified.statements[-1]:
+            return self._streams.compare(scope.operation, scope.session, plan, against)
         return self._execute_effect(scope, statement, plan) if is_run(scope.session, statement, plan) else EMPTY
 
     def _execute_effect(self, scope: _Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
-        attempt, session = scope.attempt, scope.session
+        operation, session = scope.operation, scope.session
         with_tables = partial(analysis.used, self._driver, session, statement.fragment.text)
-        streaming = attempt.request.streaming
-        if streaming is not None and attempt.is_stream(statement):
-            self._streams.run(attempt, session, plan, streaming)
+        streaming = operation.request.streaming
+        if streaming is not None and operation.is_stream(statement):
+            self._streams.run(operation, session, plan, streaming)
             return EMPTY
         if statement.kind.type == "DROP TABLE":
             plan = with_files(self._driver, session, plan)
@@ -262,15 +262,15 @@ class SparkRunner:
         if statement.kind.dml or statement.kind.type in _MAY_WRITE_PATHS:
             plan, analysed = with_tables(plan, lambda bound: self._driver.analyse(session, bound).analyzed())
             if analysed.isStreaming():
-                raise _needs_streaming(attempt)
+                raise _needs_streaming(operation)
             if streams:
                 raise sources.read_as_batch(streams)
             targets = write_targets(session, analysed, self._files)
             if targets:
-                attempt.acquire(targets)
+                operation.acquire(targets)
                 if statement.kind.type in _ADDS_ROWS:
                     sinks.check_batch(targets, self._files)
-        attempt.started()
+        operation.started()
         if statement.kind.type == "CREATE TEMPORARY VIEW" and make_view(self._driver, session, plan):
             return EMPTY
         try:
@@ -282,14 +282,16 @@ class SparkRunner:
             for target in targets:
                 self.remove_temporary(target)
         if frame.isStreaming():
-            raise _needs_streaming(attempt)
+            raise _needs_streaming(operation)
         if streams and statement.kind.query:
             raise sources.read_as_batch(streams)
-        attempt.check()
+        operation.check()
         if len(frame.columns()) == 0:
             return self._written(frame) if statement.kind.dml else EMPTY
         result = self._keep(scope, frame)
-        return self._without_secrets(result, attempt.classified.masker) if statement.kind.type == "EXPLAIN" else result
+        return (
+            self._without_secrets(result, operation.classified.masker) if statement.kind.type == "EXPLAIN" else result
+        )
 
     def _without_secrets(self, result: StoredResult, masker: Masker) -> StoredResult:
         """A plan holds the statement's literals."""
@@ -302,25 +304,25 @@ class SparkRunner:
 
     def _keep_stream(self, scope: _Scope, statement: Statement, frame: Dataset) -> StoredResult:
         """The first rows that a streaming query gives; they are shown as they come."""
-        attempt = scope.attempt
-        rows = _wanted_rows(attempt) + 1
-        folder = f"{self._root}/{attempt.operation_id}-preview"
+        operation = scope.operation
+        rows = _wanted_rows(operation) + 1
+        folder = f"{self._root}/{operation.operation_id}-preview"
 
         def show(so_far: Any, count: int) -> None:
-            attempt.so_far = self._so_far(scope, so_far, count)
+            operation.so_far = self._so_far(scope, so_far, count)
 
-        with previewed(self._driver, self._files, attempt, statement.fragment, frame, rows, folder, show) as found:
+        with previewed(self._driver, self._files, operation, statement.fragment, frame, rows, folder, show) as found:
             kept = self._keep(scope, found.frame)
             return replace(kept, truncated=kept.truncated or found.is_cut)
 
     def _so_far(self, scope: _Scope, frame: Dataset, count: int) -> StoredResult:
         """What status shows of `count` rows that have come: the first ones, none if they are too wide for memory."""
-        collector, wish = scope.collector, scope.attempt.request.result
+        collector, wish = scope.collector, scope.operation.request.result
         shape = collector.shape(frame)
         first = collector.presentable(frame, shape) if shape.as_text else frame
         table = collector.collect(first, max(0, min(wish.max_rows, wish.preview_rows))).table
         return StoredResult(
-            columns=_masked_columns(shape.columns, scope.attempt.classified.masker),
+            columns=_masked_columns(shape.columns, scope.operation.classified.masker),
             row_count=min(count, wish.max_rows),
             truncated=True,
             bytes=0 if table is None else table.nbytes,
@@ -330,12 +332,12 @@ class SparkRunner:
 
     def _keep(self, scope: _Scope, frame: Dataset) -> StoredResult:
         """The first `maxRows` rows of a Dataset, in memory or in files."""
-        collector, attempt = scope.collector, scope.attempt
-        wanted = _wanted_rows(attempt)
+        collector, operation = scope.collector, scope.operation
+        wanted = _wanted_rows(operation)
         shape = collector.shape(frame)
         if shape.as_text:
             frame = collector.presentable(frame, shape)
-        columns = _masked_columns(shape.columns, attempt.classified.masker)
+        columns = _masked_columns(shape.columns, operation.classified.masker)
         whole = wanted <= COLLECT_ROWS or collector.is_small(frame)
         if not whole:
             frame = collector.over_its_rows(frame)
@@ -353,14 +355,14 @@ class SparkRunner:
                 table=table.slice(0, wanted),
             )
         frame = collected.frame if complete else collector.limited_per_partition(frame, wanted + 1)
-        attempt.check()
+        operation.check()
         if not shape.as_text:
             frame = collector.presentable(frame, shape)
         spilled = self._spill(scope, frame, wanted, collected.row_bytes)
         return replace(spilled, columns=columns, time_zone=shape.time_zone)
 
     def _spill(self, scope: _Scope, frame: Dataset, wanted: int, row_bytes: int) -> StoredResult:
-        folder = f"{self._root}/{scope.attempt.operation_id}"
+        folder = f"{self._root}/{scope.operation.operation_id}"
         try:
             written = scope.collector.write(frame, folder, row_bytes)
             groups, total, size = index_files(self._files, folder, written, wanted)
@@ -392,7 +394,7 @@ class SparkRunner:
         return StoredResult(columns=columns, row_count=1, truncated=False, bytes=table.nbytes, table=table)
 
     def remove_temporary(self, target: str) -> None:
-        """The committer leaves its folder behind; this attempt holds the table alone, so nobody else is in it."""
+        """The committer leaves its folder behind; this operation holds the table alone, so nobody else is in it."""
         try:
             self._files.delete(f"{target}/{TEMPORARY}")
         except Exception as exception:
@@ -423,14 +425,14 @@ class SparkRunner:
             self._session_state = self._driver.fingerprint() != self._clean_fingerprint
 
 
-def _wanted_rows(attempt: Attempt) -> int:
-    return min(max(0, attempt.request.result.max_rows), MAX_RESULT_ROWS)
+def _wanted_rows(operation: Operation) -> int:
+    return min(max(0, operation.request.result.max_rows), MAX_RESULT_ROWS)
 
 
-def _needs_streaming(attempt: Attempt) -> StatementError:
+def _needs_streaming(operation: Operation) -> StatementError:
     """The refusal of a statement that reads a STREAM and is not the one that runs as a stream."""
     message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
-    if attempt.request.streaming is not None:
+    if operation.request.streaming is not None:
         message = "with spec.streaming only the last statement of a script may read a STREAM: this one comes before it"
     return refusal(ErrorReason.INVALID_SPEC, message)
 

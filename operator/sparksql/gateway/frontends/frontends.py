@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
     from sparksql.gateway.settings import Settings
     from sparksql.gateway.spark.driver import SparkDriver
 
@@ -22,7 +22,7 @@ class Frontends:
     def __init__(self) -> None:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
-    async def open(self, clients: ClientService, settings: Settings, driver: SparkDriver) -> None:
+    async def open(self, clients: SessionService, settings: Settings, driver: SparkDriver) -> None:
         """Raises OSError when a port is taken."""
         if settings.config.endpoints.thrift:
             from sparksql.gateway.frontends.thrift.server import serve_thrift

@@ -32,7 +32,7 @@ TRANSITIONS: dict[OperationState, frozenset[OperationState]] = {
 }
 
 
-class IllegalTransition(Exception):
+class IllegalTransitionError(Exception):
     """A change that the state machine does not know: a fault of this program, never of a statement."""
 
 
@@ -95,31 +95,31 @@ class OperationRegister:
     def create(
         self, operation_id: str, protocol: ClientProtocol | None = None, session: str | None = None
     ) -> OperationView:
-        """Registers a new operation as Pending, maybe a client's. Raises IllegalTransition when the id is known."""
+        """Registers a new operation as Pending, maybe a client's. Raises IllegalTransitionError when the id is known."""
         if operation_id in self._views:
-            raise IllegalTransition(f"operation {operation_id} exists")
+            raise IllegalTransitionError(f"operation {operation_id} exists")
         new = self._new(operation_id, OperationState.PENDING).model_copy(
             update={"protocol": protocol, "session": session}
         )
         return self._entered(self._put(new))
 
-    def watch(self, operation_id: str, told: Callable[[OperationView], None]) -> None:
-        """Calls `told` with the view when the operation ends. One watcher an operation."""
-        self._watchers[operation_id] = told
+    def watch(self, operation_id: str, on_end: Callable[[OperationView], None]) -> None:
+        """Calls `on_end` with the view when the operation ends. One watcher an operation."""
+        self._watchers[operation_id] = on_end
 
     def forget(self, operation_id: str) -> None:
         """Drops a client's operation that has ended."""
         view = self._views[operation_id]
         if view.protocol is None or not view.state.is_terminal:
-            raise IllegalTransition(f"operation {operation_id} may not be forgotten")
+            raise IllegalTransitionError(f"operation {operation_id} may not be forgotten")
         del self._views[operation_id]
         self._counts[view.state, True] -= 1
 
-    def tombstone(self, operation_id: str, outcome: OperationState) -> OperationView:
+    def tombstone(self, operation_id: str, state: OperationState) -> OperationView:
         """Registers an id that never came as ended, so that a late submission of it is refused."""
-        if operation_id in self._views or not outcome.is_terminal:
-            raise IllegalTransition(f"no tombstone {outcome} for operation {operation_id}")
-        new = self._new(operation_id, outcome).model_copy(update={"completion_time": self._clock()})
+        if operation_id in self._views or not state.is_terminal:
+            raise IllegalTransitionError(f"no tombstone {state} for operation {operation_id}")
+        new = self._new(operation_id, state).model_copy(update={"completion_time": self._clock()})
         return self._entered(self._put(new))
 
     def update(self, operation_id: str, **changes: Any) -> OperationView:
@@ -154,13 +154,13 @@ class OperationRegister:
     def _move(self, operation_id: str, state: OperationState, **changes: Any) -> OperationView:
         view = self._views[operation_id]
         if state not in TRANSITIONS[view.state]:
-            raise IllegalTransition(f"operation {operation_id}: {view.state} -> {state}")
+            raise IllegalTransitionError(f"operation {operation_id}: {view.state} -> {state}")
         moved = self._entered(self._put(view.model_copy(update={"state": state, **changes})))
         if state.is_terminal:
             self.ended[state, moved.statement_type or "", moved.protocol or ""] += 1
-            told = self._watchers.pop(operation_id, None)
-            if told is not None:
-                told(moved)
+            on_end = self._watchers.pop(operation_id, None)
+            if on_end is not None:
+                on_end(moved)
         return moved
 
     def _entered(self, view: OperationView) -> OperationView:

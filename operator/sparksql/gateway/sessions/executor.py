@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.gateway.execution.executor import SparkRunner
-from sparksql.gateway.operations.operation import Attempt
+from sparksql.gateway.execution.executor import SparkExecutor
+from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.sessions.quota import Quota
@@ -27,23 +27,23 @@ from sparksql.wire.driver import SqlPolicy
 
 
 @dataclass(frozen=True)
-class ClientSpark:
+class ClientContext:
     """What a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
 
     driver: SparkDriver
     policy: SqlPolicy
     store: ResultStore
-    spark: SparkRunner
+    spark: SparkExecutor
     quota: Quota
     handle: str
     session: JvmSession
     property_set: Callable[[str, str | None], None]
 
 
-class ClientRunner:
-    """The runner of one statement. `classified` is there once its text has been read."""
+class ClientExecutor:
+    """The executor of one statement. `classified` is there once its text has been read."""
 
-    def __init__(self, client: ClientSpark, operation_id: str) -> None:
+    def __init__(self, client: ClientContext, operation_id: str) -> None:
         self._client = client
         self._operation_id = operation_id
         self._command: flink_dialect.Command = flink_dialect.SparkSql("")
@@ -84,18 +84,18 @@ class ClientRunner:
                 )
         return self.classified
 
-    def run(self, attempt: Attempt) -> StoredResult:
-        """Raises StatementError, or Cancelled."""
+    def run(self, operation: Operation) -> StoredResult:
+        """Raises StatementError, or OperationCancelledError."""
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():
-                result = client.spark.run_in(attempt, lambda: client.session)
+                result = client.spark.run_in(operation, lambda: client.session)
             case flink_dialect.SetProperty(key, value):
-                attempt.started()
+                operation.started()
                 self._set(key, value)
                 return EMPTY
             case flink_dialect.ResetProperty(key):
-                attempt.started()
+                operation.started()
                 self._reset(key)
                 return EMPTY
         if not client.quota.take(client.handle, self._operation_id, result.bytes):

@@ -10,8 +10,8 @@ import asyncio
 from concurrent.futures import Future
 from typing import Protocol
 
-from sparksql.gateway.execution.executor import SparkRunner
-from sparksql.gateway.operations.operation import Attempt
+from sparksql.gateway.execution.executor import SparkExecutor
+from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.sql.classifier import Classified, Statement
 from sparksql.gateway.sql.errors import StatementError
@@ -20,7 +20,7 @@ from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import OperationError, Progress, SubmitRequest
 
 
-class OutsideWork(Protocol):
+class ExternalExecution(Protocol):
     """What a frontend does for its statement. `start` and `stop` are called on the event loop."""
 
     def targets(self) -> frozenset[str]:
@@ -33,10 +33,10 @@ class OutsideWork(Protocol):
         """End it; also called for one that was never started."""
 
 
-class OutsideRunner:
-    """The runner of one such statement."""
+class ExternalOperation:
+    """The executor of one such statement."""
 
-    def __init__(self, work: OutsideWork, statement_type: str, spark: SparkRunner, *, local: bool) -> None:
+    def __init__(self, work: ExternalExecution, statement_type: str, spark: SparkExecutor, *, local: bool) -> None:
         self._work = work
         self._local = local
         self._type = statement_type
@@ -53,22 +53,22 @@ class OutsideRunner:
         kind = Kind(self._type, Effect.WRITE)
         return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False, local=self._local)
 
-    def run(self, attempt: Attempt) -> StoredResult:
-        """Raises StatementError, or Cancelled."""
-        attempt.check()
+    def run(self, operation: Operation) -> StoredResult:
+        """Raises StatementError, or OperationCancelledError."""
+        operation.check()
         targets = self._work.targets()
         try:
             if targets:
-                attempt.acquire(targets)
-            attempt.started()
+                operation.acquire(targets)
+            operation.started()
             self._loop.call_soon_threadsafe(self._work.start)
             error = self._done.result()
             for target in targets:
                 self._spark.remove_temporary(target)
         finally:
-            attempt.release()
+            operation.release()
         if error is not None:
-            attempt.check()
+            operation.check()
             raise StatementError(error)
         return EMPTY
 

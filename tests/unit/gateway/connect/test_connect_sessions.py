@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.frontends.connect.backend import SessionKey
-from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.errors import ConnectError
 from sparksql.gateway.frontends.connect.sessions import MAX_USER_CHARS, ConnectSessions
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.wire.control import ClientProtocol
@@ -42,7 +42,7 @@ class ScriptedService:
         if handle not in self.open_sessions:
             raise ClientError(Problem.UNKNOWN_SESSION, "gone")
 
-    async def look(self, handle: str, function: Callable[[Any, Any], Any]) -> Any:
+    async def with_session(self, handle: str, function: Callable[[Any, Any], Any]) -> Any:
         self.session(handle)
         return await asyncio.to_thread(function, None, handle)
 
@@ -106,7 +106,7 @@ def key(user: str = "ann") -> SessionKey:
 
 
 async def condition_of(call: Any) -> str | None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ConnectError) as refused:
         await call
     return refused.value.condition
 
@@ -135,7 +135,7 @@ async def test_an_expired_session_is_closed_in_spark_and_its_name_stays_refused(
     stage.service.expire(await stage.handle(name))
     await stage.settled(name)
     assert await condition_of(stage.handle(name)) == "INVALID_HANDLE.SESSION_CLOSED"
-    with pytest.raises(Refused, match="SESSION_CLOSED"):
+    with pytest.raises(ConnectError, match="SESSION_CLOSED"):
         stage.sessions.known(name)
     assert stage.service.opened == 1
 
@@ -164,7 +164,7 @@ async def test_a_session_that_returns_during_its_release_waits_and_is_opened_ane
 
 
 async def test_a_name_that_was_never_used_is_not_found(stage: Stage) -> None:
-    with pytest.raises(Refused, match="SESSION_NOT_FOUND"):
+    with pytest.raises(ConnectError, match="SESSION_NOT_FOUND"):
         stage.sessions.known(key())
     await stage.sessions.release(key(), may_return=False)
     assert stage.service.opened == 0

@@ -17,7 +17,7 @@ from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.codec import MessageType, Reader, Struct, encode, header
 from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
 from sparksql.gateway.frontends.thrift.server import Limits, ThriftServer
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
@@ -106,7 +106,7 @@ class Frontend:
 @asynccontextmanager
 async def frontend(limits: Limits) -> AsyncIterator[Frontend]:
     service = FakeService()
-    server = ThriftServer(cast(ClientService, service), TOKEN, limits)
+    server = ThriftServer(cast(SessionService, service), TOKEN, limits)
     await server.listen("127.0.0.1", 0, None)
     assert server._server is not None
     try:

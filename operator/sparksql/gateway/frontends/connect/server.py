@@ -21,7 +21,7 @@ from sparksql.gateway.frontends.connect.executions import Executions
 from sparksql.gateway.frontends.connect.proxy import ConnectProxy, answering
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
 from sparksql.gateway.frontends.connect.upstream import SERVICE, Upstream
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.gateway.spark.driver import SparkDriver
@@ -107,7 +107,7 @@ class ConnectServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def serve_connect(service: ClientService, driver: SparkDriver, settings: ConnectSettings) -> ConnectServer:
+async def serve_connect(service: SessionService, driver: SparkDriver, settings: ConnectSettings) -> ConnectServer:
     """Starts Spark's own service on loopback and the proxy before it. Raises OSError when the port is taken."""
     pool = ThreadPoolExecutor(4, thread_name_prefix="connect")
     backend = await asyncio.get_running_loop().run_in_executor(pool, Backend.start, driver)

@@ -64,8 +64,12 @@ class _GatewayCollector(Collector):
             ("client_sessions_limit", "Sessions of clients that may be open at a time.", limits.session_max_num),
             ("client_result_bytes", "Bytes of results kept for clients.", clients.result_bytes),
             ("client_result_bytes_limit", "Bytes of results that may be kept for clients.", limits.result_max_size),
-            ("worker_threads", "Threads that run statements.", 0 if spark is None else spark.engine.workers.threads),
-            ("worker_threads_busy", "Of these, busy ones.", 0 if spark is None else spark.engine.workers.busy),
+            (
+                "worker_threads",
+                "Threads that run statements.",
+                0 if spark is None else spark.operations.workers.threads,
+            ),
+            ("worker_threads_busy", "Of these, busy ones.", 0 if spark is None else spark.operations.workers.busy),
             ("worker_threads_limit", "Threads that may run statements.", limits.worker_threads_max),
         ):
             yield GaugeMetricFamily(f"sparksql_gateway_{name}", help_, value=number)

@@ -29,7 +29,7 @@ from sparksql.gateway.frontends.thrift.messages import (
     TypeEntry,
 )
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
-from sparksql.gateway.sessions.model import ClientError, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Handles:
         return found
 
 
-def statement_columns(view: OperationView) -> tuple[ResultColumn, ...]:
+def statement_columns(view: OperationInfo) -> tuple[ResultColumn, ...]:
     """Columns of a finished statement as clients see them."""
     return tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
 
