@@ -13,6 +13,7 @@ from sparksql.gateway.execution.init_statements import enter_database, run_init
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.collector import COLLECT_ROWS, Collector
 from sparksql.gateway.results.store import ResultReader, ResultStore
@@ -54,6 +55,7 @@ class StartedSpark:
         reader = ResultReader(files)
         executor = SparkExecutor(self.driver, config.policy, store, files, _result_folder(self.settings))
         executor.mark_initialised()
+        threads = ThreadPools()
         operations = OperationManager(
             executor=executor,
             register=register,
@@ -66,17 +68,19 @@ class StartedSpark:
                 self.settings.gateway.worker_threads_min,
                 self.settings.gateway.worker_threads_max,
                 self.settings.gateway.worker_threads_keepalive_time,
-                executor.release_thread,
+                self.driver.release_thread,
             ),
+            threads=threads,
             max_preview_rows=config.max_preview_rows,
         )
         return Spark(
             executor=executor,
             operations=operations,
+            threads=threads,
             store=store,
             reader=reader,
             savepoints=SavepointAttempts(
-                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, executor.release_thread
+                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, self.driver.release_thread
             ),
             version=version,
             application_id=str(self.driver.context.applicationId),

@@ -11,6 +11,7 @@ from sparksql.gateway.operations import audit
 from sparksql.gateway.operations.events import Changes
 from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.results.store import ResultReader, ResultStore
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
@@ -23,6 +24,7 @@ class Spark:
 
     executor: SparkExecutor
     operations: OperationManager
+    threads: ThreadPools
     store: ResultStore
     reader: ResultReader
     savepoints: SavepointAttempts

@@ -15,6 +15,7 @@ from sparksql.gateway.operations import cancellation
 from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.operation import Operation, StopRequest
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.sql.classifier import Classified, Statement
@@ -36,6 +37,10 @@ class FailingReader:
         self.answers_at = answers_at
         self.asked = 0
 
+    @property
+    def jobs(self) -> FailingReader:
+        return self
+
     def classify(self, request: SubmitRequest) -> None:
         raise self.failure
 
@@ -53,6 +58,10 @@ class EndlessPlanner:
         self.read_only = read_only
         self.may_end = threading.Event()
         self.stops = 0
+
+    @property
+    def jobs(self) -> EndlessPlanner:
+        return self
 
     def classify(self, request: SubmitRequest) -> Classified:
         return Classified((Statement(Fragment(request.sql, 0), SHOW_SETTINGS),), self.read_only, exclusive=True)
@@ -87,6 +96,7 @@ def made(executor: object, workers: int = 1) -> tuple[OperationManager, Operatio
         clock=lambda: NOW,
         slots=1,
         workers=Workers(0, workers, 0.0, lambda: None),
+        threads=ThreadPools(),
         max_preview_rows=1,
     )
     return manager, register

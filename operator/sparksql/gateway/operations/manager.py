@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, TypeVar
 
 from sparksql.gateway.operations.cancellation import Canceller
 from sparksql.gateway.operations.operation import (
+    ClientOrigin,
     ExecutionResult,
     Executor,
     ExplainedError,
@@ -29,17 +28,18 @@ from sparksql.gateway.operations.operation import (
     OperationCancelledError,
     StopRequest,
 )
+from sparksql.gateway.operations.reading import OrderedReader
 from sparksql.gateway.operations.register import OperationRegister
 from sparksql.gateway.operations.scheduler import OPERATOR_QUEUE, Scheduler, Step
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
 from sparksql.gateway.sql.classifier import Classified
 from sparksql.gateway.sql.errors import StatementError, masked
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.gateway.sql.parameters import secrets_of
-from sparksql.gateway.sql.readers import ReadAbandonedError, Readers
+from sparksql.gateway.sql.readers import ReadAbandonedError
 from sparksql.wire.control import (
-    ClientProtocol,
     ErrorReason,
     Mode,
     OperationError,
@@ -60,17 +60,6 @@ CLOSE_SECONDS = 15.0  # after the drain deadline, for statements that are being 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ClientOrigin:
-    """Of a statement that came from a client: the protocol, the queue of its session, whether it always runs alone in it, and
-    how many seconds it may wait for its turn (0: for ever)."""
-
-    protocol: ClientProtocol
-    queue: str
-    serial: bool
-    queue_seconds: float = 0.0
-
-
 class OperationManager:
     """Takes statements, runs them in slots and threads, and ends them. `clock` gives UTC times; `slots` statements run at a time."""
 
@@ -85,6 +74,7 @@ class OperationManager:
         clock: Callable[[], datetime],
         slots: int,
         workers: Workers,
+        threads: ThreadPools,
         max_preview_rows: int,
     ) -> None:
         self._executor = executor
@@ -96,16 +86,12 @@ class OperationManager:
         self._max_preview_rows = max_preview_rows
         self._scheduler = Scheduler(slots)
         self.workers = workers
-        self._canceller = Canceller(self._guarded)
+        self._threads = threads
+        self._canceller = Canceller(threads.guarded)
+        self._texts = OrderedReader(threads.readers)
         self._operations: dict[str, Operation] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last_read: dict[str, asyncio.Task[None]] = {}
-        # Reading texts has threads of its own, so that a submission never waits for a page of a result.
-        self._readers = Readers()
-        self._work_pool = ThreadPoolExecutor(8, thread_name_prefix="work")
-        # Each thread's heap keeps the size of the largest page that it has made, so pages have few threads.
-        self._page_pool = ThreadPoolExecutor(2, thread_name_prefix="page")
         self.last_activity = clock()
 
     def record_activity(self) -> None:
@@ -156,7 +142,7 @@ class OperationManager:
             return view
         operation = self._operations.get(operation_id)
         if operation is None or not operation.admitted:  # being read, or queued
-            self._readers.give_up(operation_id)
+            self._texts.give_up(operation_id)
             self._forget(operation_id)
             return self._register.end(operation_id, stop_request.state, stop_request.error())
         if operation.stop_request is None and not operation.returned.is_set():
@@ -181,23 +167,13 @@ class OperationManager:
             await asyncio.sleep(POLL_SECONDS)
             for operation in list(self._operations.values()):
                 if self._is_running(operation):
-                    self._progressed(operation, await self._guarded(operation.executor.progress, operation.group))
+                    self._progressed(
+                        operation, await self._threads.guarded(operation.executor.jobs.progress, operation.group)
+                    )
                     await self._show(operation)
             await self._canceller.look_after()
-            for operation_id in await self._guarded(self._store.expire) or ():
+            for operation_id in await self._threads.guarded(self._store.expire) or ():
                 self._register.forget_preview(operation_id)
-
-    async def in_pool(self, function: Callable[..., T], *arguments: object) -> T:
-        """Runs a blocking call beside the loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._work_pool, function, *arguments)
-
-    async def read_text(self, read: Callable[..., T], *arguments: object) -> T:
-        """Runs a look at a text that may take long. Raises StatementError when it takes too long."""
-        return await self._readers.read(str(uuid.uuid4()), read, *arguments)
-
-    async def read_page(self, read: Callable[..., T], *arguments: object) -> T:
-        """Runs a read of a result beside the loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._page_pool, read, *arguments)
 
     async def _read(
         self, operation_id: str, request: SubmitRequest, executor: Executor, origin: ClientOrigin | None
@@ -207,7 +183,8 @@ class OperationManager:
         refusal: OperationError | None = None
         classified: Classified | None = None
         try:
-            classified = await self._classify(operation_id, request, executor, origin)
+            queue = None if origin is None else origin.queue
+            classified = await self._texts.classify(operation_id, request, executor, queue)
         except ReadAbandonedError:  # it has ended meanwhile
             pass
         except StatementError as refused:
@@ -218,7 +195,7 @@ class OperationManager:
             )
             refusal = OperationError(message="the gateway could not read the statement")
         if classified is None:
-            await self._canceller.until_answered(executor, operation_id)
+            await self._canceller.until_answered(executor.jobs, operation_id)
         view = self._register.get(operation_id)
         if view is None or view.state.is_terminal:  # cancelled, and maybe closed, while it was being read
             self._log_mask.retire(operation_id)
@@ -242,24 +219,6 @@ class OperationManager:
         queue, serial = (OPERATOR_QUEUE, False) if origin is None else (origin.queue, origin.serial)
         exclusive = serial or classified.exclusive
         self._apply(self._scheduler.submit(operation_id, exclusive=exclusive, queue=queue, local=classified.local))
-
-    async def _classify(
-        self, operation_id: str, request: SubmitRequest, executor: Executor, origin: ClientOrigin | None
-    ) -> Classified:
-        """Reads a text. Those of one client's session are read one after the other, so that they keep their order."""
-        current = asyncio.current_task()
-        assert current is not None
-        if origin is not None:
-            before = self._last_read.get(origin.queue)
-            self._last_read[origin.queue] = current
-            current.add_done_callback(lambda _: self._read_last(origin.queue, current))
-            if before is not None:
-                await asyncio.wait({before})
-        return await self._readers.read(operation_id, executor.classify, request)
-
-    def _read_last(self, queue: str, task: asyncio.Task[None]) -> None:
-        if self._last_read.get(queue) is task:
-            del self._last_read[queue]
 
     def _waited(self, operation_id: str, origin: ClientOrigin) -> None:
         """The time that a client's statement may wait is over."""
@@ -329,30 +288,18 @@ class OperationManager:
         if operation.timer is not None:
             operation.timer.cancel()
 
-    async def _guarded(self, call: Callable[..., T], *arguments: object) -> T | None:
-        """A call that will be repeated when it fails; None then."""
-        try:
-            return await self.in_pool(call, *arguments)
-        except Exception as exception:
-            log.warning("a call that will be repeated has failed: %s", type(exception).__name__)
-            return None
-
     async def _finish(self, operation: Operation) -> None:
-        operation_id, execution_result, stop_request = (
-            operation.operation_id,
-            operation.execution_result,
-            operation.stop_request,
-        )
-        state, error = OperationState.ERROR, execution_result.error
+        operation_id, stop_request = operation.operation_id, operation.stop_request
+        state, error = OperationState.ERROR, operation.execution_result.error
         result: ResultSummary | None = None
-        if execution_result.result is not None:
+        if operation.execution_result.result is not None:
             state = OperationState.FINISHED if error is None else OperationState.ERROR
-            result = await self._summary(operation, execution_result.result)
+            result = await self._summary(operation, operation.execution_result.result)
         elif stop_request is not None:
             state, error = stop_request.state, stop_request.error()
         if error is not None:
             error = masked(error, operation.classified.masker)
-        counts = await self._guarded(operation.executor.progress, operation.group) or Progress()
+        counts = await self._threads.guarded(operation.executor.jobs.progress, operation.group) or Progress()
         self._register.end(operation_id, state, error, result=result, progress=_with_position(counts, operation))
         self.record_activity()
         self._forget(operation_id)
@@ -363,7 +310,7 @@ class OperationManager:
         expires = self._store.keep(operation.operation_id, result, wish.retention_seconds)
         masker = operation.classified.masker
         try:
-            return await self.read_page(self._reader.summary, result, preview_rows, masker, expires)
+            return await self._threads.read_page(self._reader.summary, result, preview_rows, masker, expires)
         except Exception as exception:  # the statement has succeeded; its result may be readable later
             log.warning(
                 "a preview could not be read: %s",
@@ -413,7 +360,7 @@ class OperationManager:
         if so_far is None:
             return
         rows = min(operation.request.result.preview_rows, self._max_preview_rows)
-        shown = await self._guarded(self._reader.summary, so_far, rows, operation.classified.masker)
+        shown = await self._threads.guarded(self._reader.summary, so_far, rows, operation.classified.masker)
         if shown is not None and self._is_running(operation):
             self._register.update(operation.operation_id, result=shown)
 
@@ -436,7 +383,7 @@ class OperationManager:
             )
 
     async def _discard(self, result: StoredResult) -> None:
-        await self._guarded(self._store.discard, result)
+        await self._threads.guarded(self._store.discard, result)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

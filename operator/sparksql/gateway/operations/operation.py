@@ -16,6 +16,7 @@ from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.sql.classifier import Classified, Statement
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import (
+    ClientProtocol,
     ErrorReason,
     OperationError,
     OperationState,
@@ -35,6 +36,17 @@ class ExplainedError(StatementError):
     def __init__(self, error: OperationError, result: StoredResult) -> None:
         super().__init__(error)
         self.result = result
+
+
+@dataclass(frozen=True)
+class ClientOrigin:
+    """Tells of a statement that came from a client: its protocol, the queue of its session, whether it always runs alone in that,
+    and how many seconds it may wait for its turn (0: for ever)."""
+
+    protocol: ClientProtocol
+    queue: str
+    serial: bool
+    queue_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,19 +82,25 @@ class Listener(Protocol):
     def on_release(self, operation: Operation) -> None: ...
 
 
-class Executor(Protocol):
-    """What a statement is and how it runs: a manifest's in the base session or a clone, a client's in its own session.
+class Jobs(Protocol):
+    """Stops and counts what runs under a job group. All calls block."""
 
-    All calls block. `release_thread` is the last call in a thread that has run statements.
-    """
-
-    def classify(self, request: SubmitRequest) -> Classified: ...
-    def run(self, operation: Operation) -> StoredResult: ...
     def stop(self, group: str, reason: str) -> None: ...
     def stop_jobs(self, group: str, reason: str) -> None: ...
     def is_quiet(self, group: str) -> bool: ...
     def progress(self, group: str) -> Progress: ...
-    def release_thread(self) -> None: ...
+
+
+class Executor(Protocol):
+    """Reads a statement and runs it: a manifest's in the base session or a clone, a client's in its own session.
+
+    `classify` and `run` block, and raise StatementError; `run` also OperationCancelledError. `jobs` are those that `run` starts.
+    """
+
+    @property
+    def jobs(self) -> Jobs: ...
+    def classify(self, request: SubmitRequest) -> Classified: ...
+    def run(self, operation: Operation) -> StoredResult: ...
 
 
 class Operation:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.execution.executor import SparkExecutor
-from sparksql.gateway.operations.operation import Operation
+from sparksql.gateway.operations.operation import Jobs, Operation
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.sessions.quota import Quota
@@ -22,7 +22,7 @@ from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.kinds import Kind, kind_of
 from sparksql.gateway.sql.script import Fragment
-from sparksql.wire.control import ErrorReason, Mode, Progress, SubmitRequest
+from sparksql.wire.control import ErrorReason, Mode, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 
@@ -33,7 +33,7 @@ class ClientContext:
     driver: SparkDriver
     policy: SqlPolicy
     store: ResultStore
-    spark: SparkExecutor
+    executor: SparkExecutor
     quota: Quota
     handle: str
     session: JvmSession
@@ -48,6 +48,10 @@ class ClientExecutor:
         self._operation_id = operation_id
         self._command: flink_dialect.Command = flink_dialect.SparkSql("")
         self.classified: Classified | None = None
+
+    @property
+    def jobs(self) -> Jobs:
+        return self._client.executor.jobs
 
     @property
     def is_query(self) -> bool:
@@ -89,7 +93,7 @@ class ClientExecutor:
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():
-                result = client.spark.run_in(operation, lambda: client.session)
+                result = client.executor.run_in(operation, lambda: client.session)
             case flink_dialect.SetProperty(key, value):
                 operation.started()
                 self._set(key, value)
@@ -103,21 +107,6 @@ class ClientExecutor:
             message = f"the result has {result.bytes} bytes and those kept for this session or driver would be too many together; close operations that are done, or select less"
             raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
         return result
-
-    def stop(self, group: str, reason: str) -> None:
-        self._client.spark.stop(group, reason)
-
-    def stop_jobs(self, group: str, reason: str) -> None:
-        self._client.spark.stop_jobs(group, reason)
-
-    def is_quiet(self, group: str) -> bool:
-        return self._client.spark.is_quiet(group)
-
-    def progress(self, group: str) -> Progress:
-        return self._client.spark.progress(group)
-
-    def release_thread(self) -> None:
-        self._client.spark.release_thread()
 
     def _kinds(self) -> tuple[Kind, ...]:
         return () if self.classified is None else tuple(statement.kind for statement in self.classified.statements)

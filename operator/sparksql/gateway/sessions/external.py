@@ -36,11 +36,11 @@ class ExternalExecution(Protocol):
 class ExternalOperation:
     """The executor of one such statement."""
 
-    def __init__(self, work: ExternalExecution, statement_type: str, spark: SparkExecutor, *, local: bool) -> None:
+    def __init__(self, work: ExternalExecution, statement_type: str, executor: SparkExecutor, *, local: bool) -> None:
         self._work = work
         self._local = local
         self._type = statement_type
-        self._spark = spark
+        self._executor = executor
         self._loop = asyncio.get_running_loop()
         self._done: Future[OperationError | None] = Future()
 
@@ -64,13 +64,17 @@ class ExternalOperation:
             self._loop.call_soon_threadsafe(self._work.start)
             error = self._done.result()
             for target in targets:
-                self._spark.remove_temporary(target)
+                self._executor.remove_temporary(target)
         finally:
             operation.release()
         if error is not None:
             operation.check()
             raise StatementError(error)
         return EMPTY
+
+    @property
+    def jobs(self) -> ExternalOperation:
+        return self
 
     def stop(self, group: str, reason: str) -> None:
         self._loop.call_soon_threadsafe(self._work.stop, reason)
@@ -83,6 +87,3 @@ class ExternalOperation:
 
     def progress(self, group: str) -> Progress:
         return Progress()
-
-    def release_thread(self) -> None:
-        self._spark.release_thread()

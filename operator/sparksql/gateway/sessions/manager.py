@@ -90,7 +90,7 @@ class SessionManager:
 
         self._opening += 1
         try:
-            made = await spark.operations.in_pool(make)
+            made = await spark.threads.run(make)
         except StatementError as refused:
             raise ClientError(Problem.NOT_ALLOWED, refused.error.message) from None
         except Exception as failed:
@@ -174,9 +174,9 @@ class SessionManager:
             await operation.ended.wait()
         spark = self.spark()
         try:
-            await spark.operations.in_pool(spark.executor.driver.close_session, session.spark)
+            await spark.threads.run(spark.executor.driver.close_session, session.spark)
             if session.protocol is ClientProtocol.CONNECT:
-                await spark.operations.in_pool(spark.executor.pools.remove, pool_of_session(session.handle))
+                await spark.threads.run(spark.executor.pools.remove, pool_of_session(session.handle))
         except Exception as failed:
             log.warning("a client's session left something behind: %s", type(failed).__name__)
         session.spark = None

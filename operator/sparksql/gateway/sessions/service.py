@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from sparksql.api.gateway_settings import GatewaySettings
 from sparksql.gateway.lifecycle import Lifecycle, Spark
-from sparksql.gateway.operations.manager import ClientOrigin
-from sparksql.gateway.operations.operation import Executor, StopRequest
+from sparksql.gateway.operations.operation import ClientOrigin, Executor, StopRequest
 from sparksql.gateway.results.store import ExpiredResultError, UnknownResultError
 from sparksql.gateway.sessions.executor import ClientContext, ClientExecutor
 from sparksql.gateway.sessions.external import ExternalExecution, ExternalOperation
@@ -125,7 +124,7 @@ class SessionService:
             driver=spark.executor.driver,
             policy=self._lifecycle.settings.config.policy,
             store=spark.store,
-            spark=spark.executor,
+            executor=spark.executor,
             quota=self._quota,
             handle=found.handle,
             session=found.spark,
@@ -201,7 +200,7 @@ class SessionService:
         found, spark = self._find(session, operation), self._sessions.spark()
         try:
             result = spark.store.get(found.operation_id)
-            return await spark.operations.read_page(spark.reader.read, result, first_row, max_rows)
+            return await spark.threads.read_page(spark.reader.read, result, first_row, max_rows)
         except (UnknownResultError, ExpiredResultError) as missing:
             raise ClientError(Problem.NO_RESULT, str(missing)) from None
 
@@ -209,13 +208,13 @@ class SessionService:
         """Runs a blocking function of the driver and the client's JVM session beside the loop."""
         with self._sessions.using(session) as found:
             spark = self._sessions.spark()
-            return await spark.operations.in_pool(lambda: function(spark.executor.driver, found.spark))
+            return await spark.threads.run(lambda: function(spark.executor.driver, found.spark))
 
     async def read_text(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
         """As `with_session`, in a thread that can be given up. Raises StatementError when it takes too long."""
         with self._sessions.using(session) as found:
             spark = self._sessions.spark()
-            return await spark.operations.read_text(lambda: function(spark.executor.driver, found.spark))
+            return await spark.threads.read_text(lambda: function(spark.executor.driver, found.spark))
 
     async def watch(self) -> None:
         """Closes what nobody uses; ends only by being cancelled."""

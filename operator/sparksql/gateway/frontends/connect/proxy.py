@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,12 +24,9 @@ from sparksql.gateway.frontends.connect import artifacts, sql, writes
 from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, SessionKey
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import (
-    DETAILS_KEY,
     ConnectError,
     bad_handle,
     malformed,
-    refused_by_service,
-    refused_statement,
     session_closed,
     stopped,
 )
@@ -38,17 +34,14 @@ from sparksql.gateway.frontends.connect.executions import Asked, Execution, Exec
 from sparksql.gateway.frontends.connect.plans import Findings, decode, read_analyze, read_execute, statement_relation
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
 from sparksql.gateway.frontends.connect.settings import read_config, without_secrets
-from sparksql.gateway.frontends.connect.upstream import ClientGoneError, SparkError, Upstream
+from sparksql.gateway.frontends.connect.upstream import SparkError, Upstream
 from sparksql.gateway.sessions.model import ClientError
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import source_options
-from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.kinds import Kind
 from sparksql.wire.driver import SqlPolicy
-
-log = logging.getLogger(__name__)
 
 # A quiet stream is ended so early that nothing between client and gateway cuts it; the client reattaches.
 WAIT_SECONDS = 50.0
@@ -317,35 +310,6 @@ def _without_executor(driver: SparkDriver, session: JvmSession, relation: relati
     text = sql.without_executor(driver, session, relation.query)
     relation.query = text or relation.query
     return text is not None
-
-
-def answering(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    """A handler whose refusals and errors become gRPC statuses."""
-
-    async def answer(request: Any, context: Any) -> Any:
-        try:
-            return await handler(request, context)
-        except ConnectError as refused:
-            return await _abort(context, refused)
-        except StatementError as error:
-            return await _abort(context, refused_statement(error.error))
-        except ClientError as error:
-            return await _abort(context, refused_by_service(error))
-        except SparkError as error:
-            return await context.abort(error.code, str(error), error.trailing)
-        except ClientGoneError:
-            return None  # nobody is there to be told anything
-        except grpc.aio.AbortError:
-            raise
-        except Exception as exception:
-            log.exception("a request failed")
-            return await context.abort(grpc.StatusCode.INTERNAL, type(exception).__name__)
-
-    return answer
-
-
-async def _abort(context: Any, refused: ConnectError) -> Any:
-    return await context.abort(refused.code, str(refused), ((DETAILS_KEY, refused.details()),))
 
 
 def _session(request: Any) -> SessionKey:

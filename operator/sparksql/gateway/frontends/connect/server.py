@@ -18,8 +18,9 @@ import grpc
 from sparksql.gateway.frontends.connect.backend import Backend
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.executions import Executions
-from sparksql.gateway.frontends.connect.proxy import ConnectProxy, answering
+from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
+from sparksql.gateway.frontends.connect.statuses import with_statuses
 from sparksql.gateway.frontends.connect.upstream import SERVICE, Upstream
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
@@ -141,7 +142,7 @@ class _Handlers:
         self._expected = f"Bearer {token}".encode()
         self._methods: dict[str, Any] = {
             **{
-                f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(answering(handler))
+                f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(with_statuses(handler))
                 for name, handler in {
                     "AnalyzePlan": proxy.analyze,
                     "Config": proxy.config,
@@ -153,9 +154,9 @@ class _Handlers:
                     "CloneSession": proxy.clone_session,
                 }.items()
             },
-            f"/{SERVICE}/ExecutePlan": grpc.unary_stream_rpc_method_handler(answering(proxy.execute)),
-            f"/{SERVICE}/ReattachExecute": grpc.unary_stream_rpc_method_handler(answering(proxy.reattach)),
-            f"/{SERVICE}/AddArtifacts": grpc.stream_unary_rpc_method_handler(answering(proxy.add_artifacts)),
+            f"/{SERVICE}/ExecutePlan": grpc.unary_stream_rpc_method_handler(with_statuses(proxy.execute)),
+            f"/{SERVICE}/ReattachExecute": grpc.unary_stream_rpc_method_handler(with_statuses(proxy.reattach)),
+            f"/{SERVICE}/AddArtifacts": grpc.stream_unary_rpc_method_handler(with_statuses(proxy.add_artifacts)),
         }
         # Of the kind that reads nothing before its handler does.
         self._unauthenticated = grpc.stream_stream_rpc_method_handler(_refuse)

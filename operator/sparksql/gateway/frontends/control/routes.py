@@ -130,7 +130,7 @@ class _Routes:
             result = spark.store.get(operation_id)
             match request.query.get("format", "json"):
                 case "json":
-                    return _json(await spark.operations.read_page(spark.reader.page, result, token, max_rows))
+                    return _json(await spark.threads.read_page(spark.reader.page, result, token, max_rows))
                 case "arrow":
                     return await _arrow_page(spark, result, token, max_rows)
                 case other:
@@ -153,7 +153,7 @@ class _Routes:
 
 
 async def _arrow_page(spark: Spark, result: StoredResult, token: int, max_rows: int) -> web.Response:
-    table, following = await spark.operations.read_page(spark.reader.read, result, token, min(max_rows, MAX_PAGE_ROWS))
+    table, following = await spark.threads.read_page(spark.reader.read, result, token, min(max_rows, MAX_PAGE_ROWS))
     named = table.rename_columns([column.name for column in result.columns]) if result.columns else table
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, named.schema) as writer:
