@@ -16,7 +16,7 @@ from sparksql.domain.statement.stream.run import ATTEMPT_OVER, SUSPENDED
 from sparksql.domain.statement.stream.status import StreamingUpdate
 from sparksql.domain.statement.waiting import INITIALIZED
 from sparksql.wire.control import StreamProgress
-from tests.unit.domain.statement_samples import snapshot, statement
+from tests.unit.domain.builders.statements import statement, statement_snapshot
 
 CHAINS: dict[str, tuple[Chain, str]] = {
     "Initialized": (
@@ -53,7 +53,7 @@ def test_only_the_last_rule_of_a_chain_must_have_an_answer(chain: Chain) -> None
 
 def test_chain_without_an_answer_is_an_error() -> None:
     with pytest.raises(ValueError, match="must have an answer"):
-        first_answer(INITIALIZED[:1], snapshot(statement()), StreamFacts())
+        first_answer(INITIALIZED[:1], statement_snapshot(statement()), StreamFacts())
 
 
 def test_updates_name_fields_that_the_status_has() -> None:

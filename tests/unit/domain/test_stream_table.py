@@ -19,8 +19,10 @@ from sparksql.domain.statement.stream import run
 from sparksql.domain.statement.stream.facts import Change, Waiting, stream_facts
 from sparksql.domain.statement.stream.savepoints import Take, final_savepoint
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
-from tests.unit.domain.statement_samples import DRIVER, READY, SQL, ago, told
-from tests.unit.domain.stream_samples import OTHER, UNFIT, asked, fact, known, stream, telling
+from tests.unit.domain.builders.conditions import told
+from tests.unit.domain.builders.objects import ago
+from tests.unit.domain.builders.statements import DRIVER, READY, SQL
+from tests.unit.domain.builders.streams import OTHER, UNFIT, fact, known, stream, stream_snapshot, telling
 
 NO_TABLE = OperationError(reason=ErrorReason.SQL_ERROR, message="no such table")
 OLD_DRIVER = replace(READY, driver=replace(DRIVER, compares_states=False))
@@ -82,7 +84,9 @@ def snapshot_of(desired: str, change: str, place: str, savepoint: str) -> Snapsh
     of = statement_of(desired, change, place, savepoint)
     word = WORDS.get(place)
     start = fact("before", "InProgress" if change == "RestoreLater" else "Completed")
-    snapshot = asked(of, inputs=Inputs(of.spec.sql or ""), operation=word, session=OLD_DRIVER, start_from=start)
+    snapshot = stream_snapshot(
+        of, inputs=Inputs(of.spec.sql or ""), operation=word, session=OLD_DRIVER, start_from=start
+    )
     if savepoint in ("-", "Missing"):
         return snapshot
     step = final_savepoint(snapshot, stream_facts(snapshot))

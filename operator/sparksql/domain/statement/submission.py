@@ -8,7 +8,7 @@ from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
 from sparksql.domain.statement.stream.savepoints import restore
 from sparksql.domain.statement.stream.spec import checkpoint, options, settings_hash, streaming_of
 from sparksql.domain.statement.stream.status import StreamingUpdate, suspended
-from sparksql.wire.control import Mode, ResultOptions, StreamOptions, SubmitRequest
+from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 
 
 def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) -> StreamingStatus:
@@ -44,7 +44,7 @@ def submit_request(
         namespace=metadata.namespace,
         name=metadata.name,
         sql=inputs.sql,
-        mode=Mode(spec.mode),
+        mode=spec.mode,
         parameters=inputs.parameters,
         conf=dict(settings.conf),
         priority=spec.priority,

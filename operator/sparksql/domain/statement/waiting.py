@@ -19,7 +19,13 @@ from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.deadlines import HANDED_OVER_SECONDS, queue_left
 from sparksql.domain.statement.decision import CreateSession, Decision, NeedsInputs, Submit
 from sparksql.domain.statement.identity import operation_id, sql_hash
-from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings, Snapshot
+from sparksql.domain.statement.snapshot import (
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Settings,
+    Snapshot,
+)
 from sparksql.domain.statement.status import StatusUpdate, with_phase
 from sparksql.domain.statement.steps import end, wait
 from sparksql.domain.statement.stream.facts import StreamFacts, Waiting

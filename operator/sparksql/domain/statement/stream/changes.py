@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
@@ -20,7 +21,7 @@ from sparksql.domain.statement.stream.facts import Change, StreamFacts, stream_f
 from sparksql.domain.statement.stream.status import next_start
 from sparksql.domain.statement.submission import streaming_at_hand_over, submit_request
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import Mode, OperationState, ResultOptions
+from sparksql.wire.control import OperationState, ResultOptions
 
 LOOK_SECONDS = 120  # limit of one look: a source's files may have to be listed
 AGAIN_SECONDS = 60.0  # after which a driver is asked again about what may heal by itself
@@ -98,7 +99,7 @@ def _question(s: Snapshot, facts: StreamFacts) -> Question | None:
     attempt = submit_request(following, driver.boot_id, s.settings, s.inputs, streaming)
     assert attempt.streaming is not None
     look = {
-        "mode": Mode.VALIDATE,
+        "mode": StatementMode.VALIDATE,
         "streaming": None,
         "validate_against": attempt.streaming.model_copy(update={"unconfirmed": ()}),
         "execution_seconds": LOOK_SECONDS,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementMode
+from sparksql.api.execution import StatementMode
+from sparksql.api.statement import SqlStatement, SqlStatementSpec
 from sparksql.api.streaming import Streaming, StreamingStatus
 from sparksql.wire import control
 
@@ -61,17 +62,15 @@ def options(
     unconfirmed: tuple[str, ...] = (),
 ) -> control.StreamOptions:
     """Returns how the driver is to run the query. `unconfirmed` are boots of drivers before it whose end nobody has seen."""
-    trigger, upsert = streaming.trigger, streaming.upsert
+    trigger = streaming.trigger
     return control.StreamOptions(
         checkpoint=location,
-        trigger=control.TriggerMode(trigger.mode),
+        trigger=trigger.mode,
         interval_millis=trigger.interval_millis,
         max_rows_per_trigger=trigger.max_rows_per_trigger,
         max_files_per_trigger=trigger.max_files_per_trigger,
-        output_mode=control.OutputMode(streaming.output_mode),
-        upsert=control.UpsertOptions(keys=upsert.keys, order_by=upsert.order_by, delete_when=upsert.delete_when)
-        if upsert is not None
-        else None,
+        output_mode=streaming.output_mode,
+        upsert=streaming.upsert,
         restore=restore,
         unconfirmed=unconfirmed,
     )
