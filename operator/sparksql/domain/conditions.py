@@ -6,10 +6,11 @@ Ready (Flux, Argo CD, `kubectl wait`) goes on. A wish that is not yet fulfilled 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import assert_never
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
+from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState, StatementPhase
@@ -36,6 +37,12 @@ class Work(Enum):
 
 _STANDING = (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
 _WORK = (ConditionType.SUCCEEDED, ConditionType.FINISHED)
+
+
+def ready_reason(conditions: Sequence[Condition]) -> str:
+    """Returns the reason of the condition Ready, which is that of the present phase; empty while there is none."""
+    ready = find_condition(conditions, ConditionType.READY)
+    return ready.reason if ready is not None else ""
 
 
 def stated(standing: Standing, reason: str, message: str = "", work: Work | None = None) -> tuple[Condition, ...]:

@@ -18,7 +18,6 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import (
     Ask,
@@ -29,6 +28,7 @@ from sparksql.domain.statement.decision import (
     Question,
     Submit,
 )
+from sparksql.domain.statement.dependencies import Met
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
 from sparksql.domain.statement.snapshot import (
     Inputs,

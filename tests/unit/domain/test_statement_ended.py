@@ -9,10 +9,10 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
-from sparksql.domain.dependencies import Cycle, Failed
 from sparksql.domain.statement import status as statuses
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Cancel, DeleteSelf, DeleteSession
+from sparksql.domain.statement.dependencies import Cycle, Failed
 from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
 from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
 from sparksql.domain.statement.snapshot import SessionFacts, Unobserved

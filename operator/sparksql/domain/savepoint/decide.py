@@ -13,10 +13,10 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource
 from sparksql.api.statement import SqlStatement
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.savepoint.deletion import deleting
 from sparksql.domain.savepoint.place import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
-from sparksql.domain.savepoint.status import reason_of
 from sparksql.domain.savepoint.steps import (
     POLL_SECONDS,
     SLACK_SECONDS,
@@ -62,7 +62,7 @@ def _settled(s: Snapshot) -> Decision:
 
 def _pending(s: Snapshot) -> Decision:
     spec, status, name = s.savepoint.spec, s.savepoint.status, s.savepoint.spec.statement_ref.name
-    never_seen = status.phase is None or reason_of(status) == Reason.STATEMENT_NOT_FOUND
+    never_seen = status.phase is None or ready_reason(status.conditions) == Reason.STATEMENT_NOT_FOUND
     if s.statement is None and never_seen:
         return _without_statement(s)
     gone = _gone(s)
@@ -170,7 +170,7 @@ def _over(s: Snapshot, message: str, *, location_invalid: bool = False) -> Decis
 
 def _has_timed_out(s: Snapshot) -> bool:
     """Whether it was cancelled for its timeout; that was written down before the driver was told."""
-    return reason_of(s.savepoint.status) == Reason.SAVEPOINT_TIMEOUT
+    return ready_reason(s.savepoint.status.conditions) == Reason.SAVEPOINT_TIMEOUT
 
 
 def _timeout(s: Snapshot) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparksql.api.conditions import ConditionType, find_condition, merge_conditions
+from sparksql.api.conditions import merge_conditions
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepointStatus
@@ -57,9 +57,3 @@ def restated(s: Snapshot, **updates: Any) -> SqlSavepointStatus:
 def used_by(s: Snapshot) -> tuple[str, ...]:
     """Names of statements that refer to it, as the status holds them."""
     return tuple(sorted(set(s.used_by)))[:MAX_USED_BY]
-
-
-def reason_of(status: SqlSavepointStatus) -> str:
-    """Reason of the current phase, as its Ready condition has it."""
-    ready = find_condition(status.conditions, ConditionType.READY)
-    return ready.reason if ready else ""

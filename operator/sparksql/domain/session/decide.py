@@ -11,11 +11,12 @@ from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.counters import counted
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
-from sparksql.domain.session.status import advance, reason_of
+from sparksql.domain.session.status import advance
 from sparksql.domain.session.steps import (
     POLL_SECONDS,
     STABLE_SECONDS,
@@ -113,7 +114,7 @@ def _serving(s: Snapshot, idle: float | None) -> Decision:
 
 def _draining(s: Snapshot) -> Decision:
     """Wait for running statements up to a deadline, then for the pod to be gone, then go where the reason leads."""
-    reason = reason_of(s.session.status)
+    reason = ready_reason(s.session.status.conditions)
     pod = s.pod
     if pod is not None and not s.is_pod_given_up:
         left = s.deadlines.drain - phase_age(s)

@@ -11,13 +11,14 @@ from sparksql.api.names import driver_pod_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus
 from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.counters import COUNTER_SECONDS
 from sparksql.domain.session.endpoints import endpoints_of
 from sparksql.domain.session.queueing import queue_of
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance, reason_of
+from sparksql.domain.session.status import advance
 from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, outlived, settle, vanished, wait
 from sparksql.domain.session.usage import client_counts, statement_counts
 from sparksql.domain.session.versions import skew_conditions, skew_events
@@ -221,6 +222,6 @@ def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
     """The driver with its pod's identity and, once a queue that held it has let it go, the time from which deadlines count."""
     driver = s.session.status.driver
     assert driver is not None
-    was_queued = reason_of(s.session.status) == Reason.WAITING_IN_QUEUE
+    was_queued = ready_reason(s.session.status.conditions) == Reason.WAITING_IN_QUEUE
     admitted = s.now if was_queued and queue_of(s, pod) is None else driver.admitted_time
     return driver.replace(pod_uid=pod.uid, admitted_time=admitted)

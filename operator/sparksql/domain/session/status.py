@@ -48,9 +48,3 @@ def restated(session: SqlSession, now: datetime) -> SqlSessionStatus:
     before, generation = session.status, session.metadata.generation
     conditions = merge_conditions(before.conditions, before.conditions, generation=generation, now=now)
     return before.replace(observed_generation=generation, conditions=conditions)
-
-
-def reason_of(status: SqlSessionStatus) -> str:
-    """Reason of the current phase, as its Ready condition has it."""
-    ready = find_condition(status.conditions, ConditionType.READY)
-    return ready.reason if ready else ""

@@ -10,9 +10,10 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance, reason_of, restated
+from sparksql.domain.session.status import advance, restated
 from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_events, statement_counts
 from sparksql.domain.session.wishes import phase_age, state_lost_conditions
 
@@ -111,7 +112,7 @@ def outlived(s: Snapshot, pod: PodFacts) -> str:
 
 def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
     """An Event, unless this is already what the status says."""
-    known = reason_of(s.session.status) == reason and s.session.status.message == message
+    known = ready_reason(s.session.status.conditions) == reason and s.session.status.message == message
     return () if known else (Event(type_, reason, message),)
 
 

@@ -45,7 +45,10 @@ def _missing_state(s: Snapshot) -> Violation | None:
 
 
 def _blocker(reading: object) -> Violation | None:
-    """Returns the violation that a reference was answered with; a missing one is one when nobody waits for it any more."""
+    """Returns the violation that a reference was answered with.
+
+    A missing one is one when nobody waits for it any more.
+    """
     match reading:
         case Violation():
             return reading

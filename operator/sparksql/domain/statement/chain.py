@@ -1,7 +1,7 @@
 """Chains of rules: what is decided in one situation, as an ordered tuple of named functions.
 
-A rule answers for what its name says, or leaves it to those behind it; the first answer is the decision. The tuple is the
-documentation: read from above, each rule may take for granted what those before it have made sure of.
+A rule answers for what its name says, or leaves it to those behind it; the first answer is the decision. The tuple is
+the documentation: read from above, each rule may take for granted what those before it have made sure of.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""When a handed-over statement must end early, for the user, the session or the clock, and how long it may still go on. Pure."""
+"""When a handed-over statement must end early, for the user, the session or the clock, and how long it may still go on.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def cancellation_due(s: Snapshot, *, takes_in_change: bool = False) -> CancelReq
 
 
 def queue_left(s: Snapshot) -> float | None:
-    """Returns the seconds until the queue timeout, at least 0; None without one. A query that has started once waits in no queue."""
+    """Returns the seconds until the queue timeout, at least 0; None without one.
+
+    A query that has started once waits in no queue.
+    """
     if streaming_of(s.statement).query_id is not None:
         return None
     own = s.statement.spec.timeouts

@@ -1,9 +1,11 @@
-"""What to do about a statement, from a snapshot. Pure: with `waiting` and `handover` this is the life of a batch statement,
-with `stream.run` that of a streaming one.
+"""Decides what to do about a statement, from a snapshot.
 
-Invariants (each a property test): only legal transitions; an ended phase stays until `runNonce` changes; an end after the
-hand-over is decided only from the gateway's own word or from the confirmed end of its pod; nothing is submitted whose
-intent (phase Pending, operation id, pod UID, boot id) is not in the status before; each waiting phase names its wake-up.
+Pure: with `waiting` and `handover` this is the life of a batch statement, with `stream.run` that of a streaming one.
+
+Invariants (each a property test): only legal transitions; an ended phase stays until `runNonce` changes; an end after
+the hand-over is decided only from the gateway's own word or from the confirmed end of its pod; nothing is submitted
+whose intent (phase Pending, operation id, pod UID, boot id) is not in the status before; each waiting phase names its
+wake-up.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ def _decide(s: Snapshot) -> Decision | NeedsInputs:
 
 
 def _new_run(s: Snapshot, run: int) -> Snapshot:
-    """The snapshot with a status as at the start of run `run`."""
+    """Returns the snapshot with a status as at the start of run `run`."""
     fresh = SqlStatementStatus(
         observed_generation=s.statement.metadata.generation,
         phase=Phase.INITIALIZED,
@@ -87,7 +89,7 @@ def _new_run(s: Snapshot, run: int) -> Snapshot:
 def _ended(s: Snapshot) -> Decision:
     status, spec = s.statement.status, s.statement.spec
     if spec.run_nonce != status.observed_run_nonce:
-        # Accepted first and handed over in the next pass: only then is it in the session's line like all others.
+        # Accepted first and handed over in the next pass: only then is it in the session's queue like all others.
         renewed = _new_run(s, run=status.run + 1).statement
         accepted = with_phase(renewed, s.now, Phase.INITIALIZED, Reason.PENDING, f"run {status.run + 1} is accepted")
         return Decision(accepted, requeue_after=0.0)
@@ -104,7 +106,7 @@ def _ended(s: Snapshot) -> Decision:
 
 
 def _deleting(s: Snapshot) -> Decision:
-    """End what runs, then let go; after the deadline let go all the same."""
+    """Ends what runs, then lets go of the object; after the deadline lets go all the same."""
     metadata, status = s.statement.metadata, s.statement.status
     deleted = metadata.deletion_timestamp or s.now
     commands: tuple[Command, ...] = (DeleteSession(),) if s.statement.spec.session is not None else ()

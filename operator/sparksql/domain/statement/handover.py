@@ -1,7 +1,7 @@
 """A statement in the hands of a driver: Pending and Running. Pure.
 
-From the intent on only the gateway's word, or the confirmed end of its pod, decides. What these mean for a streaming statement
-is in `stream.run`.
+From the intent on only the gateway's word, or the confirmed end of its pod, decides. What these mean for a streaming
+statement is in `stream.run`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sparksql.api.statement import RetryReason
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.blockers import submission_blocker
-from sparksql.domain.statement.comparison import fitting
+from sparksql.domain.statement.comparison import fit_message
 from sparksql.domain.statement.deadlines import (
     HANDED_OVER_SECONDS,
     boot_id,
@@ -60,7 +60,7 @@ def handed_over(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
 
 
 def _submit_again(s: Snapshot, facts: StreamFacts) -> Decision:
-    """The gateway answers but does not know the operation: the intent was recorded, the submit never arrived."""
+    """Submits it once more, or asks to end it: the intent was recorded, and the gateway does not know the operation."""
     status = s.statement.status
     cancellation = cancellation_due(s, takes_in_change=takes_in_change(s, facts))
     if cancellation is not None:
@@ -105,7 +105,7 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
 def _finish(s: Snapshot, view: OperationView) -> Decision:
     outcome = end_of(view)
     if outcome.phase is Phase.FINISHED:
-        return end(s, outcome.phase, outcome.reason, fitting(s), **view_update(view))
+        return end(s, outcome.phase, outcome.reason, fit_message(s), **view_update(view))
     spec, status = s.statement.spec, s.statement.status
     retry_reasons = {reason.value for reason in spec.retry.on}
     if outcome.reason.value in retry_reasons and status.failed_attempts < spec.retry.limit and not is_unwanted(s):
@@ -114,7 +114,7 @@ def _finish(s: Snapshot, view: OperationView) -> Decision:
 
 
 def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> Decision:
-    """The outcome is unknown: reads run again, everything else ends, unless `retry` says otherwise."""
+    """Decides without knowing the outcome: reads run again, everything else ends, unless `retry` says otherwise."""
     status, spec = s.statement.status, s.statement.spec
     known: StatusUpdate = view_update(view) if view else {}
     if is_closing(s):
@@ -129,5 +129,6 @@ def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> D
     if known.get("read_only", status.read_only) and status.attempt < MAX_READ_ATTEMPTS:
         message = f"{what}; a read runs again (attempt {status.attempt + 1})"
         return new_attempt(s, Reason.SESSION_LOST, message, delay=0.0, failed=status.failed_attempts)
-    message = f"{what} while the statement was {status.phase}; outcome unknown. Check its target before you run it again (runNonce)"
+    remedy = "Check its target before you run it again (runNonce)"
+    message = f"{what} while the statement was {status.phase}; outcome unknown. {remedy}"
     return end(s, Phase.ERROR, Reason.SESSION_LOST, message, **known)

@@ -45,7 +45,7 @@ class StatusUpdate(TypedDict, total=False):
 
 
 def conditions(statement: SqlStatement, phase: Phase, reason: Reason, message: str) -> tuple[Condition, ...]:
-    """All conditions of a batch statement in `phase`; a streaming one has further ones."""
+    """Returns all conditions of a batch statement in `phase`; a streaming one has further ones."""
     standing, work = statement_standing(phase, statement.spec.desired_state)
     return stated(standing, reason, message, work)
 
@@ -53,7 +53,10 @@ def conditions(statement: SqlStatement, phase: Phase, reason: Reason, message: s
 def stream_conditions(
     statement: SqlStatement, after: SqlStatementStatus, now: datetime, reason: Reason, message: str, *, stalled: bool
 ) -> tuple[Condition, ...]:
-    """All conditions of a streaming statement with the status `after`. One that runs, but not well, says why."""
+    """Returns all conditions of a streaming statement with the status `after`.
+
+    One that runs, but not well, says why.
+    """
     further = healthy, _ = health(statement.spec, after, now)
     phase = after.phase or Phase.INITIALIZED
     runs = phase is Phase.RUNNING and reason is Reason.RUNNING
@@ -75,7 +78,8 @@ def with_phase(
 ) -> SqlStatementStatus:
     """Returns the statement's status moved to `phase`, with the fields of `update`. Times of the end are set here.
 
-    `stalled` marks a streaming statement that needs a person: it is suspended, or runs as before a change that is refused.
+    `stalled` marks a streaming statement that needs a person: it is suspended, or runs as before a change that is
+    refused.
     """
     before, generation = statement.status, statement.metadata.generation
     duration = before.duration_millis
@@ -93,7 +97,10 @@ def with_phase(
 
 
 def restated(statement: SqlStatement, now: datetime) -> SqlStatementStatus:
-    """The status as it is, as of the present spec: what was canceled by a wish that is taken back is not as its spec asks."""
+    """Returns the status as it is, as of the present spec.
+
+    One that was canceled and is to run now is not as its spec asks.
+    """
     status, generation = statement.status, statement.metadata.generation
     ready = find_condition(status.conditions, ConditionType.READY)
     if is_ended(status.phase) and status.phase is not None and ready is not None:

@@ -59,7 +59,10 @@ def follow_operation(
     stalled: bool = False,
     **update: Unpack[StatusUpdate],
 ) -> Decision:
-    """Pending or Running, as the driver says of an operation that has not ended; asks it to end if `cancellation` is due."""
+    """Pending or Running, as the driver says of an operation that has not ended.
+
+    Asks it to end if `cancellation` is due.
+    """
     before = s.statement.status
     phase = Phase.RUNNING if is_running(s, view) else Phase.PENDING
     fields: StatusUpdate = {**view_update(view), **update}
@@ -105,7 +108,10 @@ def new_attempt(
     type_: Literal["Normal", "Warning"] = "Warning",
     **update: Unpack[StatusUpdate],
 ) -> Decision:
-    """Goes back to Initialized for the next attempt, after `delay` seconds; `failed` attempts count against `retry.limit`."""
+    """Goes back to Initialized for the next attempt, after `delay` seconds.
+
+    `failed` attempts count against `retry.limit`.
+    """
     fields: StatusUpdate = {
         "attempt": s.statement.status.attempt + 1,
         "failed_attempts": failed,

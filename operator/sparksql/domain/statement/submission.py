@@ -1,4 +1,7 @@
-"""What a driver is given of a statement: the request of an attempt, and the streaming status that belongs to it. Pure."""
+"""What a driver is given of a statement: the request of an attempt, and the streaming status that belongs to it.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 
 
 def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) -> StreamingStatus:
-    """Returns the streaming status at a hand-over: from here on the checkpoint has its place, and what it begins with is fixed.
+    """Returns the streaming status at a hand-over.
+
+    From here on the checkpoint has its place, and what it begins with is fixed.
 
     `source` is the location of the savepoint that a new checkpoint begins with, if it is not in the status already.
     """
@@ -32,7 +37,10 @@ def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) 
 def submit_request(
     s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, streaming: StreamingStatus | None
 ) -> SubmitRequest:
-    """Returns the request of the current attempt to boot `boot_id`; `streaming` as it is at the hand-over, None of a batch."""
+    """Returns the request of the current attempt to boot `boot_id`.
+
+    `streaming` as it is at the hand-over, None of a batch.
+    """
     spec, metadata = s.statement.spec, s.statement.metadata
     location = streaming.checkpoint_location if streaming is not None else None
     source = restore(s.statement, streaming.restored_from) if streaming is not None else None

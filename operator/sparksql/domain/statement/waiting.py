@@ -1,4 +1,6 @@
-"""A statement that is Initialized: accepted, not yet handed to a driver. What it waits for, and what ends it there. Pure.
+"""A statement that is Initialized: accepted, not yet handed to a driver.
+
+What it waits for, and what ends it there. Pure.
 
 `INITIALIZED`, at the end, is the order of these rules.
 """
@@ -11,8 +13,8 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.statement import StatementSession
-from sparksql.domain import dependencies
 from sparksql.domain.event import Event
+from sparksql.domain.statement import dependencies
 from sparksql.domain.statement.blockers import changed_text
 from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.comparison import state_of
@@ -233,8 +235,10 @@ def _met(s: Snapshot) -> tuple[str, ...]:
 
 
 def _backoff_reason(s: Snapshot, facts: StreamFacts) -> tuple[Reason, str]:
-    """Returns reason and message of a back-off. A stream goes on saying why it was restarted; `error` is of the attempt that
-    failed, and that is over."""
+    """Returns reason and message of a back-off.
+
+    A stream goes on saying why it was restarted; `error` is of the attempt that failed, and that is over.
+    """
     ready = find_condition(s.statement.status.conditions, ConditionType.READY)
     if facts.is_stream and ready is not None and ready.reason == Reason.RESTARTING:
         return Reason.RESTARTING, ready.message

@@ -9,9 +9,9 @@ from typing import Any
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision, NeedsInputs
+from sparksql.domain.statement.dependencies import Met
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import (
     Driver,

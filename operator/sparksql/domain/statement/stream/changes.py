@@ -1,7 +1,10 @@
-"""A query that runs and whose spec has changed: its driver looks first whether the change fits, and it is stopped only then. Pure.
+"""A query that runs and whose spec has changed: it is stopped only once its driver has found that the change fits.
 
-Invariants (property tests): a query is never stopped for a change that its driver would refuse, if that driver can tell; a
-driver is asked once about one change, and about what may heal by itself, as a table that is missing, once a minute.
+Pure.
+
+Invariants (property tests): a query is never stopped for a change that its driver would refuse, if that driver can
+tell; a driver is asked once about one change, and about what may heal by itself, as a table that is missing, once a
+minute.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ ANSWER_SECONDS = 0.5  # wake-up of a statement whose driver looks
 
 @dataclass(frozen=True)
 class RunsOn:
-    """Why a query is not stopped for a change of its spec. `refused`: not before somebody acts, else it is a matter of time."""
+    """Says why a query is not stopped for a change of its spec.
+
+    `refused`: not before somebody acts, else it is a matter of time.
+    """
 
     reason: Reason
     message: str
@@ -47,7 +53,10 @@ def takes_in_change(s: Snapshot, facts: StreamFacts) -> bool:
 
 
 def runs_on(s: Snapshot, facts: StreamFacts) -> RunsOn | None:
-    """Returns why a query that was handed over runs on as it is, although its spec has changed; None if it has not, or may be stopped."""
+    """Returns why a query that was handed over runs on as it is, although its spec has changed.
+
+    None if it has not changed, or if the query may be stopped for it.
+    """
     if facts.change is None:
         return None
     if facts.change is Change.RESTORE and not isinstance(facts.restore_source, str):
@@ -81,7 +90,10 @@ def next_question(s: Snapshot, facts: StreamFacts) -> Ask | None:
 
 
 def question(s: Snapshot) -> Question | None:
-    """Returns what the driver is asked: whether the attempt that comes next could begin. None if that cannot be said (yet)."""
+    """Returns what the driver is asked: whether the attempt that comes next could begin.
+
+    None if that cannot be said (yet).
+    """
     return _question(s, stream_facts(s))
 
 
@@ -129,8 +141,8 @@ def _by_answer(s: Snapshot, facts: StreamFacts) -> RunsOn | None:
         ):
             return None
         case OperationState.ERROR:
-            found = Violation(end_of(answer).reason, end_of(answer).message)
-            return _refusal(s, facts, found, view_update(answer).get("error"))
+            why = Violation(end_of(answer).reason, end_of(answer).message)
+            return _refusal(s, facts, why, view_update(answer).get("error"))
         case OperationState.TIMED_OUT:
             message = f"the driver could not tell within {LOOK_SECONDS} s whether it fits; it is asked again"
             return _refusal(s, facts, Violation(Reason.EXECUTION_TIMEOUT, message))
@@ -147,7 +159,10 @@ def _refusal(s: Snapshot, facts: StreamFacts, why: Violation, error: StatementEr
 
 
 def _until_answer(s: Snapshot) -> RunsOn:
-    """Until the driver has answered; what it has said of this generation of the spec before the operator started again holds."""
+    """Returns what holds until the driver has answered.
+
+    Also what it said of this generation before the operator started again.
+    """
     status = s.statement.status
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     is_current = status.phase is Phase.RUNNING and status.observed_generation == s.statement.metadata.generation

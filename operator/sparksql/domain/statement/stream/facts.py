@@ -1,4 +1,6 @@
-"""What the rules about a streaming statement share: what has changed, what the next start begins with, and what stands against it.
+"""Facts that the rules about a streaming statement share.
+
+Its change, what the next start begins with, what stands against it.
 
 Computed once for a decision by `stream_facts`, so that all its rules see the same.
 """
@@ -13,15 +15,15 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.statement import SqlStatement, StatementPhase
 from sparksql.api.streaming import OnIncompatible, UpgradeMode
-from sparksql.domain.savepoint.schedule import violation as schedule_violation
 from sparksql.domain.statement.blockers import rejected_settings, unreadable_inputs
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
+from sparksql.domain.statement.stream.schedule import violation as schedule_violation
 from sparksql.domain.statement.stream.spec import (
-    begins_with_savepoint,
     has_checkpoint,
     is_stream,
     settings_hash,
+    starts_from_savepoint,
     streaming_of,
 )
 from sparksql.domain.violation import Violation
@@ -54,9 +56,9 @@ class StreamFacts:
     """Facts of one decision. Of a batch statement all are empty, but for `spec_blocker`.
 
     `change` is what changed since the last hand-over. `restore_source` is the location of the savepoint that the next
-    checkpoint begins with, or why there is none; None: it begins with nothing, or is there already. `driver_rejection` is
-    why a driver has found that a stalled statement cannot run as it is written. `spec_blocker` is why the statement may not
-    start as far as its spec and its class tell, `start_blocker` why it may not start at all.
+    checkpoint begins with, or why there is none; None: it begins with nothing, or is there already. `driver_rejection`
+    is why a driver has found that a stalled statement cannot run as it is written. `spec_blocker` is why the statement
+    may not start as far as its spec and its class tell, `start_blocker` why it may not start at all.
     """
 
     is_stream: bool = False
@@ -85,7 +87,7 @@ def stream_facts(s: Snapshot) -> StreamFacts:
     )
 
 
-# --- what has changed
+# --- the change
 
 
 def _change(s: Snapshot, rejection: Violation | None) -> Change | None:
@@ -118,7 +120,7 @@ def _text(s: Snapshot) -> str | None:
 
 
 def _restore_source(s: Snapshot, change: Change | None) -> RestoreSource:
-    if not begins_with_savepoint(s.statement) and change is not Change.RESTORE:
+    if not starts_from_savepoint(s.statement) and change is not Change.RESTORE:
         return None
     streaming, savepoint = s.statement.spec.streaming, s.start_from
     assert streaming is not None and streaming.start_from is not None

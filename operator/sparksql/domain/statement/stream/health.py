@@ -66,7 +66,10 @@ def health(spec: SqlStatementSpec, status: SqlStatementStatus, now: datetime) ->
 
 
 def _last_report(status: SqlStatementStatus) -> datetime | None:
-    """The start counts as one: a query that was restarted has not had the time to say anything."""
+    """Returns when the query last reported.
+
+    The start counts as a report: a query that was restarted has not had the time to say anything.
+    """
     reported = status.streaming.last_progress_time if status.streaming else None
     return max((moment for moment in (reported, status.start_time) if moment is not None), default=None)
 

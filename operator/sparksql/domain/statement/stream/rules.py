@@ -1,5 +1,8 @@
-"""Rules of a streaming statement that hold wherever it is: before a driver has it, when its attempt is over, and when it is
-suspended. Pure; each answers for what its name says, or leaves it to the rules behind it."""
+"""Rules of a streaming statement that hold wherever it is.
+
+Before a driver has it, when its attempt is over, and when it is suspended. Pure; each answers for what its name says,
+or leaves it to the rules behind it.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,20 @@
-"""The life of a streaming statement from its hand-over on: it runs, fails, is started again, is suspended, resumes. Pure.
+"""The life of a streaming statement from its hand-over on: it runs, fails, is started again, is suspended, resumes.
 
-Where it goes when nothing else stands against it: its session serves, spec and class allow it to start, and its driver has found
-that a change fits, or cannot tell. The first row that fits counts; a test holds every combination against its row.
+Pure.
 
-- `change`: what the checkpoint or the query does not know of the spec; RestoreLater is a `startFrom` that is not complete yet.
-- `at`: Initialized and Stopped are phases without a driver. All others are the driver's word on the attempt: Misfit is an Error
-  StateIncompatible, NeverRan the Error of a query that never ran (NewNeverRan: while the run has had a state before), Gone a
-  driver that is gone, Forgotten and NotArrived an operation of phase Running or Pending that it does not know, Silent no answer.
-- `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none is to
-  be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode Stateless.
+Where it goes when nothing else stands against it: its session serves, spec and class allow it to start, and its driver
+has found that a change fits, or cannot tell. The first row that fits counts; a test holds every combination against its
+row.
+
+- `change`: what the checkpoint or the query does not know of the spec; RestoreLater is a `startFrom` that is not complete
+  yet.
+- `at`: Initialized and Stopped are phases without a driver. All others are the driver's word on the attempt: Misfit is an
+  Error StateIncompatible, NeverRan the Error of a query that never ran (NewNeverRan: while the run has had a state
+  before), Gone a driver that is gone, Forgotten and NotArrived an operation of phase Running or Pending that it does not
+  know, Silent no answer.
+- `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
+  is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
+  Stateless.
 - `=` is as before; `|` separates alternatives; `*` is anything.
 
 desiredState  change        at               savepoint                phase        reason               commands
@@ -229,7 +235,10 @@ def _without_refusal(s: Snapshot) -> Snapshot:
 
 
 def end_with_query(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A query that has finished, or never ran in this run of the statement, is over for good: a wrong text does not heal."""
+    """A query that has finished, or never ran in this run of the statement, is over for good.
+
+    A wrong text does not heal.
+    """
     match s.operation:
         case OperationView(state=OperationState.FINISHED | OperationState.TIMED_OUT) as view:
             pass
@@ -254,7 +263,10 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The driver has found that the state does not fit the text, and has written nothing: begin without state, or stall."""
+    """The driver has found that the state does not fit the text, and has written nothing.
+
+    Begin without state, or stall.
+    """
     if not isinstance(s.operation, OperationView) or not _is_misfit(s.operation):
         return None
     spec, outcome = s.statement.spec.streaming, end_of(s.operation)
@@ -292,7 +304,10 @@ def resume_after_shutdown(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def restart_after_failure(s: Snapshot, facts: StreamFacts) -> Decision:
-    """The query has failed, or its driver is confirmed gone or has forgotten it: what it committed is in the checkpoint."""
+    """The query has failed, or its driver is confirmed gone or has forgotten it.
+
+    What it committed is in the checkpoint.
+    """
     match s.operation:
         case OperationView() as view:
             return restart(s, facts, end_of(view), error_text(view), view)

@@ -1,8 +1,11 @@
-"""Savepoints in the life of a streaming statement: what its checkpoint is made of, the one that is taken before it is suspended,
-those of its schedule, and the last one that is complete. Pure.
+"""Savepoints in the life of a streaming statement.
 
-Invariants (property tests): a checkpoint is made of a savepoint at most once, and never written over; with `upgradeMode: Savepoint`
-a query with state is suspended, or takes in a change, only once its savepoint is over; at most one savepoint is taken at a time.
+What its checkpoint is made of, the one that is taken before it is suspended, those of its schedule, and the last one
+that is complete. Pure.
+
+Invariants (property tests): a checkpoint is made of a savepoint at most once, and never written over; with
+`upgradeMode: Savepoint` a query with state is suspended, or takes in a change, only once its savepoint is over; at most
+one is taken at a time.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import LastSavepoint, OnDelete, UpgradeMode
-from sparksql.domain.savepoint.schedule import next_due, savepoint_name, violation
 from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import SavepointFacts, Snapshot
 from sparksql.domain.statement.stream.facts import Change, StreamFacts, Waiting
+from sparksql.domain.statement.stream.schedule import next_due, savepoint_name, violation
 from sparksql.domain.statement.stream.spec import is_stream, streaming_of
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import RestoreOptions
@@ -53,8 +56,11 @@ SavepointStep = Done | Take | Waiting | Failed
 
 
 def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | None:
-    """Returns what the driver makes the checkpoint of. A restored query is another one: sinks that know batches by their query
-    would leave out those that they have seen of the first."""
+    """Returns what the driver makes the checkpoint of.
+
+    A restored query is another one: sinks that know batches by their query would leave out those that they know of the
+    first.
+    """
     if location is None:
         return None
     identity = f"{statement.metadata.uid}/{statement.status.run}/{streaming_of(statement).upgrades}/query"
@@ -62,7 +68,9 @@ def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | N
 
 
 def final_savepoint(s: Snapshot, facts: StreamFacts) -> SavepointStep:
-    """Returns how far the savepoint is that must be over before a query that has ended is suspended, or takes in a change."""
+    """Returns how far the savepoint is that must be over before a query that has ended is suspended, or takes in a
+    change.
+    """
     spec, streaming = s.statement.spec.streaming, streaming_of(s.statement)
     if spec is None or spec.upgrade_mode is not UpgradeMode.SAVEPOINT or streaming.committed_batch_id is None:
         return Done()
@@ -87,7 +95,10 @@ def final_savepoint(s: Snapshot, facts: StreamFacts) -> SavepointStep:
 
 
 def _final_name(statement: SqlStatement) -> str:
-    """Returns the name of the savepoint at the end of the last attempt that a driver had: whoever asks again finds the first one."""
+    """Returns the name of the savepoint at the end of the last attempt that a driver had.
+
+    Whoever asks again finds the first one.
+    """
     metadata, status = statement.metadata, statement.status
     attempt = status.attempt if status.operation_id is not None else status.attempt - 1
     identity = f"{metadata.uid}/{status.run}/{attempt}"
@@ -138,7 +149,10 @@ def last_savepoint(s: Snapshot) -> LastSavepoint | None:
 
 
 def savepoints_to_delete(s: Snapshot) -> tuple[DeleteSavepoint, ...]:
-    """Returns the savepoints that are deleted with their statement: what the operator has made, if `onDelete` says so, and nobody pinned."""
+    """Returns the savepoints that are deleted with their statement.
+
+    What the operator has made, if `onDelete` says so, and nobody pinned.
+    """
     spec = s.statement.spec.streaming
     if spec is None or not is_stream(s.statement.spec) or spec.savepoints.on_delete is not OnDelete.DELETE:
         return ()

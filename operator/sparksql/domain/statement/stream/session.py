@@ -1,4 +1,7 @@
-"""A suspended streaming statement and its session: when it gives back its own, needs it again, or loses one for good. Pure."""
+"""A suspended streaming statement and its session: when it gives back its own, needs it again, or loses one for good.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from sparksql.domain.statement.stream.spec import streaming_of
 
 
 def suspended_session_commands(s: Snapshot) -> tuple[Command, ...]:
-    """Gives back a session of its own: its state is in the storage. A savepoint that is to be made needs a driver, and with
-    that the session, again."""
+    """Gives back a session of its own: its state is in the storage.
+
+    A savepoint that is to be made needs a driver, and with that the session, again.
+    """
     if s.statement.spec.session is None:
         return ()
     has_state = streaming_of(s.statement).committed_batch_id is not None
@@ -27,8 +32,11 @@ def own_session_commands(s: Snapshot) -> tuple[Command, ...]:
 
 
 def session_loss(s: Snapshot, facts: StreamFacts) -> str | None:
-    """Returns why a Stopped statement has lost its session for good, if it has. It does not use a session that has closed by its
-    own rules, and stays suspended until it is to run there; a session of its own is made again when it resumes."""
+    """Returns why a Stopped statement has lost its session for good, if it has.
+
+    It does not use a session that has closed by its own rules, and stays suspended until it is to run there; a session
+    of its own is made again when it resumes.
+    """
     spec, session = s.statement.spec, s.session
     if session is None or not session.is_closing or spec.session is not None:
         return None

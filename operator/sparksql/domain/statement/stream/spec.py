@@ -1,6 +1,7 @@
 """What a streaming statement asks for: where its checkpoint is, and how its query runs. Pure readings.
 
-A checkpoint's location is fixed at a hand-over and stays, until the statement starts fresh: without state, or with a savepoint.
+A checkpoint's location is fixed at a hand-over and stays, until the statement starts fresh: without state, or with a
+savepoint.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def checkpoint(statement: SqlStatement, root: str) -> str:
 
 
 def settings_hash(spec: SqlStatementSpec) -> str:
-    """Returns a fingerprint of what a running query cannot take over. Defaults are left out: a field that is new changes nothing."""
+    """Returns a fingerprint of what a running query cannot take over.
+
+    Defaults are left out: a field that is new changes nothing.
+    """
     assert spec.streaming is not None
     relevant = {"trigger", "output_mode", "upsert"}
     fields = spec.streaming.model_dump(mode="json", include=relevant, exclude_defaults=True)
@@ -47,7 +51,7 @@ def settings_hash(spec: SqlStatementSpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def begins_with_savepoint(statement: SqlStatement) -> bool:
+def starts_from_savepoint(statement: SqlStatement) -> bool:
     """Tells whether the first checkpoint of the run is still to be made, and begins with `startFrom`."""
     spec, streaming = statement.spec.streaming, streaming_of(statement)
     if spec is None or spec.start_from is None or streaming.checkpoint_location is not None:
@@ -61,7 +65,10 @@ def options(
     restore: control.RestoreOptions | None = None,
     unconfirmed: tuple[str, ...] = (),
 ) -> control.StreamOptions:
-    """Returns how the driver is to run the query. `unconfirmed` are boots of drivers before it whose end nobody has seen."""
+    """Returns how the driver is to run the query.
+
+    `unconfirmed` are boots of drivers before it whose end nobody has observed.
+    """
     trigger = streaming.trigger
     return control.StreamOptions(
         checkpoint=location,

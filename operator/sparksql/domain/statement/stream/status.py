@@ -1,4 +1,4 @@
-"""How the streaming part of a statement's status changes: with reports of the query, when it is suspended, when it starts. Pure."""
+"""Updates of the streaming part of a status: by reports of the query, when it is suspended, when it starts. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def _latest(report: _Value | None, before: _Value | None) -> _Value | None:
 
 
 def suspended(streaming: StreamingStatus, **update: Unpack[StreamingUpdate]) -> StreamingStatus:
-    """Returns the status of a query that does not run: it has no rates, and no restart is due unless `update` says so."""
+    """Returns the status of a query that does not run.
+
+    It has no rates, and no restart is due unless `update` says so.
+    """
     idle: StreamingUpdate = {
         "input_rows_per_second": None,
         "processed_rows_per_second": None,
@@ -80,8 +83,8 @@ def suspended(streaming: StreamingStatus, **update: Unpack[StreamingUpdate]) -> 
 def next_start(statement: SqlStatement, facts: StreamFacts, *, restarts: int = 0) -> StatusUpdate:
     """Returns the status fields of a start that takes in what has changed; `restarts` counts if nothing has.
 
-    The savepoint that it goes back to is fixed together with the loss of the checkpoint: taking `restoreNonce` back later
-    must not leave it without state.
+    The savepoint that it goes back to is fixed together with the loss of the checkpoint: taking `restoreNonce` back
+    later must not leave it without state.
     """
     spec, streaming = statement.spec, streaming_of(statement)
     match facts.change:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.statement.decision import Command, Decision
 from sparksql.domain.statement.outcome import End, is_text_error, view_update
@@ -44,11 +44,12 @@ def hold(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
 def suspend(
     s: Snapshot, facts: StreamFacts, why: Violation, *, stalled: bool, error: StatementError | None = None
 ) -> Decision:
-    """Enters Stopped, or stays there: `stalled` until a person acts, else because the user asks for it. One that the user does not
-    ask for any more resumes in the next pass."""
+    """Enters Stopped, or stays there: `stalled` until a person acts, else because the user asks for it.
+
+    One that the user does not ask for any more resumes in the next pass.
+    """
     before = s.statement.status
-    ready = find_condition(before.conditions, ConditionType.READY)
-    is_news = before.phase is not Phase.STOPPED or ready is None or ready.reason != why.reason
+    is_news = before.phase is not Phase.STOPPED or ready_reason(before.conditions) != why.reason
     status = with_phase(
         s.statement,
         s.now,
@@ -108,7 +109,10 @@ def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: Oper
 
 
 def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
-    """Returns how often it was restarted in a row; an attempt that ran long enough until then made earlier ones forgotten."""
+    """Returns how often it was restarted in a row.
+
+    An attempt that ran long enough until then made earlier ones forgotten.
+    """
     streaming, started = s.statement.spec.streaming, s.statement.status.start_time
     assert streaming is not None
     if started is not None and (until - started).total_seconds() >= streaming.restart.reset_after_seconds:
