@@ -12,7 +12,8 @@ from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSessi
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
+from sparksql.domain.statement.decision import Submit
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
 from tests.unit.domain.builders.conditions import reason_of
 from tests.unit.domain.builders.objects import NOW, seconds, with_spec, with_status
 from tests.unit.domain.builders.sessions import BOOT, draining, gateway, pod, ready, session_snapshot, starting
