@@ -22,10 +22,10 @@ from sparksql.gateway.frontends.thrift.codec import (
     I16,
     I32,
     I64,
-    Kind,
     Reader,
     Shape,
     Struct,
+    TType,
     at,
     list_of,
 )
@@ -36,7 +36,7 @@ from sparksql.gateway.frontends.thrift.text import text_column
 from sparksql.gateway.frontends.thrift.types import hive_type
 
 COLUMNS, ROWS = 5, 4  # protocol versions V6 and V5
-BYTE = Shape(Kind.BYTE)
+BYTE = Shape(TType.BYTE)
 
 
 def union(*shapes: Any) -> type[Struct]:
