@@ -226,7 +226,7 @@ def test_a_statement_is_cancelled(session: Session) -> None:
 
 
 def test_a_statement_beyond_its_query_timeout_is_timed_out(session: Session) -> None:
-    operation = session.start(ENDLESS, timeout=1)
+    operation = session.start(ENDLESS, query_timeout=1)
     status = session.end(operation)
     assert (status[2], status[3]) == (TIMED_OUT, b"HYT00")
 
