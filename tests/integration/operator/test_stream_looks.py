@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sparksql.api.execution import StatementMode
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
-from sparksql.wire.control import Mode
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.stream_contract_monitor import StreamWitness
@@ -74,7 +74,7 @@ async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(wo
     runs_of = {obj["status"]["streaming"]["runId"] for obj in (first, seen, healed)}
     assert (len(runs_of), ran(world)) == (1, [TEXT])
     (look,) = world.ledger.looks
-    assert (look.mode, look.sql, look.streaming) == (Mode.VALIDATE, UNFIT, None)
+    assert (look.mode, look.sql, look.streaming) == (StatementMode.VALIDATE, UNFIT, None)
 
 
 @pytest.mark.parametrize("sql", [f"{TEXT} BROKEN"])

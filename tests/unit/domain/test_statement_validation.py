@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.api.streaming import Streaming
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import Cancel, Silence, Snapshot, StateFacts, Submit
-from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OutputMode
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import message, told
 from tests.unit.domain.builders.objects import ago
 from tests.unit.domain.builders.statements import (
@@ -45,7 +46,7 @@ def test_validation_takes_over_state_and_unset_settings_of_the_other_statement(
     (command,) = decision.commands
     assert isinstance(command, Submit)
     request = command.request
-    assert (request.mode, request.streaming) == (Mode.VALIDATE, None)
+    assert (request.mode, request.streaming) == (StatementMode.VALIDATE, None)
     assert request.validate_against is not None
     assert (request.validate_against.checkpoint, request.validate_against.output_mode) == (PLACE, mode)
     assert (request.validate_against.upsert is None) is bool(own)
@@ -102,7 +103,7 @@ def test_validation_of_a_text_alone_is_submitted_without_a_state() -> None:
     decision = decide(statement_snapshot(of))
     (command,) = decision.commands
     assert isinstance(command, Submit)
-    assert (command.request.mode, command.request.validate_against) == (Mode.VALIDATE, None)
+    assert (command.request.mode, command.request.validate_against) == (StatementMode.VALIDATE, None)
     done = decide(
         statement_snapshot(statement(handed_over("Running"), mode="Validate"), operation=view(OperationState.FINISHED))
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
@@ -24,7 +25,7 @@ from sparksql.domain.statement.snapshot import (
     Submit,
 )
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import Mode, Parameter
+from sparksql.wire.control import Parameter
 from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions, message, reason_of, told
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.statements import (
@@ -199,7 +200,7 @@ def test_hand_over_records_the_intent_with_the_submit() -> None:
     assert isinstance(submit, Submit)
     request = submit.request
     assert (submit.operation_id, request.boot_id, request.sql) == (operation, DRIVER.boot_id, SQL)
-    assert (request.namespace, request.name, request.mode) == ("team-a", "one", Mode.EXPLAIN)
+    assert (request.namespace, request.name, request.mode) == ("team-a", "one", StatementMode.EXPLAIN)
     assert (request.parameters, request.conf) == (parameters, {"spark.sql.ansi.enabled": "true"})
     assert request.execution_seconds == 9
     assert (request.result.max_rows, request.result.preview_rows, request.result.retention_seconds) == (7, 5, 60)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, TriggerMode
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.statement.decide import decide
@@ -17,7 +18,7 @@ from sparksql.domain.statement.snapshot import (
     Settings,
     Silence,
 )
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, OutputMode, TriggerMode
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import RESTS, STREAMS, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
 from tests.unit.domain.builders.statements import READY, initialized, statement, view

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
@@ -23,7 +24,7 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.stream_changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OperationView, OutputMode
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
 from tests.unit.domain.builders.conditions import PARKED, STREAMS, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import ago, with_status
 from tests.unit.domain.builders.statements import DRIVER, READY, SQL, view
@@ -77,7 +78,7 @@ def test_the_driver_is_asked_first_and_the_query_goes_on() -> None:
     look = asks(decision).question
     assert look.generation == 3
     request = look.request
-    assert (request.mode, request.sql, request.streaming) == (Mode.VALIDATE, OTHER, None)
+    assert (request.mode, request.sql, request.streaming) == (StatementMode.VALIDATE, OTHER, None)
     assert (request.boot_id, request.execution_seconds) == ("boot-1", LOOK_SECONDS)
     assert request.validate_against is not None
     assert request.validate_against.checkpoint == LOCATION

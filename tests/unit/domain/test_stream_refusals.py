@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import Upsert
 from sparksql.api.reasons import Reason
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import decide
@@ -14,7 +15,7 @@ from sparksql.domain.statement.snapshot import (
     Silence,
 )
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, UpsertOptions
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import PARKED, message, told
 from tests.unit.domain.builders.objects import NOW, with_status
 from tests.unit.domain.builders.statements import READY, view
@@ -66,7 +67,7 @@ def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
     options = submitted(decide(stream_snapshot(stream(streaming=wanted)))).request.streaming
     assert options is not None
     assert (options.max_files_per_trigger, options.max_rows_per_trigger) == (7, 8)
-    assert options.upsert == UpsertOptions(keys=("id",), order_by="at", delete_when="gone")
+    assert options.upsert == Upsert(keys=("id",), order_by="at", delete_when="gone")
 
 
 @pytest.mark.parametrize("root", [None, ""])

@@ -6,7 +6,7 @@ They show the message and little else, so it says all: Spark's condition, the pl
 from __future__ import annotations
 
 from sparksql.gateway.frontends.thrift.messages import TOperationState, TStatus, TStatusCode
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.wire.control import ErrorReason, OperationError
 
 GENERAL_ERROR = "HY000"
@@ -53,15 +53,15 @@ def client_refusal(error: ClientError) -> TStatus:
     """The first words of unknown handles are those by which clients notice that they must connect again."""
     match error.problem:
         case Problem.UNKNOWN_SESSION:
-            message = f"Invalid SessionHandle: {error}"
+            message = f"Invalid TSessionHandle: {error}"
         case Problem.UNKNOWN_OPERATION:
-            message = f"Invalid OperationHandle: {error}"
+            message = f"Invalid TOperationHandle: {error}"
         case _:
             message = str(error)
     return refusal(message, _SQL_STATES.get(error.problem, GENERAL_ERROR))
 
 
-def statement_failure(view: OperationView) -> TStatus:
+def statement_failure(view: OperationInfo) -> TStatus:
     """Why an operation has ended other than well."""
     match view.status:
         case OperationStatus.CANCELED | OperationStatus.CLOSED:
