@@ -149,7 +149,7 @@ TYPE_IDS = [0, 1, 2, 3, 4, 5, 6, 15, 15, 7, 17, 8, 8, 7, 16, 10, 11, 12, 7, 11]
 
 
 @pytest.mark.parametrize("protocol", [COLUMNS, ROWS])
-def test_values_of_every_type(frontend: Frontend, protocol: int) -> None:
+def test_thrift_rows_show_values_of_every_type(frontend: Frontend, protocol: int) -> None:
     with frontend.connect() as client:
         session = Session(client, protocol)
         assert session.opened[2] == protocol

@@ -178,7 +178,7 @@ async def test_time_beyond_the_class_limit_is_refused(world: Environment) -> Non
     assert world.ledger.ran("silent")[0].request.execution_seconds == 10
 
 
-async def test_queue_has_a_bound(world: Environment) -> None:
+async def test_statement_beyond_the_queue_limit_of_its_session_is_refused(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=1, maxQueuedStatements=2)
     async with world.operator():

@@ -236,7 +236,7 @@ async def test_unfinished_savepoint_of_a_deleted_statement_is_abandoned(world: S
 # --- adopted
 
 
-async def test_existing_one_is_adopted_with_what_the_driver_finds(world: SavepointEnvironment) -> None:
+async def test_existing_savepoint_is_adopted_with_what_the_driver_finds(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c", owner="another", sql_hash="abc")
     async with world.operator():

@@ -133,7 +133,7 @@ async def test_deleted_stream_is_canceled_in_the_driver(world: Environment, way:
     assert view is not None and view.state == "Canceled"
 
 
-async def test_available_now_finishes(world: Environment) -> None:
+async def test_stream_with_trigger_available_now_finishes(world: Environment) -> None:
     async with world.operator():
         await stream(world, streaming={"trigger": {"mode": "AvailableNow"}})
         done = await world.finished("st")
@@ -172,7 +172,7 @@ async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(
     assert locations(world) == ["1", "1"]
 
 
-async def test_driver_that_was_shut_down_is_not_counted(world: Environment) -> None:
+async def test_restart_of_a_driver_that_was_shut_down_is_not_counted(world: Environment) -> None:
     async with world.operator():
         await stream(world, streaming={"restart": {"limit": 0}})
         await runs(world)

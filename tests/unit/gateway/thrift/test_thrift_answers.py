@@ -62,7 +62,7 @@ def test_session_configuration_of_hive_clients_is_read(given: dict[str, str] | N
     ("database", "statement"),
     [("sales", "USE `sales`"), ("lake.sales", "USE `lake`.`sales`"), ("a`b; DROP", "USE `a``b; DROP`")],
 )
-def test_choice_of_a_schema(database: str, statement: str) -> None:
+def test_chosen_schema_becomes_a_use_statement(database: str, statement: str) -> None:
     assert use_statement(database) == statement
 
 
@@ -155,7 +155,9 @@ def test_a_column_tells_its_type_as_jdbc_asks() -> None:
         ("boolean", 16, 1, None), ("array<int>", 2003, None, None), ("interval year", 12, 2**31 - 1, None),
     ],
 )  # fmt: skip
-def test_column_types(spark: str, jdbc: int, size: int | None, digits: int | None) -> None:
+def test_listed_column_has_jdbc_type_size_and_digits(
+    spark: str, jdbc: int, size: int | None, digits: int | None
+) -> None:
     (row,) = listings.columns([ColumnEntry("", "", "t", "c", spark, True, 1, "")]).table().to_pylist()
     assert (row["DATA_TYPE"], row["COLUMN_SIZE"], row["DECIMAL_DIGITS"]) == (jdbc, size, digits)
 

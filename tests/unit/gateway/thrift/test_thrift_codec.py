@@ -62,7 +62,7 @@ def test_an_encoded_thrift_message_decodes_to_itself(message: Struct) -> None:
 
 
 @given(structs, structs)
-def test_unknown_fields_are_skipped(known: Struct, unknown: Struct) -> None:
+def test_unknown_fields_of_a_message_are_skipped(known: Struct, unknown: Struct) -> None:
     field = b"\x0c\x7f\x01" + encode(unknown)
     assert Reader(field + encode(known)).message(type(known)) == known
 

@@ -270,7 +270,7 @@ async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Frontend)
         assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid TOperationHandle")
 
 
-async def test_listings_have_a_bound(opened: Frontend) -> None:
+async def test_listings_of_a_thrift_session_have_a_bound(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     made = [
@@ -296,7 +296,7 @@ async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
         assert opened.server.connections == 3
 
 
-async def test_too_many_clients_are_told_so() -> None:
+async def test_clients_beyond_the_limit_are_told_the_limit() -> None:
     async with frontend(Limits(connections=2)) as opened:
         held = [await opened.connect() for _ in range(2)]
         for client in held:

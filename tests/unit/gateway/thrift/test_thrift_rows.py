@@ -202,7 +202,7 @@ def as_json(value: Any, kind: pa.DataType) -> Any:
         (pa.list_(pa.string()), ["ä\n"], '["ä\\n"]'),
     ],
 )
-def test_nested_leaves(kind: pa.DataType, value: Any, expected: str) -> None:
+def test_leaves_of_nested_values_are_written_as_json(kind: pa.DataType, value: Any, expected: str) -> None:
     assert text_column(pa.array([value], kind)).to_pylist() == [expected]
 
 
