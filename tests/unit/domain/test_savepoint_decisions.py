@@ -158,7 +158,9 @@ def test_savepoint_is_not_continued_with_a_recreated_statement_of_the_same_name(
     ("word", "commands", "wake"),
     [(Running(), 0, POLL_SECONDS), (Unobserved.UNREACHABLE, 0, 2), (None, 0, 2), (Unobserved.UNKNOWN, 1, 2)],
 )
-def test_an_attempt_under_way(word: Word | None, commands: int, wake: float) -> None:
+def test_savepoint_attempt_under_way_is_asked_about_until_it_ends(
+    word: Word | None, commands: int, wake: float
+) -> None:
     decision = decided(savepoint(copying()), word=word, driver=None)
     assert told(decision) == ("InProgress", "InProgress")
     assert len(decision.commands) == commands
@@ -308,7 +310,7 @@ def test_an_existing_one_that_cannot_be_read_now_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Abandoned"])
-def test_an_end_is_final(phase: str) -> None:
+def test_ended_savepoint_keeps_its_status(phase: str) -> None:
     before = savepoint(settled(phase), created=ago(3600))
     for facts in ({"statement": None}, {"word": Running()}, {"word": Failed("no")}, {"driver": None, "place": None}):
         decision = decided(before, **facts)

@@ -37,7 +37,7 @@ def is_let_go(decision: Decision, *, warned: bool = False) -> bool:
     return not decision.finalizer and is_warning is warned
 
 
-def test_data_go_first() -> None:
+def test_deleted_savepoint_is_held_until_its_data_are_gone() -> None:
     first = decided(going())
     assert first.commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
     assert first.finalizer

@@ -258,7 +258,9 @@ CHECKS = (
 
 @settings(max_examples=200, deadline=None)
 @given(SPECS, SOURCES, STEPS)
-def test_no_promise_is_broken(spec: dict[str, Any], source: dict[str, Any], steps: list[Step]) -> None:
+def test_savepoint_breaks_no_promise_whatever_it_is_shown(
+    spec: dict[str, Any], source: dict[str, Any], steps: list[Step]
+) -> None:
     for snapshot, decision in decisions(savepoint(**spec, **source), steps):
         for check in CHECKS:
             check(snapshot, decision)
@@ -266,7 +268,7 @@ def test_no_promise_is_broken(spec: dict[str, Any], source: dict[str, Any], step
 
 @settings(max_examples=100, deadline=None)
 @given(SPECS, STEPS)
-def test_attempts_are_bounded(spec: dict[str, Any], steps: list[Step]) -> None:
+def test_savepoint_attempts_are_bounded_by_the_backoff_limit(spec: dict[str, Any], steps: list[Step]) -> None:
     made = decisions(savepoint(**spec), [replace(step, spec={}) for step in steps])
     ids = {c.id for _, decision in made for c in decision.commands if isinstance(c, StartCopy)}
     assert len(ids) <= spec["backoffLimit"] + 1

@@ -38,11 +38,11 @@ def test_a_driver_that_vanished_is_remembered() -> None:
     assert unconfirmed(after) == (BOOT,)
 
 
-def test_a_driver_that_was_seen_to_end_is_not() -> None:
+def test_driver_that_was_seen_to_end_is_not_unconfirmed() -> None:
     assert unconfirmed(lost(ready(), PodEnd())) == ()
 
 
-def test_the_message_says_so() -> None:
+def test_message_of_a_lost_driver_tells_whether_its_end_was_seen() -> None:
     gone = decide(session_snapshot(ready(), now=NOW + seconds(60)))
     assert "its end was not seen" in (gone.status.message or "")
     ended = decide(session_snapshot(ready(), now=NOW + seconds(60), pod_end=PodEnd()))
