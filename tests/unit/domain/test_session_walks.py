@@ -104,8 +104,8 @@ STEPS = st.lists(
             {
                 "running": st.integers(0, 1),
                 "queued": st.integers(0, 1),
-                "obstacle": st.sampled_from(OBSTACLES),
-                "no_place": st.sampled_from([*[None] * 9, Violation(Reason.LIMIT_EXCEEDED, "no place")]),
+                "start_blocker": st.sampled_from(OBSTACLES),
+                "limit_violation": st.sampled_from([*[None] * 9, Violation(Reason.LIMIT_EXCEEDED, "no place")]),
                 "namespace_terminating": st.sampled_from([*[False] * 9, True]),
                 "max_restarts": st.just(2),
             }
@@ -300,7 +300,7 @@ def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], 
 
 def test_walks_get_somewhere() -> None:
     """A walk that never gets anywhere proves nothing: one straight way through the steps."""
-    facts = {"running": 0, "queued": 0, "obstacle": None, "no_place": None, "namespace_terminating": False}
+    facts = {"running": 0, "queued": 0, "start_blocker": None, "limit_violation": None, "namespace_terminating": False}
     up = ({"started": NOW}, {"state": GatewayState.READY}, None, facts)
     down = (None, None, None, facts)
     steps = [

@@ -12,7 +12,16 @@ from typing import Any, assert_never
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.session.counters import counted
+from sparksql.domain.session.counters import bounded_statements, client_statements, counted, is_used, may_grow
+from sparksql.domain.session.desired import (
+    driver_spec_hash,
+    idle_left,
+    lifetime_left,
+    phase_age,
+    state_lost_conditions,
+    wants_restart,
+    wants_stop,
+)
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
 from sparksql.domain.session.status import advance, reason_of
@@ -28,17 +37,7 @@ from sparksql.domain.session.steps import (
     vanished,
     wait,
 )
-from sparksql.domain.session.usage import bounded_statements, client_statements, is_used, may_grow
 from sparksql.domain.session.versions import skew_events
-from sparksql.domain.session.wishes import (
-    driver_spec_hash,
-    idle_left,
-    lifetime_left,
-    phase_age,
-    state_lost_conditions,
-    wants_restart,
-    wants_stop,
-)
 
 FINALIZER_SECONDS = 30.0  # deadline of the contract for deleting a session
 ACTIVITY_SECONDS = 60.0
@@ -116,7 +115,7 @@ def _draining(s: Snapshot) -> Decision:
     reason = reason_of(s.session.status)
     pod = s.pod
     if pod is not None and not s.is_pod_given_up:
-        left = s.deadlines.drain - phase_age(s)
+        left = s.deadlines.drain_seconds - phase_age(s)
         is_in_use = bounded_statements(s) or client_statements(s) or may_grow(s)
         if is_in_use and left > 0 and not pod.deleting and pod.ended is None:
             return _waiting_for_statements(s, Reason(reason), left)

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 from sparksql.api import gateway_settings
 from sparksql.api.conf_policy import is_allowed, is_denied, wrong_value
+from sparksql.api.fields import INT32_MAX
 from sparksql.api.gateway_settings import InvalidSetting
 from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, SessionTemplate, SqlSession
-from sparksql.api.session_class import LabelSelector, SelectorOperator, SqlSessionClass
-from sparksql.api.settings import Endpoints, SessionSettings
-from sparksql.domain.session import effective, memory
-from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
-from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
-from sparksql.domain.session.provenance import configuration
+from sparksql.api.session_class import LabelSelector, Limits, SelectorOperator, SqlSessionClass
+from sparksql.api.settings import Endpoints, SessionSettings, StatementTimeouts
+from sparksql.domain.session import memory
+from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS, configuration, merge
+from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.domain.violation import Violation
+from sparksql.wire.driver import ClientLimits, OpenEndpoints
 
 PYTHON_OVERHEAD_MIB = 600  # contract: Python and off-heap memory of a driver, beyond Spark's own overhead
 MIN_OVERHEAD_MIB = 384  # Spark: spark.driver.memoryOverhead is max(384 MiB, 10 % of the heap)
@@ -90,9 +91,8 @@ def resolve(
     )
     if violation is not None:
         return violation
-    endpoints = settings.endpoints or Endpoints()
-    storage, scheduling = session_class.spec.storage, session_class.spec.scheduling
-    claim = storage.volume_claim
+    asked = settings.endpoints or Endpoints()
+    storage = session_class.spec.storage
     account = spec.service_account_name or session_class.spec.service_account.name
     built = EffectiveSession(
         namespace=session.metadata.namespace,
@@ -108,15 +108,13 @@ def resolve(
         service_account=account,
         create_service_account=session_class.spec.service_account.create
         and account == session_class.spec.service_account.name,
-        endpoints=effective.Endpoints(bool(endpoints.rest), bool(endpoints.connect), bool(endpoints.thrift)),
-        volume_claim=effective.VolumeClaim(claim.name, claim.mount_path) if claim else None,
+        endpoints=OpenEndpoints(rest=bool(asked.rest), connect=bool(asked.connect), thrift=bool(asked.thrift)),
+        volume_claim=storage.volume_claim,
         warehouse=storage.warehouse or "",
         result_root=storage.result_root or "",
         database=database_name(settings.database or "", session.metadata.namespace),
         jar_prefixes=tuple(session_class.spec.allow.jar_prefixes),
-        scheduling=effective.Scheduling(
-            scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name
-        ),
+        scheduling=session_class.spec.scheduling,
         network_policy=session_class.spec.network_policy.enabled,
         network_clients=session_class.spec.network_policy.clients,
         driver_template=session_class.spec.pod_template.driver,
@@ -131,6 +129,20 @@ def database_name(template: str, namespace: str) -> str:
     Databases cannot have `-` in their names and namespaces no `_`, so that no two namespaces meet.
     """
     return template.replace("{namespace}", namespace.replace("-", "_"))
+
+
+def client_limits(settings: SessionSettings, limits: Limits) -> ClientLimits:
+    """Limits of clients' statements in a session with these merged settings, of a class with these limits."""
+    timeouts = settings.statement_timeouts or StatementTimeouts()
+    execution, most = timeouts.execution_seconds or 0, limits.execution_seconds
+    queues = (settings.max_queued_statements, limits.queued_statements_per_session)
+    return ClientLimits(
+        queue_seconds=timeouts.queue_seconds or 0,
+        execution_seconds=min(execution or most, most) if most else execution,
+        max_execution_seconds=most,
+        # The driver cannot tell one that goes at once from one that waits: it needs a place for it, and 0 is no limit there.
+        max_queued=max(1, min(limit for limit in (*queues, INT32_MAX) if limit is not None)),
+    )
 
 
 def _configuration(

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
 from sparksql.api.session import SqlSession, SqlSessionStatus
 from sparksql.domain.event import Event
 from sparksql.domain.session.resolve import Resolved
@@ -13,19 +16,20 @@ from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayInfo
 
 
-@dataclass(frozen=True)
-class Deadlines:
-    """Seconds that a session may wait in each way before it gives up (Helm values `deadlines`).
+class Deadlines(BaseModel):
+    """Seconds that a session may wait in each way before it gives up: the Helm values `operator.deadlines`.
 
-    `termination` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute is
-    time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
+    `termination_seconds` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute
+    is time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
     """
 
-    scheduling: float = 300.0
-    image_pull: float = 300.0
-    driver_start: float = 180.0
-    drain: float = 300.0
-    termination: float = 60.0
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
+
+    scheduling_seconds: float = Field(300, gt=0)  # for a node
+    image_pull_seconds: float = Field(300, gt=0)
+    driver_start_seconds: float = Field(180, gt=0)
+    drain_seconds: float = Field(300, ge=0)  # for running statements to end
+    termination_seconds: float = Field(60, ge=0)
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,8 @@ class Snapshot:
 
     `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped, `resting`
     streams that are Stopped, and `savepoints` copies under way in the driver; clients' statements are in the driver's own counts.
-    `no_place` is the limit of sessions that leaves none for this one;
-    `obstacle` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    `limit_violation` is the limit of sessions that leaves none for this one;
+    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -87,16 +91,16 @@ class Snapshot:
     streams: int = 0
     resting: int = 0
     savepoints: int = 0
-    no_place: Violation | None = None
+    limit_violation: Violation | None = None
     namespace_terminating: bool = False
-    obstacle: Violation | None = None
+    start_blocker: Violation | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     max_restarts: int = 3
 
     @property
     def is_pod_given_up(self) -> bool:
         """Whether the session waits for its pod no more: deleted, and on a node where nobody ends it. It may still run."""
-        return self.pod is not None and has_outlived(self.pod, self.now, self.deadlines.termination)
+        return self.pod is not None and has_outlived(self.pod, self.now, self.deadlines.termination_seconds)
 
 
 class Command(Enum):

@@ -11,10 +11,10 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
+from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
+from sparksql.domain.session.desired import phase_age, state_lost_conditions
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import advance, reason_of, restated
-from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_events, statement_counts
-from sparksql.domain.session.wishes import phase_age, state_lost_conditions
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
 RESTART_BACKOFF_SECONDS = 1.0
@@ -103,7 +103,7 @@ def vanished(s: Snapshot) -> str:
 
 def outlived(s: Snapshot, pod: PodFacts) -> str:
     """What is said of a driver that is waited for no more."""
-    late = f"{s.deadlines.termination:g} s after its grace period"
+    late = f"{s.deadlines.termination_seconds:g} s after its grace period"
     return (
         f"pod {pod.name} is still there {late}, its node does not end it; it may still run, and is waited for no more"
     )

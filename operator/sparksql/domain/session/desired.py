@@ -9,9 +9,9 @@ from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionDesiredState, SqlSessionSpec
 from sparksql.api.settings import Idle, IdleAction
+from sparksql.domain.session.counters import is_used, was_used
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Snapshot
-from sparksql.domain.session.usage import is_used, was_used
 
 _NOT_THE_DRIVERS = (
     "desiredState",
