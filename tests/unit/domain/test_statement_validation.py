@@ -12,16 +12,15 @@ from sparksql.api.streaming import Streaming
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import Cancel, Silence, Snapshot, StateFacts, Submit
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
-from tests.unit.domain.statement_samples import (
+from tests.unit.domain.builders.conditions import message, told
+from tests.unit.domain.builders.objects import ago
+from tests.unit.domain.builders.statements import (
     DRIVER,
     READY,
-    ago,
     handed_over,
     initialized,
-    message,
-    snapshot,
     statement,
-    told,
+    statement_snapshot,
     view,
 )
 
@@ -33,7 +32,7 @@ AGAINST: dict[str, Any] = {"mode": "Validate", "validateAgainst": {"statementRef
 
 def validation(status: dict[str, Any] | None = None, *, facts: dict[str, Any] | None = None, **spec: Any) -> Snapshot:
     of = statement(status or initialized(), **{**AGAINST, **spec})
-    return snapshot(of, **{"session": SERVES, "state": STATE, **(facts or {})})
+    return statement_snapshot(of, **{"session": SERVES, "state": STATE, **(facts or {})})
 
 
 @pytest.mark.parametrize(
@@ -101,9 +100,11 @@ def test_lost_validation_request_is_sent_again_only_with_the_state() -> None:
 
 def test_validation_of_a_text_alone_is_submitted_without_a_state() -> None:
     of = statement(initialized(), mode="Validate")
-    decision = decide(snapshot(of))
+    decision = decide(statement_snapshot(of))
     (command,) = decision.commands
     assert isinstance(command, Submit)
     assert (command.request.mode, command.request.validate_against) == (StatementMode.VALIDATE, None)
-    done = decide(snapshot(statement(handed_over("Running"), mode="Validate"), operation=view(OperationState.FINISHED)))
+    done = decide(
+        statement_snapshot(statement(handed_over("Running"), mode="Validate"), operation=view(OperationState.FINISHED))
+    )
     assert (told(done), message(done)) == (("Finished", "Finished"), "")

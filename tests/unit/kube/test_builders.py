@@ -13,7 +13,7 @@ from sparksql.api import names
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube import builders
 from sparksql.wire.driver import OpenEndpoints
-from tests.unit.kube.session_samples import FULL, PLAIN
+from tests.unit.kube.effective_sessions import FULL, PLAIN
 
 BASE = names.child_base(PLAIN.name, PLAIN.uid)
 OWNER = {

@@ -20,7 +20,7 @@ from sparksql.api.settings import SessionSettings
 from sparksql.gateway import clean
 from sparksql.kube.builders import Cleaning, cleaner_job, cleaner_secret
 from sparksql.kube.builders.cleaner import CONF_FILE, REFUSED_CODE, is_cleaner_of
-from tests.unit.kube.session_samples import FULL
+from tests.unit.kube.effective_sessions import FULL
 
 ROOT = "s3a://lake/savepoints"
 PLAIN = Cleaning(
