@@ -19,7 +19,7 @@ from tests.support.process import GatewayProcess, free_port, running
 from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect
-from .test_thrift_door import Session
+from .test_thrift_frontend import Session
 
 # What was read for minutes, or ended the reading thread's stack.
 TOO_MUCH = {
@@ -92,7 +92,7 @@ async def test_a_text_within_a_text_has_the_same_bounds(client: GatewayClient) -
     assert ended.error is not None and ended.error.reason is ErrorReason.LIMIT_EXCEEDED, ended
 
 
-async def test_every_door_has_the_same_bounds(client: GatewayClient) -> None:
+async def test_every_protocol_has_the_same_bounds(client: GatewayClient) -> None:
     sql = TOO_MUCH["parentheses"]
     async with rest_http(client.gateway) as http:
         session = await open_rest(http)

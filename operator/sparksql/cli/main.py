@@ -25,7 +25,7 @@ from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
 from sparksql.cli.results import ResultPrinter
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 OUTPUTS = ("table", "csv", "json")
 _AD_HOC_FLAGS = ("session", "parameters", "mode", "name", "timeout", "max_rows", "keep")
@@ -108,7 +108,10 @@ def build_parser() -> argparse.ArgumentParser:
     command = add("connect", parents=shared, help="show what a client needs to use a session")
     command.add_argument("session", metavar="SESSION")
     command.add_argument(
-        "--door", choices=[door.value for door in Door], help="only this endpoint (default: all that are on)"
+        "--protocol",
+        "--door",  # its name in earlier versions
+        choices=[protocol.value for protocol in ClientProtocol],
+        help="only this endpoint (default: all that are on)",
     )
     command.add_argument("--port-forward", action="store_true", help="make it reachable on localhost until interrupted")
 
@@ -175,7 +178,7 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
         case "status":
             return commands.status(kubectl, console, forward, args.session, args.output)
         case "connect":
-            return connect(kubectl, console, args.session, args.door, forward=args.port_forward)
+            return connect(kubectl, console, args.session, args.protocol, forward=args.port_forward)
         case other:
             raise AssertionError(f"argparse let through {other}")
 

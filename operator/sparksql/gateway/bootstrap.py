@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sparksql.api.execution import StatementMode
-from sparksql.gateway.execution.executor import SparkRunner
+from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.execution.init_statements import enter_database, run_init
 from sparksql.gateway.lifecycle import Spark
-from sparksql.gateway.operations.manager import Engine
+from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.collector import COLLECT_ROWS, Collector
 from sparksql.gateway.results.store import ResultReader, ResultStore
@@ -47,16 +48,17 @@ class StartedSpark:
     init_failure: InitFailure | None
 
     def assemble(self, register: OperationRegister, log_mask: LogMask) -> Spark:
-        """Must be called on the event loop that the engine will belong to."""
+        """Must be called on the event loop that the operations will belong to."""
         config = self.settings.config
         hadoop_conf, version = self.driver.context._jsc.hadoopConfiguration(), str(self.driver.context.version)
         files = HadoopFiles(self.driver.jvm, hadoop_conf)
         store = ResultStore(files, self.clock)
         reader = ResultReader(files)
-        runner = SparkRunner(self.driver, config.policy, store, files, _result_folder(self.settings))
-        runner.mark_initialised()
-        engine = Engine(
-            runner=runner,
+        executor = SparkExecutor(self.driver, config.policy, store, files, _result_folder(self.settings))
+        executor.mark_initialised()
+        threads = ThreadPools()
+        operations = OperationManager(
+            executor=executor,
             register=register,
             store=store,
             reader=reader,
@@ -67,17 +69,19 @@ class StartedSpark:
                 self.settings.gateway.worker_threads_min,
                 self.settings.gateway.worker_threads_max,
                 self.settings.gateway.worker_threads_keepalive_time,
-                runner.release_thread,
+                self.driver.release_thread,
             ),
+            threads=threads,
             max_preview_rows=config.max_preview_rows,
         )
         return Spark(
-            runner=runner,
-            engine=engine,
+            executor=executor,
+            operations=operations,
+            threads=threads,
             store=store,
             reader=reader,
             savepoints=SavepointAttempts(
-                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, runner.release_thread
+                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, self.driver.release_thread
             ),
             version=version,
             application_id=str(self.driver.context.applicationId),

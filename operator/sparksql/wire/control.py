@@ -67,7 +67,7 @@ class OperationState(StrEnum):
         return self not in (OperationState.PENDING, OperationState.RUNNING)
 
 
-class Door(StrEnum):
+class ClientProtocol(StrEnum):
     """The protocol by which a client came."""
 
     REST = "rest"
@@ -75,8 +75,8 @@ class Door(StrEnum):
     THRIFT = "thrift"
 
 
-AnyDoor = Annotated[Door | str, Field(union_mode="left_to_right")]
-"""A door in an answer: one that is not known is shown by its name."""
+AnyClientProtocol = Annotated[ClientProtocol | str, Field(union_mode="left_to_right")]
+"""A protocol in an answer: one that is not known is shown by its name."""
 
 
 class Parameter(WireModel):
@@ -270,7 +270,8 @@ class OperationView(WireModel):
     statement_type: str | None = None  # e.g. INSERT, SELECT, SET; SCRIPT for several
     read_only: bool = False  # running it again cannot change anything
     streaming: bool = False
-    door: AnyDoor | None = None  # of a client's operation; none of a manifest's
+    # Of a client's operation; none of a manifest's.
+    protocol: AnyClientProtocol | None = Field(default=None, alias="door")
     session: str | None = None  # handle of that client's session
     submitted_time: datetime | None = None
     start_time: datetime | None = None

@@ -1,4 +1,4 @@
-"""Clients of a driver, as an operator sees them: doors that are opened, counts, idleness, and what a restart means to them."""
+"""Clients of a driver, as an operator sees them: protocols that are opened, counts, idleness, and what a restart means to them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sparksql.gateway.sql.local_queries import is_local
 from sparksql.gateway.sql.masking import Masker
 from sparksql.gateway.sql.parameters import ParameterBinder, check_unbindable, check_usage
 from sparksql.gateway.sql.readers import check_wanted
-from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLong, split
+from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLongError, split
 from sparksql.gateway.sql.text_bounds import check_parameters, check_text
 from sparksql.wire.control import ErrorReason, Parameter
 from sparksql.wire.driver import SqlPolicy
@@ -136,7 +136,7 @@ class Classifier:
 
         try:
             return split(sql, lexed.sections(), parses)
-        except ScriptTooLong:
+        except ScriptTooLongError:
             message = f"a script has at most {MAX_STATEMENTS} statements"
             raise refusal(ErrorReason.LIMIT_EXCEEDED, message) from None
 

@@ -32,7 +32,7 @@ _STATEFUL = frozenset(
 )
 
 
-def check(
+def check_real_time(
     driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, analysed: Any, options: StreamOptions
 ) -> None:
     """Raises StatementError when the trigger is RealTime and the query cannot run so. Writes nothing."""

@@ -76,7 +76,7 @@ def _provider(leaf: LogicalPlan) -> str:
             return ""
 
 
-def check(
+def check_upsert(
     jvm: Jvm, classifier: Classifier, session: JvmSession, options: Upsert, target: UpsertTarget, frame: Dataset
 ) -> None:
     """Raises when keys, expressions or columns do not fit the target and the query: StatementError, or what Spark throws."""

@@ -31,7 +31,9 @@ _EXPRESSION_ID = re.compile(r"#\d+L?")
 _MAY_NAME_FILES = frozenset({"ADD", "CREATE FUNCTION", "BEGIN END", "EXECUTE IMMEDIATE"})
 
 
-def check(driver: SparkDriver, session: JvmSession, policy: SqlPolicy, findings: Findings) -> Statement | None:
+def check_statement(
+    driver: SparkDriver, session: JvmSession, policy: SqlPolicy, findings: Findings
+) -> Statement | None:
     """A SQL command's one statement, None without one. Raises StatementError for what is not allowed."""
     driver.activate(session)  # the parser follows the settings of the thread's session
     try:
