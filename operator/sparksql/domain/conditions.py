@@ -6,10 +6,11 @@ Ready (Flux, Argo CD, `kubectl wait`) goes on. A wish that is not yet fulfilled 
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
 from typing import assert_never
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
+from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState, StatementPhase
@@ -44,6 +45,17 @@ def stated(standing: Standing, reason: str, message: str = "", work: Work | None
     if work is not None:
         pairs += zip(_WORK, work.value, strict=True)
     return tuple(Condition(type=type_, status=status, reason=reason, message=message) for type_, status in pairs)
+
+
+def of_generation(conditions: tuple[Condition, ...], generation: int, now: datetime) -> tuple[Condition, ...]:
+    """The conditions as they are, as of the object's present generation."""
+    return merge_conditions(conditions, conditions, generation=generation, now=now)
+
+
+def ready_reason(conditions: tuple[Condition, ...]) -> str:
+    """Reason of the current phase, as the Ready condition has it; empty without one."""
+    ready = find_condition(conditions, ConditionType.READY)
+    return ready.reason if ready is not None else ""
 
 
 def statement_standing(

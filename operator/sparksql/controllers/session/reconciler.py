@@ -21,11 +21,11 @@ from sparksql.cache.indexes import (
     NAMESPACE,
     SAVEPOINTS_BY_STATEMENT,
     SESSION,
+    contender,
     is_over_limit,
     is_stream,
     phase_of,
     scoped,
-    session_entry,
 )
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import Refused, SessionChildren
@@ -229,7 +229,7 @@ class SessionController:
             return None
         default = find_class(self._rt.store, None)
         unnamed = "" if isinstance(default, Violation) else default.metadata.name
-        others = [session_entry(obj, unnamed, refused=self._is_refused(obj)) for obj in self._rt.store.list(SESSION)]
+        others = [contender(obj, unnamed, refused=self._is_refused(obj)) for obj in self._rt.store.list(SESSION)]
         own = (session.metadata.namespace, session.metadata.name)
         asking = next((each for each in others if (each.namespace, each.name) == own), None)
         return session_limits.limit_violation(asking, others, bounds) if asking is not None else None

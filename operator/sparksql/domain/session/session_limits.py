@@ -18,7 +18,7 @@ _WAITING = frozenset({None, Phase.PENDING, Phase.HIBERNATED})
 
 
 @dataclass(frozen=True)
-class SessionEntry:
+class SessionQueueEntry:
     """A session as the limits see it. `held_up`: it is Stalled for another reason than a limit; `wanted`: it is to have a driver."""
 
     namespace: str
@@ -44,7 +44,9 @@ class SessionLimits:
     of_class_in_namespace: int | None = None
 
 
-def limit_violation(session: SessionEntry, others: Iterable[SessionEntry], bounds: SessionLimits) -> Violation | None:
+def limit_violation(
+    session: SessionQueueEntry, others: Iterable[SessionQueueEntry], bounds: SessionLimits
+) -> Violation | None:
     """Why there is no place for `session` among the others, naming the first limit that is reached."""
     before = [other for other in others if _goes_before(other, session)]
     of_class = [other for other in before if other.class_name == session.class_name]
@@ -61,7 +63,7 @@ def limit_violation(session: SessionEntry, others: Iterable[SessionEntry], bound
     return None
 
 
-def _goes_before(other: SessionEntry, session: SessionEntry) -> bool:
+def _goes_before(other: SessionQueueEntry, session: SessionQueueEntry) -> bool:
     if (other.namespace, other.name) == (session.namespace, session.name):
         return False
     if other.phase in _HOLDING:

@@ -11,14 +11,15 @@ from sparksql.api.names import driver_pod_name, gateway_server_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, SqlSession
 from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.configuration_layers import open_endpoints
 from sparksql.domain.session.counters import COUNTER_SECONDS, client_counts, statement_counts
 from sparksql.domain.session.desired import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance, reason_of
-from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, outlived, settle, vanished, wait
+from sparksql.domain.session.status import with_phase
+from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, new_events, outlived, settle, vanished, wait
 from sparksql.domain.session.versions import skew_conditions, skew_events
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
@@ -89,7 +90,7 @@ def _start(s: Snapshot) -> Decision:
         start_time=s.now,
         unconfirmed=_unconfirmed(s, before),
     )
-    status = advance(
+    status = with_phase(
         session,
         s.now,
         Phase.STARTING,
@@ -147,9 +148,9 @@ def starting(s: Snapshot) -> Decision:
 
 def _stalled(s: Snapshot, violation: Violation) -> Decision:
     """Wait in Pending, Stalled, until somebody acts; it is looked at again from time to time all the same."""
-    status = advance(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
+    status = with_phase(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
     return Decision(
-        status, events=news(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
+        status, events=new_events(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
     )
 
 
@@ -199,7 +200,7 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         spark_version=gateway.spark_version,
         spark_application_id=gateway.spark_application_id,
     )
-    status = advance(
+    status = with_phase(
         s.session,
         s.now,
         Phase.READY,
@@ -224,7 +225,7 @@ def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
     """The driver with its pod's identity and, once a queue that held it has let it go, the time from which deadlines count."""
     driver = s.session.status.driver
     assert driver is not None
-    was_queued = reason_of(s.session.status) == Reason.WAITING_IN_QUEUE
+    was_queued = ready_reason(s.session.status.conditions) == Reason.WAITING_IN_QUEUE
     admitted = s.now if was_queued and _queue_of(s, pod) is None else driver.admitted_time
     return driver.replace(pod_uid=pod.uid, admitted_time=admitted)
 

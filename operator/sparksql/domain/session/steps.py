@@ -1,4 +1,4 @@
-"""The steps that decisions about a session are made of: stay, wait, settle, drain, lose a driver. Pure."""
+"""The steps that decisions about a session are made of: no change, wait, settle, drain, lose a driver. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
 from sparksql.domain.session.desired import phase_age, state_lost_conditions
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance, reason_of, restated
+from sparksql.domain.session.status import restated, with_phase
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
 RESTART_BACKOFF_SECONDS = 1.0
@@ -22,7 +23,7 @@ MAX_RESTART_BACKOFF_SECONDS = 60.0
 STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restarts forgotten
 
 
-def stay(s: Snapshot) -> Decision:
+def no_change(s: Snapshot) -> Decision:
     """Nothing to decide until somebody changes something; a driver left over by an unclean end is swept."""
     left_over = s.pod is not None and s.pod.ended is None and not s.is_pod_given_up
     commands = (Command.DELETE_DRIVER,) if left_over else ()
@@ -40,15 +41,15 @@ def wait(
     **updates: Any,
 ) -> Decision:
     """Keep or enter `phase` for `reason`, and look again after `wake` seconds."""
-    status: SqlSessionStatus = advance(s.session, s.now, phase, reason, message, extra=extra, **updates)
+    status: SqlSessionStatus = with_phase(s.session, s.now, phase, reason, message, extra=extra, **updates)
     return Decision(status, commands, requeue_after=wake)
 
 
 def settle(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command) -> Decision:
     """A phase that lasts until somebody changes something."""
-    status = advance(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
+    status = with_phase(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
-    return Decision(status, commands, events=news(s, type_, reason, message))
+    return Decision(status, commands, events=new_events(s, type_, reason, message))
 
 
 def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
@@ -56,7 +57,7 @@ def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
     closed = closed_sessions(s)
     told = f"{message}; {closed} end with the driver" if closed else message
     statements, clients = statement_counts(s), client_counts(s)
-    status = advance(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
+    status = with_phase(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
     return Decision(status, events=(Event("Normal", reason, message), *closed_sessions_events(s)), requeue_after=0.0)
 
 
@@ -78,7 +79,7 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         )
     delay = exponential(max(restarts, 1), RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
     closed = closed_sessions(s)
-    status = advance(
+    status = with_phase(
         s.session,
         s.now,
         Phase.PENDING,
@@ -109,9 +110,9 @@ def outlived(s: Snapshot, pod: PodFacts) -> str:
     )
 
 
-def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
+def new_events(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
     """An Event, unless this is already what the status says."""
-    known = reason_of(s.session.status) == reason and s.session.status.message == message
+    known = ready_reason(s.session.status.conditions) == reason and s.session.status.message == message
     return () if known else (Event(type_, reason, message),)
 
 
