@@ -40,7 +40,7 @@ STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl ap
 
 
 def decide(s: Snapshot) -> Decision:
-    """The decision for the savepoint of snapshot `s`."""
+    """Returns the decision for the savepoint of snapshot `s`."""
     if s.savepoint.metadata.is_deleting:
         return deleting(s)
     match s.savepoint.status.phase:

@@ -32,7 +32,7 @@ POLL_SECONDS = 1.0
 
 
 def deleting(s: Snapshot) -> Decision:
-    """The decision for one whose object is to go."""
+    """Returns the decision for a savepoint whose object is to go."""
     if s.namespace_terminating:
         return _let_go(s)
     if s.attempt is not None and s.savepoint.status.phase is Phase.IN_PROGRESS and not _is_over(s):

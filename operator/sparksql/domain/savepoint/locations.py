@@ -18,7 +18,7 @@ def _folder(savepoint: SqlSavepoint) -> str:
 
 
 def target(savepoint: SqlSavepoint, storage: SavepointStorage) -> str | Violation:
-    """Location of the data: the one that was recorded, that of an existing savepoint, else a new one below the class's root."""
+    """Returns the location of the data: the one that was recorded, that of an existing savepoint, else a new one below the class's root."""
     known = savepoint.status.location or savepoint.spec.location
     if known is not None:
         return known
@@ -37,7 +37,7 @@ def target(savepoint: SqlSavepoint, storage: SavepointStorage) -> str | Violatio
 
 
 def recorded_root(savepoint: SqlSavepoint) -> str | None:
-    """Root that the recorded location was made from; None if the location is not one that was made for this object."""
+    """Returns the root that the recorded location was made from; None if the location is not one that was made for this object."""
     location = savepoint.status.location
     suffix = f"/{_folder(savepoint)}"
     if location is None or savepoint.spec.source is not SavepointSource.COPY or not savepoint.metadata.uid:
@@ -48,7 +48,7 @@ def recorded_root(savepoint: SqlSavepoint) -> str | None:
 
 
 def deletion_blocker(s: Snapshot) -> str | None:
-    """Why the data at the recorded location must not be deleted, whatever the reclaim policy says; None: it may be."""
+    """Tells why the data at the recorded location must not be deleted, whatever the reclaim policy says; None: it may be."""
     root = recorded_root(s.savepoint)
     if root is None:
         return "the location was not made for this object"

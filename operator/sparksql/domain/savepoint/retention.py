@@ -19,7 +19,7 @@ KEPT_FAILURES = 3  # of the resource contract: enough to see what went wrong
 
 
 class RetentionReason(StrEnum):
-    """Why a savepoint stays, or goes."""
+    """Tells why a savepoint stays, or goes."""
 
     UNFINISHED = "it is being taken"
     MANUAL = "it was asked for"
@@ -44,7 +44,7 @@ class RetentionReason(StrEnum):
 
 @dataclass(frozen=True)
 class Savepoint:
-    """What the decision needs of a SqlSavepoint. `ended` is its completion time, with a time zone; None while it is unfinished."""
+    """Holds what the decision needs of a SqlSavepoint. `ended` is its completion time, with a time zone; None while it is unfinished."""
 
     name: str
     phase: SavepointPhase
@@ -56,7 +56,7 @@ class Savepoint:
 
 @dataclass(frozen=True)
 class RetentionDecision:
-    """Whether the SqlSavepoint `name` stays, and why."""
+    """Tells whether the SqlSavepoint `name` stays, and why."""
 
     name: str
     reason: RetentionReason
@@ -69,7 +69,7 @@ class RetentionDecision:
 def evaluate(
     savepoints: Iterable[Savepoint], policy: Retention, now: datetime, references: frozenset[str]
 ) -> tuple[RetentionDecision, ...]:
-    """Decide on each savepoint of one statement, the newest first.
+    """Decides on each savepoint of one statement, the newest first.
 
     `references` are names in a statement's status or `startFrom`, of an upgrade under way or of what it may go back to. Of the
     reasons to keep one, the first in the order of `RetentionReason` is told.

@@ -15,7 +15,7 @@ from sparksql.domain.statement.snapshot import Driver, Silence
 
 @dataclass(frozen=True)
 class SavepointStorage:
-    """Where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names none.
+    """Tells where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names none.
     `service_account` is the session's."""
 
     class_name: str
@@ -25,7 +25,7 @@ class SavepointStorage:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is known of the newest attempt, kept with the status: the driver that was asked, whose checkpoint it copies, and
+    """Holds what is known of the newest attempt, kept with the status: the driver that was asked, whose checkpoint it copies, and
     with which class and service account."""
 
     driver: Driver
@@ -77,7 +77,7 @@ class Cleaner(Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `statement` is None only when a live read has confirmed that there is none; `storage` is None while
+    """Holds the facts at one moment. `statement` is None only when a live read has confirmed that there is none; `storage` is None while
     the class is not known; `driver` is one of the statement's session that can copy now.
 
     `attempt` is what was kept with the status, `observation` is about it. `trigger` is why the object was made; `used_by` are names of
@@ -150,7 +150,7 @@ Command = StartCopy | VerifyExisting | CancelCopy | StartCleaner | DeleteSelf
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do, in this order: finalizer on, status and attempt written in one, commands, finalizer off.
+    """Says what to do, in this order: finalizer on, status and attempt written in one, commands, finalizer off.
 
     `requeue_after` in seconds.
     """

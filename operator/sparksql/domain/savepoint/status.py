@@ -26,7 +26,7 @@ FOLLOWING: Mapping[Phase | None, frozenset[Phase]] = {
 
 
 def with_phase(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **updates: Any) -> SqlSavepointStatus:
-    """The savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
+    """Returns the savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
     before = s.savepoint.status
     generation = s.savepoint.metadata.generation
     standing, work = savepoint_standing(phase)
@@ -46,7 +46,7 @@ def with_phase(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **u
 
 
 def restated(s: Snapshot, **updates: Any) -> SqlSavepointStatus:
-    """The status as it is, as of the present generation, with who refers to it now."""
+    """Returns the status as it is, as of the present generation, with who refers to it now."""
     before, generation = s.savepoint.status, s.savepoint.metadata.generation
     conditions = of_generation(before.conditions, generation, s.now)
     return before.replace(
@@ -55,5 +55,5 @@ def restated(s: Snapshot, **updates: Any) -> SqlSavepointStatus:
 
 
 def used_by(s: Snapshot) -> tuple[str, ...]:
-    """Names of statements that refer to it, as the status holds them."""
+    """Returns the names of statements that refer to it, as the status holds them."""
     return tuple(sorted(set(s.used_by)))[:MAX_USED_BY]

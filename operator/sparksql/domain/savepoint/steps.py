@@ -27,32 +27,32 @@ SLACK_SECONDS = 0.05  # a wake-up for a deadline comes after it
 
 
 def copy_id(uid: str, failures: int) -> str:
-    """Identity of the attempt that follows `failures` failed ones: the same attempt always has the same."""
+    """Returns the identity of the attempt that follows `failures` failed ones: the same attempt always has the same."""
     return str(uuid.uuid5(OPERATION_NAMESPACE, f"{uid}/copy/{failures + 1}"))
 
 
 def current_id(savepoint: SqlSavepoint) -> str:
-    """Identity of the present attempt, or of the one that comes next."""
+    """Returns the identity of the present attempt, or of the one that comes next."""
     return copy_id(savepoint.metadata.uid, savepoint.status.failures)
 
 
 def no_change(s: Snapshot, wake: float | None, *commands: Command) -> Decision:
-    """Keep the phase; nothing but the commands happens."""
+    """Keeps the phase; nothing but the commands happens."""
     return Decision(restated(s), commands, s.attempt, requeue_after=wake)
 
 
 def wait(s: Snapshot, reason: Reason, message: str, wake: float = WAITING_SECONDS) -> Decision:
-    """Pending for `reason`."""
+    """Waits in Pending for `reason`, and looks again after `wake` seconds."""
     return Decision(with_phase(s, Phase.PENDING, reason, message), attempt=s.attempt, requeue_after=wake)
 
 
 def in_progress(s: Snapshot, reason: Reason, message: str, wake: float, *commands: Command) -> Decision:
-    """InProgress, with what there is to say of it now."""
+    """Stays InProgress, with what there is to say of it now, and looks again after `wake` seconds."""
     return Decision(with_phase(s, Phase.IN_PROGRESS, reason, message), commands, s.attempt, requeue_after=wake)
 
 
 def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExisting | None:
-    """What the driver is asked for in the current attempt; None if there is nothing to copy."""
+    """Returns what the driver is asked for in the current attempt; None if there is nothing to copy."""
     if s.savepoint.spec.source is SavepointSource.EXISTING:
         return VerifyExisting(current_id(s.savepoint), driver, location)
     checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None
@@ -63,7 +63,7 @@ def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExi
 
 
 def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
-    """The next attempt: its intent is in the status before the driver is asked."""
+    """Begins the next attempt: its intent is in the status before the driver is asked."""
     asked = request(s, driver, location)
     assert asked is not None and s.statement is not None and s.storage is not None
     number = s.savepoint.status.failures + 1
@@ -85,13 +85,13 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
 
 
 def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any) -> Decision:
-    """A final phase."""
+    """Ends in a final phase, with an Event."""
     event = Event("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
     return Decision(with_phase(s, phase, reason, message, **updates), events=(event,))
 
 
 def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
-    """The attempt is over: the next one after its back-off, or none if that was the last."""
+    """Ends an attempt: the next one after its back-off, or none if that was the last."""
     spec, failures = s.savepoint.spec, s.savepoint.status.failures + 1
     if failures > spec.backoff_limit:
         told = f"gave up after {failures} {'attempt' if failures == 1 else 'attempts'}: {message}"

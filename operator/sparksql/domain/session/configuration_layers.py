@@ -43,7 +43,7 @@ _Path = tuple[str, ...]
 
 
 def merge(*layers: SessionSettings) -> SessionSettings:
-    """One `SessionSettings` of all layers, the last one strongest."""
+    """Merges to one `SessionSettings` of all layers, the last one strongest."""
     merged = layers[0]
     for layer in layers[1:]:
         merged = SessionSettings(
@@ -64,7 +64,7 @@ def merge(*layers: SessionSettings) -> SessionSettings:
 def configuration(
     layers: Sequence[tuple[ConfigurationLayer, SessionSettings]], enforced: Mapping[str, str]
 ) -> tuple[ConfigurationEntry, ...]:
-    """All values in force, by name, secrets redacted. `layers` come strongest last; `enforced` wins over all of them."""
+    """Returns all values in force, by name, secrets redacted. `layers` come strongest last; `enforced` wins over all of them."""
     shown = [(layer, settings.replace(conf=redacted(settings.conf))) for layer, settings in layers]
     said = [(layer, dict(_leaves(settings.to_dict()))) for layer, settings in shown]
     found: dict[_Path, tuple[object, ConfigurationLayer]] = {
@@ -79,7 +79,7 @@ def configuration(
 
 
 def open_endpoints(configuration: Sequence[ConfigurationEntry]) -> OpenEndpoints:
-    """Read what a `configuration` turned on: the endpoints of the driver that was started with it."""
+    """Reads what a `configuration` turned on: the endpoints of the driver that was started with it."""
     on = {entry.name for entry in configuration if entry.value == _text(True)}
     return OpenEndpoints(
         rest="endpoints.rest" in on, connect="endpoints.connect" in on, thrift="endpoints.thrift" in on

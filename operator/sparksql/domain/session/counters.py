@@ -21,14 +21,14 @@ COUNTER_SECONDS = 5.0
 
 
 def statement_counts(s: Snapshot) -> StatementCounts:
-    """What the session runs and has in its queue now."""
+    """Counts what the session runs and has in its queue now."""
     word = _living(s)
     pending, running = (word.client_pending, word.client_running) if word is not None else (0, 0)
     return StatementCounts(running=s.running + running, queued=s.queued + pending)
 
 
 def client_counts(s: Snapshot) -> ClientCounts:
-    """Sessions that clients have open now; those last known of a driver that has said nothing yet."""
+    """Counts the sessions that clients have open now; those last known of a driver that has said nothing yet."""
     if s.pod is None or s.pod.ended is not None:
         return ClientCounts()
     if s.gateway is None:
@@ -37,35 +37,37 @@ def client_counts(s: Snapshot) -> ClientCounts:
 
 
 def bounded_statements(s: Snapshot) -> int:
-    """Running statements that come to an end by themselves; a stream ends with its driver and goes on in the next one."""
+    """Counts running statements that come to an end by themselves; a stream ends with its driver and goes on in the next one."""
     return s.running - s.streams
 
 
 def client_statements(s: Snapshot) -> int:
-    """Clients' statements that the driver has taken and that have not ended."""
+    """Counts clients' statements that the driver has taken and that have not ended."""
     word = _living(s)
     return word.client_pending + word.client_running if word is not None else 0
 
 
 def may_grow(s: Snapshot) -> bool:
-    """Whether clients can still submit, so that no count of their statements is the last one."""
+    """Tells whether clients can still submit, so that no count of their statements is the last one."""
     word = _living(s)
     return word is not None and word.client_sessions > 0 and word.state is not GatewayState.DRAINING
 
 
 def is_used(s: Snapshot) -> bool:
-    """Whether anybody has a statement or a session in it now, or a savepoint is made there. A stream that is Stopped uses nothing."""
+    """Tells whether anybody has a statement or a session in it now, or a savepoint is made there. A stream that is Stopped uses nothing."""
     return _any(statement_counts(s), client_counts(s)) or s.savepoints > 0
 
 
 def was_used(status: SqlSessionStatus) -> bool:
-    """Whether the status says that anybody had."""
+    """Tells whether the status says that anybody had."""
     return _any(status.statements or StatementCounts(), status.clients or ClientCounts())
 
 
 def closed_sessions(s: Snapshot) -> str:
-    """`2 sessions of clients`, of those that end with the driver; empty without any. A driver that was told to end closes
-    them before it goes, so that the status may know more of them than its last word does."""
+    """Says how many sessions of clients end with the driver, as `2 sessions of clients`; empty without any.
+
+    A driver that was told to end closes them before it goes, so that the status may know more of them than the driver said last.
+    """
     known = s.session.status.clients or ClientCounts()
     count = max(known.sessions, s.gateway.client_sessions if s.gateway is not None else 0)
     return f"{count} session{'' if count == 1 else 's'} of clients" if count else ""
@@ -81,7 +83,7 @@ def closed_sessions_events(s: Snapshot) -> tuple[Event, ...]:
 
 
 def counted(s: Snapshot, decision: Decision) -> Decision:
-    """The decision with counters as they are now, or with a wake-up for when they may be written."""
+    """Returns the decision with counters as they are now, or with a wake-up for when they may be written."""
     before, after = s.session.status, decision.status
     serves = after.phase in (Phase.READY, Phase.DRAINING)
     statements, clients = statement_counts(s), client_counts(s) if serves else ClientCounts()

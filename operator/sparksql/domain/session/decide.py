@@ -45,7 +45,7 @@ ACTIVITY_SECONDS = 60.0
 
 
 def decide(s: Snapshot) -> Decision:
-    """The decision for the session of snapshot `s`, with the counters of what uses it."""
+    """Returns the decision for the session of snapshot `s`, with the counters of what uses it."""
     decision = _decide(s)
     return counted(s, decision) if decision.finalizer else decision
 

@@ -16,7 +16,7 @@ from sparksql.wire.driver import OpenEndpoints
 
 @dataclass(frozen=True)
 class ExecutorSize:
-    """Executors of a session. `instances` is fixed, or `min`..`max` with dynamic allocation; cpu as a Kubernetes quantity."""
+    """Sizes the executors of a session. `instances` is fixed, or `min`..`max` with dynamic allocation; cpu as a Kubernetes quantity."""
 
     cpu: str
     cores: int
@@ -27,7 +27,7 @@ class ExecutorSize:
 
 @dataclass(frozen=True)
 class DriverSize:
-    """`cpu` is the pod's request (a quantity); `cores` what Spark counts; the pod's memory request and limit is `pod_mib`."""
+    """Sizes the driver: `cpu` is the pod's request (a quantity), `cores` what Spark counts, `pod_mib` request and limit of memory."""
 
     cpu: str
     cores: int
@@ -37,7 +37,11 @@ class DriverSize:
 
 @dataclass(frozen=True)
 class EffectiveSession:
-    """Holds a session's settings as they apply, class and spec together. `conf` is the merged Spark configuration without the keys that the operator itself sets."""
+    """Holds a session's settings as they apply, class and spec together.
+
+    `conf` is the merged Spark configuration without the keys that the operator itself sets; `network_clients` are NetworkPolicyPeers,
+    and the templates PodTemplateSpecs of the class.
+    """
 
     namespace: str
     name: str

@@ -31,8 +31,11 @@ OVERHEAD_FACTOR = 0.10
 
 @dataclass(frozen=True)
 class Resolved:
-    """`effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements); `configuration`
-    both for people, with the layer of each value."""
+    """Holds what came of a session and its class.
+
+    `effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements); `configuration` both for
+    people, with the layer of each value.
+    """
 
     effective: EffectiveSession
     settings: SessionSettings
@@ -42,12 +45,12 @@ class Resolved:
 def settings_of(
     template: SessionTemplate, session_class: SqlSessionClass, operator_defaults: SessionSettings
 ) -> SessionSettings:
-    """All layers of a session merged."""
+    """Merges all layers of a session."""
     return merge(OPERATOR_DEFAULTS, operator_defaults, session_class.spec.defaults, template)
 
 
 def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Whether a Kubernetes label selector selects an object with `labels`."""
+    """Tells whether a Kubernetes label selector selects an object with `labels`."""
     if any(labels.get(key) != value for key, value in selector.match_labels.items()):
         return False
     for requirement in selector.match_expressions:
@@ -67,7 +70,7 @@ def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """An allow-list entry: exact, or a prefix ending in `*`."""
+    """Tells whether an entry of an allow-list takes `value`: exact, or a prefix ending in `*`."""
     return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
 
 
@@ -77,7 +80,7 @@ def resolve(
     namespace_labels: Mapping[str, str],
     operator_defaults: SessionSettings,
 ) -> Resolved | Violation:
-    """The session as it may be built, or why not."""
+    """Returns the session as it may be built, or why not."""
     spec = session.spec
     settings = settings_of(spec, session_class, operator_defaults)
     violation = _refused_by_policy(
@@ -124,7 +127,7 @@ def resolve(
 
 
 def database_name(template: str, namespace: str) -> str:
-    """The database that a template of `spec.database` means in a namespace.
+    """Returns the database that a template of `spec.database` means in a namespace.
 
     Databases cannot have `-` in their names and namespaces no `_`, so that no two namespaces meet.
     """
@@ -132,7 +135,7 @@ def database_name(template: str, namespace: str) -> str:
 
 
 def client_limits(settings: SessionSettings, limits: Limits) -> ClientLimits:
-    """Limits of clients' statements in a session with these merged settings, of a class with these limits."""
+    """Returns the limits of clients' statements in a session with these merged settings, of a class with these limits."""
     timeouts = settings.statement_timeouts or StatementTimeouts()
     execution, most = timeouts.execution_seconds or 0, limits.execution_seconds
     queues = (settings.max_queued_statements, limits.queued_statements_per_session)
@@ -207,7 +210,7 @@ def _refused_by_gateway(
 
 
 def conf_refusal(conf: Mapping[str, str], session_class: SqlSessionClass, field: str) -> Violation | None:
-    """Why a tenant may not set one of these keys; the message names the key as it was written."""
+    """Tells why a tenant may not set one of these keys; the message names the key as it was written."""
     for key, value in conf.items():
         if is_denied(key):
             return Violation(

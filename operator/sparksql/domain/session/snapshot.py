@@ -17,7 +17,7 @@ from sparksql.wire.control import GatewayInfo
 
 
 class Deadlines(BaseModel):
-    """Seconds that a session may wait in each way before it gives up: the Helm values `operator.deadlines`.
+    """Bounds the seconds that a session may wait in each way before it gives up: the Helm values `operator.deadlines`.
 
     `termination_seconds` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute
     is time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
@@ -34,7 +34,7 @@ class Deadlines(BaseModel):
 
 @dataclass(frozen=True)
 class PodFacts:
-    """The driver pod as Kubernetes sees it. `end_due` is the end of its grace period once it is deleted; `gates` are the names
+    """Describes the driver pod as Kubernetes sees it. `end_due` is the end of its grace period once it is deleted; `gates` are the names
     of what keeps schedulers from looking at it; `ended` tells how its container ended, once it has."""
 
     name: str
@@ -56,13 +56,13 @@ class PodFacts:
 
 
 def has_outlived(pod: PodFacts, now: datetime, seconds: float) -> bool:
-    """Whether a deleted pod is still there although its grace period is over for more than `seconds`: nobody ends it."""
+    """Tells whether a deleted pod is still there although its grace period is over for more than `seconds`: nobody ends it."""
     return pod.end_due is not None and (now - pod.end_due).total_seconds() > seconds
 
 
 @dataclass(frozen=True)
 class PodEnd:
-    """The end of a driver's container, which was seen. `disruption`: the reason for which the cluster took the pod away, as for
+    """Tells of the end of a driver's container, which was seen. `disruption`: the reason for which the cluster took the pod away, as for
     a node that is drained; None if it was no such thing."""
 
     disruption: str | None = None
@@ -70,7 +70,7 @@ class PodEnd:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
+    """Holds the facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
     `gateway` is the last word of that driver, also when it is gone by now, and
     `pod_end` the end of its container, None unless that was seen.
 
@@ -99,7 +99,7 @@ class Snapshot:
 
     @property
     def is_pod_given_up(self) -> bool:
-        """Whether the session waits for its pod no more: deleted, and on a node where nobody ends it. It may still run."""
+        """Tells whether the session waits for its pod no more: deleted, and on a node where nobody ends it. It may still run."""
         return self.pod is not None and has_outlived(self.pod, self.now, self.deadlines.termination_seconds)
 
 
@@ -111,7 +111,7 @@ class Command(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
+    """Says what to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
 
     status: SqlSessionStatus
     commands: tuple[Command, ...] = ()

@@ -46,7 +46,7 @@ _STALLED = frozenset(
 
 
 def pending(s: Snapshot) -> Decision:
-    """The decision for a session without a driver."""
+    """Returns the decision for a session without a driver."""
     status = s.session.status
     if wants_stop(s):
         return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
@@ -69,7 +69,7 @@ def pending(s: Snapshot) -> Decision:
 
 
 def _blocked(s: Snapshot, violation: Violation) -> Decision:
-    """Wait for what keeps the driver from being made to pass: Stalled if a person must act, else up to the deadline."""
+    """Waits for what keeps the driver from being made to pass: Stalled if a person must act, else up to the deadline."""
     if violation.reason in _STALLED:
         return _stalled(s, violation)
     phase = Phase.STARTING if s.session.status.phase is Phase.STARTING else Phase.PENDING
@@ -119,7 +119,7 @@ def _unconfirmed(s: Snapshot, before: DriverStatus) -> tuple[str, ...]:
 
 
 def starting(s: Snapshot) -> Decision:
-    """The decision for a session whose driver is on its way."""
+    """Returns the decision for a session whose driver is on its way."""
     if wants_stop(s):
         return drain(s, Reason.STOPPED, "stopped by desiredState")
     if wants_restart(s):
@@ -147,7 +147,7 @@ def starting(s: Snapshot) -> Decision:
 
 
 def _stalled(s: Snapshot, violation: Violation) -> Decision:
-    """Wait in Pending, Stalled, until somebody acts; it is looked at again from time to time all the same."""
+    """Waits in Pending, Stalled, until somebody acts; it is looked at again from time to time all the same."""
     status = with_phase(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
     return Decision(
         status, events=new_events(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
@@ -217,7 +217,7 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
 
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:
-    """Conditions that a session with a driver has beside its own."""
+    """Returns the conditions that a session with a driver has beside its own."""
     return (*idle_conditions(s), *skew_conditions(s))
 
 
@@ -231,7 +231,7 @@ def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
 
 
 def _addresses(session: SqlSession) -> EndpointStatus:
-    """Where clients reach the driver that the session has, by what it was started with and not by what the class says by now.
+    """Returns where clients reach the driver that the session has, by what it was started with and not by what the class says by now.
 
     An address is told only while something answers there: the names are stable, but a session without a driver has nobody
     behind them, and a client that finds no address knows that it has to wait.

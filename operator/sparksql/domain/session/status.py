@@ -23,7 +23,7 @@ def with_phase(
     extra: tuple[Condition, ...] = (),
     **updates: Any,
 ) -> SqlSessionStatus:
-    """The session's status moved to `phase`. `stalled` marks a wait that needs a person; `extra` are further conditions."""
+    """Returns the session's status moved to `phase`. `stalled` marks a wait that needs a person; `extra` are further conditions."""
     before = session.status
     own = stated(session_standing(phase, stalled=stalled), reason, message)
     lost = find_condition(before.conditions, ConditionType.SESSION_STATE_LOST)
@@ -44,7 +44,7 @@ def with_phase(
 
 
 def restated(session: SqlSession, now: datetime) -> SqlSessionStatus:
-    """The status as it is, as of the present generation."""
+    """Returns the status as it is, as of the present generation."""
     before, generation = session.status, session.metadata.generation
     conditions = of_generation(before.conditions, generation, now)
     return before.replace(observed_generation=generation, conditions=conditions)
