@@ -19,7 +19,7 @@ from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, 
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
 from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedTokenError
 from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
-from sparksql.gateway.frontends.rest.zones import UnknownZoneError
+from sparksql.gateway.frontends.zones import UnknownZoneError
 from sparksql.gateway.sessions.model import OperationInfo, OperationStatus
 
 if TYPE_CHECKING:

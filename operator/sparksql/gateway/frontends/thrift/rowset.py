@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparksql.gateway.frontends.columns import hive_text
 from sparksql.gateway.frontends.thrift.codec import STOP, Kind, field_header, list_header
 from sparksql.gateway.frontends.thrift.messages import FIRST_COLUMNAR_PROTOCOL, TypeId
-from sparksql.gateway.frontends.thrift.text import text_column
 from sparksql.gateway.frontends.thrift.types import HiveType
 
 _BINARY_IN_ROWS = 7  # rows have no binary value, they carry it as a text
@@ -85,7 +85,7 @@ def _plain(column: pa.ChunkedArray, carrier: _Carrier) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):  # more than an array can hold, which no page is; or none at all
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if carrier is _TEXT:
-        return text_column(array)
+        return hive_text(array)
     if carrier is _BINARY:
         return array.cast(pa.binary())
     if pa.types.is_float32(array.type):
