@@ -58,7 +58,7 @@ def json_value(value: Any) -> JsonValue:
         case dict():
             return {_key(key): json_value(item) for key, item in value.items()}
         case list() if value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
-            return {_key(key) or "null": json_value(item) for key, item in value}  # Arrow's form of a map
+            return {_key(key): json_value(item) for key, item in value}  # Arrow's form of a map
         case list() | tuple():
             return [json_value(item) for item in value]
         case _:

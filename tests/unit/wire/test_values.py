@@ -85,7 +85,7 @@ def test_a_value_as_spark_prints_it_and_as_json(value: Any, spark: str | None, a
 
 
 @pytest.mark.parametrize(
-    ("pairs", "shown"), [([("k", 1)], {"k": 1}), ([(1, None)], {"1": None}), ([(1.5, [2]), (True, "x")], {"1.5": [2], "true": "x"})]
+    ("pairs", "shown"), [([("k", 1)], {"k": 1}), ([("", 1), ("null", 2)], {"": 1, "null": 2}), ([(1, None)], {"1": None}), ([(1.5, [2]), (True, "x")], {"1.5": [2], "true": "x"})]
 )  # fmt: skip
 def test_pairs_as_arrow_gives_a_map_are_an_object(pairs: list[tuple[Any, Any]], shown: dict[str, Any]) -> None:
     assert json_value(pairs) == shown
