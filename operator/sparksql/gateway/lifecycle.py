@@ -20,7 +20,7 @@ from sparksql.wire.control import GatewayState, InitFailure
 
 @dataclass(frozen=True)
 class Spark:
-    """What exists once Spark has started."""
+    """Holds what exists once Spark has started."""
 
     executor: SparkExecutor
     operations: OperationManager

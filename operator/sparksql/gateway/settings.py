@@ -40,7 +40,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class PodIdentity:
-    """What the downward API tells. Outside a pod `ip` is None and everything binds to loopback."""
+    """Holds what the downward API tells. Outside a pod `ip` is None and everything binds to loopback."""
 
     ip: str | None = None
     name: str | None = None

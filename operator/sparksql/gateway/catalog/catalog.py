@@ -82,7 +82,7 @@ class FunctionEntry:
 
 
 class Catalog:
-    """What one client's session can name. All calls block.
+    """Lists what one client's session can name. All calls block.
 
     A catalog of None or "" is the current one, others are compared exactly; an unknown one has nothing. Raises what Spark
     raises for a catalog that does not load.

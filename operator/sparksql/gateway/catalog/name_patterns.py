@@ -32,12 +32,12 @@ class NamePattern:
         return cls(tuple(pieces))
 
     def matches(self, name: str) -> bool:
-        """Whether all of a name matches."""
+        """Returns whether all of a name matches."""
         return self._regex.fullmatch(name) is not None
 
     @cached_property
     def literal_start(self) -> str:
-        """What every matching name begins with, but for case."""
+        """Returns what every matching name begins with, but for case."""
         start = []
         for character, is_wildcard in self.pieces:
             if is_wildcard:
@@ -72,7 +72,7 @@ def escaped(name: str) -> str:
 
 
 def may_lie_below(namespace: Sequence[str], pattern: NamePattern) -> bool:
-    """Whether a namespace within this one can match."""
+    """Returns whether a namespace within this one can match."""
     path = ".".join(namespace).lower() + "."
     start = pattern.literal_start.lower()
     is_literal = len(pattern.literal_start) == len(pattern.pieces)

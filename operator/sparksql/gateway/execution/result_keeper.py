@@ -129,7 +129,7 @@ class ResultKeeper:
         )
 
     def written(self, frame: Dataset) -> StoredResult:
-        """One row of what Spark reports of a write; no row when it reports nothing."""
+        """Returns one row of what Spark reports of a write; no row when it reports nothing."""
         plan = frame.logicalPlan()
         if simple_name(plan) != "CommandResult":
             return EMPTY

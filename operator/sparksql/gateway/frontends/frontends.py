@@ -17,7 +17,7 @@ GRACE_SECONDS = 1.0  # for streams whose statements have ended
 
 
 class Frontends:
-    """What is open. Their code is loaded only for a session that has them."""
+    """Opens and closes the frontends that have ports of their own. Their code is loaded only for a session that has them."""
 
     def __init__(self) -> None:
         self._closers: list[Callable[[], Awaitable[None]]] = []

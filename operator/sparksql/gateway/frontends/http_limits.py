@@ -123,7 +123,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: _Connection) -> bool:
-        """Whether a new connection may stay."""
+        """Counts a new connection and returns whether it may stay."""
         if 0 < self._most <= len(self._open):
             if not self._idle:
                 return False

@@ -51,7 +51,7 @@ class ClientOrigin:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Why an operation is being stopped: the state to end in, and what people are told."""
+    """Tells why an operation is being stopped: the state to end in, and what people are told."""
 
     state: OperationState
     reason: str = ""
@@ -66,7 +66,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """How a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
+    """Tells how a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
     cancelled."""
 
     result: StoredResult | None = None
@@ -74,7 +74,7 @@ class ExecutionResult:
 
 
 class Listener(Protocol):
-    """What an operation's thread tells the loop."""
+    """Hears on the event loop what an operation's thread tells."""
 
     def on_started(self, operation: Operation) -> None: ...
     def on_statement(self, operation: Operation, index: int) -> None: ...
@@ -138,7 +138,7 @@ class Operation:
         self._holds = False
 
     def is_stream(self, statement: Statement) -> bool:
-        """Whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
+        """Returns whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
         return self.request.streaming is not None and statement is self.classified.statements[-1]
 
     def check(self) -> None:
@@ -153,7 +153,7 @@ class Operation:
             self._loop.call_soon_threadsafe(self._listener.on_started, self)
 
     def at_statement(self, index: int) -> None:
-        """Which statement of the script is next, from 1."""
+        """Tells which statement of the script is next, from 1."""
         self._loop.call_soon_threadsafe(self._listener.on_statement, self, index)
 
     def acquire(self, targets: frozenset[str]) -> None:

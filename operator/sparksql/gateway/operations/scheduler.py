@@ -31,7 +31,7 @@ BESIDE_OF_QUEUE = 2
 
 @dataclass(frozen=True)
 class Step:
-    """What a change made possible: statements to start, and parked ones that go on."""
+    """Names what a change made possible: statements to start, and parked ones that go on."""
 
     admitted: tuple[str, ...] = ()
     resumed: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class _Admitted:
 
 
 def overlap(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether any path of one set is a path of the other, or lies below or above one."""
+    """Returns whether any path of one set is a path of the other, or lies below or above one."""
     return any(a == b or a.startswith(b + "/") or b.startswith(a + "/") for a in left for b in right)
 
 

@@ -71,7 +71,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Written:
-    """How the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
+    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
 
     schema: pa.Schema
     batch_rows: int
@@ -152,7 +152,7 @@ class Collector:
         return Written(pa.ipc.open_stream(empty).schema, batch_rows)
 
     def is_small(self, frame: Dataset) -> bool:
-        """Whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
+        """Returns whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
         plan = frame.logicalPlan()
         if simple_name(plan) in _LOCAL_PLANS:
             return True

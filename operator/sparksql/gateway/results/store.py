@@ -83,7 +83,7 @@ class ResultReader:
     def summary(
         self, result: StoredResult, preview_rows: int, masker: Masker, expires: datetime | None = None
     ) -> ResultSummary:
-        """What status shows of a result, which expires unless it still comes; secrets are masked."""
+        """Returns what status shows of a result, which expires unless it still comes; secrets are masked."""
         shown: tuple[tuple[str | None, ...], ...] = ()
         if preview_rows > 0 and result.row_count > 0 and result.columns:
             table, _ = self.read(result, 0, preview_rows)
@@ -125,7 +125,7 @@ class ResultStore:
         self._gone: OrderedDict[str, None] = OrderedDict()
 
     def has_room(self, size: int) -> bool:
-        """Whether a table of this size may stay in memory."""
+        """Returns whether a table of `size` bytes may stay in memory."""
         with self._lock:
             used = sum(result.bytes for result, _ in self._kept.values() if result.table is not None)
         return used + size <= MEMORY_BYTES

@@ -28,7 +28,7 @@ from sparksql.wire.driver import SqlPolicy
 
 @dataclass(frozen=True)
 class ClientContext:
-    """What a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
+    """Holds what a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
 
     driver: SparkDriver
     policy: SqlPolicy

@@ -21,13 +21,13 @@ from sparksql.wire.control import OperationError, Progress, SubmitRequest
 
 
 class ExternalExecution(Protocol):
-    """What a frontend does for its statement. `start` and `stop` are called on the event loop."""
+    """Executes a frontend's statement outside the gateway. `start` and `stop` are called on the event loop."""
 
     def targets(self) -> frozenset[str]:
         """In the statement's own thread: qualified URIs of what it must hold alone. Raises StatementError."""
 
     def start(self) -> None:
-        """It is the statement's turn: forward it."""
+        """Forwards the statement: it is its turn."""
 
     def stop(self, reason: str) -> None:
         """End it; also called for one that was never started."""

@@ -31,7 +31,7 @@ MAX_NAME_CHARS = 128
 
 @dataclass(frozen=True)
 class Usage:
-    """What has happened since the start, for metrics."""
+    """Counts what has happened since the start, for metrics."""
 
     opened: Mapping[ClientProtocol, int]
     expired: int

@@ -28,7 +28,7 @@ class OperationStatus(StrEnum):
 
 
 class Problem(StrEnum):
-    """Why a client's request is refused."""
+    """Names the reasons for which a client's request is refused."""
 
     NOT_READY = "NotReady"  # Spark is starting, or the gateway drains
     TOO_MANY_SESSIONS = "TooManySessions"

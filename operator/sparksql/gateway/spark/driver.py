@@ -116,7 +116,7 @@ class SparkDriver:
 
     @property
     def has_metastore(self) -> bool:
-        """Whether tables are in a Hive metastore, and not in the memory of this driver."""
+        """Returns whether tables are in a Hive metastore, and not in the memory of this driver."""
         return str(self.context.getConf().get("spark.sql.catalogImplementation", "in-memory")) == "hive"
 
     @classmethod

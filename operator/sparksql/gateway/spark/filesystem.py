@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 20  # py4j holds a transfer several times, as text
 
 
 class HadoopFiles:
-    """What results and writers need of a file system. Safe to use from several threads."""
+    """Does what results and writers need of a file system. Safe to use from several threads."""
 
     def __init__(self, jvm: Jvm, hadoop_conf: Any) -> None:
         self._jvm = jvm
@@ -46,7 +46,7 @@ class HadoopFiles:
         return bool(path.getFileSystem(self._conf).exists(path))
 
     def is_folder(self, uri: str) -> bool | None:
-        """Whether there is a folder, None when there is nothing."""
+        """Returns whether there is a folder, None when there is nothing."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         return bool(system.getFileStatus(path).isDirectory()) if system.exists(path) else None

@@ -70,7 +70,7 @@ class JvmError(Exception):
 
 @dataclass(frozen=True)
 class JvmConnection:
-    """Where py4j reaches the JVM, on loopback."""
+    """Tells where py4j reaches the JVM, on loopback."""
 
     port: int
     secret: str = field(repr=False)

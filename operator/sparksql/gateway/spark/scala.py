@@ -12,7 +12,7 @@ def simple_name(value: Any) -> str:
 
 
 def option(value: Any) -> Any | None:
-    """What an Option holds, None for an empty one."""
+    """Returns what an Option holds, None for an empty one."""
     return value.get() if value.isDefined() else None
 
 

@@ -32,7 +32,7 @@ _MAX_NESTING = 8
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the text. `names` are the parameters that it uses; `local` that it needs no executor."""
+    """Represents one statement of the text. `names` are the parameters that it uses; `local` that it needs no executor."""
 
     fragment: Fragment
     kind: Kind

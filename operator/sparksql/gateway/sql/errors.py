@@ -55,7 +55,7 @@ def refusal(reason: ErrorReason, message: str) -> StatementError:
 
 @dataclass(frozen=True)
 class Thrown:
-    """What one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
+    """Holds what one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
 
     class_name: str
     message: str
@@ -119,7 +119,7 @@ def condition_of(exception: BaseException) -> str | None:
 
 
 def name_of(exception: BaseException) -> str:
-    """What a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
+    """Returns what a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
     throwable = _java_throwable(exception)
     if throwable is None:
         return type(exception).__name__

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 
 class Effect(Enum):
-    """What running a statement may change."""
+    """Names what running a statement may change."""
 
     READ = auto()  # nothing: running it again is harmless
     WRITE = auto()  # data, the catalog or caches, but not the session
@@ -41,7 +41,7 @@ class Kind:
 
     @property
     def on_driver(self) -> bool:
-        """Whether running it needs no executor. (A SET of a variable may hold a query.)"""
+        """Returns whether running it needs no executor. (A SET of a variable may hold a query.)"""
         return self.type in _ON_DRIVER and not self.dynamic
 
 

@@ -44,7 +44,7 @@ _MAX_EXPRESSIONS = 64
 
 
 def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
-    """Whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
+    """Returns whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
     if _asks_for_nothing(plan):
         return True
     node = plan

@@ -50,7 +50,7 @@ class Readers:
         self._leaving: dict[str, asyncio.Event] = {}
 
     async def read(self, key: str, function: Callable[..., T], *arguments: object) -> T:
-        """What `function` returns or raises. Raises StatementError when it takes too long, ReadAbandonedError after `give_up`."""
+        """Returns what `function` returns, or raises what it raises. Raises StatementError when it takes too long, ReadAbandonedError after `give_up`."""
         leaving = self._leaving[key] = asyncio.Event()
         try:
             async with self._turns:

@@ -23,7 +23,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Fragment:
-    """One statement of the submitted text, without comments and blanks around it."""
+    """Holds one statement of the submitted text, without comments and blanks around it."""
 
     text: str
     offset: int
@@ -31,7 +31,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class Section:
-    """What lies between two semicolons: its first token (None if there is only comment) and its last two."""
+    """Describes what lies between two semicolons: its first token (None if there is only comment) and its last two."""
 
     end: int
     first: Token | None

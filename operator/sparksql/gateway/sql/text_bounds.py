@@ -49,7 +49,7 @@ _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 
 @dataclass
 class Extent:
-    """What a text asks of whoever reads it. `nesting` is of parentheses, brackets, types, CASE and blocks,
+    """Measures what a text asks of whoever reads it. `nesting` is of parentheses, brackets, types, CASE and blocks,
     `comments` of comments."""
 
     tokens: int = 0

@@ -40,7 +40,7 @@ class ParsedInsert:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the text says nothing of how columns meet the target's."""
+        """Returns whether the text says nothing of how columns meet the target's."""
         return bool(self.insert.userSpecifiedCols().isEmpty() and self.insert.partitionSpec().isEmpty())
 
     @property
@@ -52,7 +52,7 @@ class ParsedInsert:
 
 @dataclass(frozen=True)
 class StreamInsert:
-    """What a query is started from: where it writes, and a streaming Dataset with the target's columns."""
+    """Holds what a query is started from: where it writes, and a streaming Dataset with the target's columns."""
 
     sink: Sink
     frame: Dataset

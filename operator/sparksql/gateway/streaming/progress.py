@@ -49,7 +49,7 @@ def _rate(value: float | None) -> str | None:
 
 
 def lag(sources: Any) -> int | None:
-    """What waits at the sources that tell: Kafka by its offsets, others by the number of files outstanding."""
+    """Returns what waits at the sources that tell: Kafka by its offsets, others by the number of files outstanding."""
     counts: list[int] = []
     for source in sources:
         end, latest = source.get("endOffset"), source.get("latestOffset")

@@ -68,7 +68,7 @@ class Streams:
         self._written: dict[str, str] = {}  # folders of files that active queries write, by their checkpoint
 
     def runs(self, group: str) -> bool:
-        """Whether a query of this operation's group is active: it is stopped by its own thread, without interrupts."""
+        """Returns whether a query of this operation's group is active: it is stopped by its own thread, without interrupts."""
         return group in self._active
 
     def run(self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> None:

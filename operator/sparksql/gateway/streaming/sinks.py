@@ -80,7 +80,7 @@ def _file_sink(relation: Any) -> Sink:
 
 @dataclass(frozen=True)
 class Found:
-    """What there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the sink's log,
+    """Describes what there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the sink's log,
     if it has one; `committed` and `planned` are those of the checkpoint. `is_ours`: the log is known to be this checkpoint's.
     `holds_data` is not looked for where there is a log.
     """
@@ -94,7 +94,7 @@ class Found:
 
 
 def hazard(found: Found) -> str | None:
-    """Why the query would lose rows in a file table, or hide some that are there; None if it would not."""
+    """Returns why the query would lose rows in a file table, or hide some that are there; None if it would not."""
     match found:
         case Found(committed=int(), written=None):
             return (

@@ -15,7 +15,7 @@ _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "Stre
 
 
 def is_stream(node: LogicalPlan) -> bool:
-    """Whether a node of a parsed plan is `STREAM name`."""
+    """Returns whether a node of a parsed plan is `STREAM name`."""
     return simple_name(node) == "UnresolvedRelation" and bool(node.isStreaming())
 
 

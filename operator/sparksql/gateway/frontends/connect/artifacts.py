@@ -29,7 +29,7 @@ def check_name(name: str) -> None:
 
 
 def read_artifacts(data: bytes) -> wire.AddArtifactsRequest:
-    """One message of the stream. Raises ConnectError."""
+    """Decodes one message of the stream. Raises ConnectError."""
     request = decode(wire.AddArtifactsRequest, data)
     match request.WhichOneof("payload"):
         case "batch":

@@ -23,7 +23,7 @@ _TOKEN_KEY = "spark.connect.authenticate.token"  # noqa: S105  a key's name
 
 @dataclass(frozen=True)
 class SessionKey:
-    """How Connect names a session. Both parts are the client's choice."""
+    """Names a session as Connect does. Both parts are the client's choice."""
 
     user_id: str
     session_id: str
@@ -31,14 +31,14 @@ class SessionKey:
 
 @dataclass(frozen=True)
 class ExecutionKey:
-    """How Connect names an execution."""
+    """Names an execution as Connect does."""
 
     session: SessionKey
     operation_id: str
 
 
 class ExecutionState(Enum):
-    """How far Spark is, by its event status."""
+    """Tells how far Spark is, by its event status."""
 
     RUNNING = auto()
     FINISHED = auto()
@@ -95,7 +95,7 @@ class Backend:
         return {_key(holder.key()): _state(holder) for holder in holders}
 
     def interrupt(self, key: ExecutionKey, reason: str) -> bool:
-        """One round of stopping: the thread and its jobs; whether more rounds are needed."""
+        """Does one round of stopping, of the thread and its jobs; returns whether more rounds are needed."""
         holder = option(self.service.executionManager().getExecuteHolder(self._execute_key(key)))
         running = holder is not None and bool(holder.isExecuteThreadRunnerAlive())
         if holder is not None:

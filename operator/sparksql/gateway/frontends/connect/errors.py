@@ -71,7 +71,7 @@ class ConnectError(Exception):
 
 
 def not_permitted(message: str) -> ConnectError:
-    """What the policy does not give."""
+    """Returns the error for what the policy does not give."""
     return ConnectError(grpc.StatusCode.PERMISSION_DENIED, message, sql_state=_NOT_PERMITTED)
 
 
@@ -119,7 +119,7 @@ def refused_statement(error: OperationError) -> ConnectError:
 
 @dataclass(frozen=True)
 class Told:
-    """What a status says; only one that Spark made of an exception has details."""
+    """Holds what a status says; only one that Spark made of an exception has details."""
 
     message: str
     has_details: bool = False

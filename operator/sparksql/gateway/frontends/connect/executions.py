@@ -62,7 +62,7 @@ class Asked:
 
 
 class Execution:
-    """One admitted statement."""
+    """Represents one admitted statement."""
 
     def __init__(self, executions: Executions, asked: Asked, handle: str) -> None:
         self.asked = asked
@@ -89,7 +89,7 @@ class Execution:
             raise StatementError(operation_error(exception, Fragment("", 0), "")) from exception
 
     def start(self) -> None:
-        """It is the statement's turn."""
+        """Tells the client's stream that it is the statement's turn."""
         if self.streams == 0:
             self._executions.end(self, OperationError(message=GONE))
         self.turn.set()

@@ -55,7 +55,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class ConnectSettings:
-    """Where the proxy listens and who may pass. `certificate` and `key` are PEM; without them it speaks no TLS."""
+    """Tells where the proxy listens and who may pass. `certificate` and `key` are PEM; without them it speaks no TLS."""
 
     address: str
     port: int

@@ -61,7 +61,7 @@ class ConnectSessions:
         return self.known(key)
 
     def is_open(self, key: SessionKey) -> bool:
-        """Whether a name is that of an open session; no use of it."""
+        """Returns whether a name is that of an open session; no use of it."""
         return key in self._handles
 
     def known(self, key: SessionKey) -> str:

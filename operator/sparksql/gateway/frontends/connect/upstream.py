@@ -50,12 +50,12 @@ class Upstream:
         self._authorization = ("authorization", f"Bearer {backend.token}")
 
     async def unary(self, method: str, request: bytes, context: Any) -> bytes:
-        """One answer to one request. Raises SparkError."""
+        """Forwards one request and returns its one answer. Raises SparkError."""
         call = self._channel.unary_unary(_path(method))(request, **self._options(context))
         return await _answer(call, context)
 
     async def upload(self, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
-        """One answer to a stream of requests. Raises SparkError, or ConnectError by the requests' own iterator."""
+        """Forwards a stream of requests and returns their one answer. Raises SparkError, or ConnectError by the requests' own iterator."""
         refusals: list[ConnectError] = []
         call = self._channel.stream_unary(_path(method))(_guarded(requests, refusals), **self._options(context))
         try:

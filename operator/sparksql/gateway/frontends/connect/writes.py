@@ -23,7 +23,7 @@ _MAY_WRITE_PATHS = frozenset({"TRUNCATE", "LOAD", "ALTER TABLE"})
 
 
 def may_write(request: wire.ExecutePlanRequest, kind: Kind | None) -> bool:
-    """Whether it is worth asking for the targets."""
+    """Returns whether it is worth asking for the targets."""
     command = request.plan.command.WhichOneof("command_type") if request.plan.HasField("command") else None
     if command == "sql_command":
         return kind is not None and (kind.dml or kind.type in _MAY_WRITE_PATHS)

@@ -26,7 +26,7 @@ _SPARK_ERROR = "org.apache.spark.SparkThrowable"  # the interface of every excep
 
 
 class Form(Enum):
-    """How a route tells its failures."""
+    """Names the forms in which a route tells its failures."""
 
     SERVER_SIDE = auto()
     CHAIN = auto()
@@ -34,7 +34,7 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class Cause:
-    """One link of a chain: a class name in the way of Java, and what it says."""
+    """Represents one link of a chain: a class name in the way of Java, and what it says."""
 
     name: str
     message: str
@@ -107,7 +107,7 @@ def unfetchable(*causes: Cause) -> RestError:
 
 
 def ended_badly(view: OperationInfo) -> RestError:
-    """Why an operation that has ended has no result."""
+    """Returns the error that says why an operation that has ended has no result."""
     if view.status is OperationStatus.ERROR:
         head = Cause("SqlExecutionException", f"Failed to execute the operation {view.handle}.")
         return unfetchable(head, *(() if view.error is None else (sql_cause(view.error),)))

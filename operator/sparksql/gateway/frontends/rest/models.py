@@ -197,7 +197,7 @@ class ColumnInfo(RestModel):
 
 
 class RowFormat(StrEnum):
-    """How rows are written. ARROW is an addition of this gateway: the page is an Arrow IPC stream."""
+    """Names the formats in which rows are written. ARROW is an addition of this gateway: the page is an Arrow IPC stream."""
 
     JSON = "JSON"
     PLAIN_TEXT = "PLAIN_TEXT"

@@ -33,7 +33,7 @@ class Bookmark:
         raise UnexpectedTokenError(f"Expecting token to be {known}, but found {token}.")
 
     def rows(self, token: int, most: int) -> int:
-        """How many rows to ask for: those that the page had when it was first read, or `most`."""
+        """Returns how many rows to ask for: those that the page had when it was first read, or `most`."""
         known = token + 1 < len(self.starts)
         return self.starts[token + 1] - self.starts[token] if known else most
 

@@ -62,7 +62,7 @@ def client_refusal(error: ClientError) -> Status:
 
 
 def statement_failure(view: OperationInfo) -> Status:
-    """Why an operation has ended other than well."""
+    """Returns the status that says why an operation has ended other than well."""
     match view.status:
         case OperationStatus.CANCELED | OperationStatus.CLOSED:
             told, sql_state = "the statement was cancelled", CANCELED

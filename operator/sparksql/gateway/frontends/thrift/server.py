@@ -45,7 +45,7 @@ _KEEP_ALIVE_OPTIONS = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What clients may take: a number of connections, and seconds.
+    """Bounds what clients may take: a number of connections, and seconds.
 
     When there are too many connections, the one that has negotiated for longest makes room for a new one. `frame_seconds` is
     from a request's length to its last byte, `send_seconds` until a reply is taken. Every `keep_alive_seconds` an open connection

@@ -22,7 +22,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Claim:
-    """What one run of a statement goes on from. `statement` is its namespace and name; `query_id` is None for a
+    """Tells what one run of a statement goes on from. `statement` is its namespace and name; `query_id` is None for a
     checkpoint that has none yet, until Spark has drawn it."""
 
     operation_id: str

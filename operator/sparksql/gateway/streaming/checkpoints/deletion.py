@@ -19,7 +19,7 @@ _HIDDEN = (".", "_")  # of temporary and checksum files, for Hadoop as for Spark
 
 
 class DeletionRefusedError(Exception):
-    """What lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the same."""
+    """Says that what lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the same."""
 
 
 class CleaningError(Exception):

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Files(Protocol):
-    """What a fence needs of a file system. All calls raise what the file system raises."""
+    """Does what a fence needs of a file system. All calls raise what the file system raises."""
 
     def read_text(self, uri: str) -> str | None: ...
     def write_text(self, uri: str, text: str) -> None: ...
@@ -48,7 +48,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class WriterRecord:
-    """Who writes a checkpoint: the boot of a gateway and its operation. `settled`: who came before is known to be over."""
+    """Names who writes a checkpoint: the boot of a gateway and its operation. `settled`: who came before is known to be over."""
 
     boot_id: str
     operation_id: str
@@ -105,7 +105,7 @@ class Fence:
 
 
 class CheckpointLease:
-    """One attempt's lease on its checkpoint: `take`, then `check` or `verify` as long as it writes, then `release`."""
+    """Holds a checkpoint for one operation: `take`, then `check` or `verify` as long as it writes, then `release`."""
 
     def __init__(self, fence: Fence, uri: str, record: WriterRecord) -> None:
         self._fence = fence

@@ -31,7 +31,7 @@ class SavepointError(Exception):
 
 
 class InvalidLocationError(SavepointError):
-    """What lies at a location is no savepoint, or is another object's: it would be the same the next time."""
+    """Says that what lies at a location is no savepoint, or is another object's: it would be the same the next time."""
 
 
 class CopyCancelledError(Exception):
@@ -49,7 +49,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a complete savepoint holds. `files` are those below `checkpoint/`; `sql_hash` is that of the query's text.
+    """Describes what a complete savepoint holds. `files` are those below `checkpoint/`; `sql_hash` is that of the query's text.
 
     Of a checkpoint that is adopted, neither its owner nor the Spark that wrote it is known.
     """
@@ -124,7 +124,7 @@ class Savepoints:
         return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
     def inspect(self, location: str) -> Manifest:
-        """What lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
+        """Returns the manifest of what lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
 
         Raises InvalidLocationError when it is neither, or lacks files.
         """

@@ -23,7 +23,7 @@ _OWN_PREFIXES = ("value.", "key.")
 
 
 class Format(StrEnum):
-    """What `value.format` may be. RAW: no declared columns, Spark's own."""
+    """Names what `value.format` may be. RAW: no declared columns, Spark's own."""
 
     RAW = "raw"
     JSON = "json"
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 
 class Mode(StrEnum):
-    """What becomes of a record whose value is not what the table declares."""
+    """Names what becomes of a record whose value is not what the table declares."""
 
     FAILFAST = "FAILFAST"
     DROPMALFORMED = "DROPMALFORMED"

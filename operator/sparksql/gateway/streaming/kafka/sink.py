@@ -60,7 +60,7 @@ class Topic:
         return source.planForWriting(jvm.org.apache.spark.sql.SaveMode.Append, records.logicalPlan())
 
     def stream(self, frame: Dataset) -> RecordStream:
-        """What a streaming query's writer is made from."""
+        """Returns what a streaming query's writer is made from."""
         if self.is_view:
             raise self.table.invalid(
                 "it is a temporary view: a stream writes into tables, CREATE TABLE ... USING kafka"
@@ -110,7 +110,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class RecordStream:
-    """What the start of a stream asks of a Dataset, of one with records: its writer knows where they go, because Spark's `toTable`
+    """Does what the start of a stream asks of a Dataset, for one with records: its writer knows where they go, because Spark's `toTable`
     reads no options of a table."""
 
     records: Any

@@ -61,7 +61,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One reason why state does not fit. `operator` and `column` are for people; empty where there is none."""
+    """Describes one reason why state does not fit. `operator` and `column` are for people; empty where there is none."""
 
     change: Change
     operator: str = ""
@@ -71,7 +71,7 @@ class Difference:
 
 
 def differences(old: Description, new: Description) -> tuple[Difference, ...]:
-    """What keeps a query described by `new` from going on from the state of `old`; nothing when it may.
+    """Returns what keeps a query described by `new` from going on from the state of `old`; nothing when it may.
 
     The structures of operators decide; where those differ, the readable parts tell it in the user's words. Another version of
     Spark may word the same expression in another way, so when the text is the same one, and only Spark's version is not, the

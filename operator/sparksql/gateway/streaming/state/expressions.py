@@ -102,7 +102,7 @@ class Expressions:
         return f"window({time}, {', '.join(map(_interval, spans))})"
 
     def text(self, expression: Expression) -> str:
-        """What an expression means."""
+        """Returns what an expression means, as text."""
         name = simple_name(expression)
         match name:
             case "AttributeReference":

@@ -10,7 +10,7 @@ _CATALYST = "org.apache.spark.sql.catalyst."
 
 
 def has_group_filter(plan: Any) -> bool:
-    """Whether a plan has a filter or a join above an aggregation of streams."""
+    """Returns whether a plan has a filter or a join above an aggregation of streams."""
     found, grouped = _has_group_filter(plan)
     return found and grouped
 
@@ -47,7 +47,7 @@ def simple(name: str) -> str:
 
 
 def marks(key: Any) -> list[str]:
-    """What Spark notes at a column of a window, a session, an event time."""
+    """Returns what Spark notes at a column of a window, a session, an event time."""
     return sorted(each for each in key.get("marks", ()) if each.startswith("spark."))
 
 

@@ -37,7 +37,7 @@ def of_session(jvm: Jvm, session: JvmSession, *, zone_counts: bool) -> tuple[Set
 
 
 def counts(name: str) -> bool:
-    """Whether a setting may say what a query means. Of the time zone see `of_session`."""
+    """Returns whether a setting may say what a query means. Of the time zone see `of_session`."""
     plain = _HADOOP.sub("", name, count=1)
     if plain == ZONE or plain in HARMLESS or plain.startswith(OPEN):
         return False

@@ -38,7 +38,7 @@ def parting(old: Mapping[str, Node], was: str, new: Mapping[str, Node], now: str
 
 
 def opaque(nodes: Mapping[str, Node], root: str) -> str | None:
-    """What a root is made of that cannot be told from others; None when there is nothing."""
+    """Returns what a root is made of that cannot be told from others; None when there is nothing."""
     found = (fields["of"] for kind, fields in reached(nodes, [root]).values() if kind == OPAQUE)
     return next((str(each) for each in found), None)
 
