@@ -67,7 +67,7 @@ class NamePattern:
 
 
 def escaped(name: str) -> str:
-    """The pattern that only this name matches, but for case."""
+    """Returns the pattern that only this name matches, but for case."""
     return re.sub(r"([%_\\])", r"\\\1", name)
 
 
@@ -82,7 +82,7 @@ def may_lie_below(namespace: Sequence[str], pattern: NamePattern) -> bool:
 def find_namespaces(
     children: Callable[[tuple[str, ...]], list[tuple[str, ...]]], pattern: NamePattern
 ) -> list[tuple[str, ...]]:
-    """All namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below one."""
+    """Returns all namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below one."""
     found: list[tuple[str, ...]] = []
     waiting = children(())[::-1]
     for _ in range(MAX_NAMESPACES):

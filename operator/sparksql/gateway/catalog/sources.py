@@ -61,13 +61,13 @@ class Source(Protocol):
     def functions(self, schemas: NamePattern, functions: NamePattern) -> list[Function]: ...
 
     def names_below(self, namespace: tuple[str, ...]) -> list[str]:
-        """Last levels of the namespaces right below one, or below the root."""
+        """Returns the last levels of the namespaces right below one, or below the root."""
         ...
 
     def table_names(self, namespace: tuple[str, ...]) -> list[str]: ...
 
     def fields(self, namespace: tuple[str, ...], name: str) -> str:
-        """Schema of a table or view, as JSON."""
+        """Returns the schema of a table or view, as JSON."""
         ...
 
 
@@ -94,7 +94,7 @@ class SessionSource:
         return sorted(found, key=_place)
 
     def temporary_views(self, schema: str, pattern: NamePattern) -> list[Relation]:
-        """Global temporary views, or with an empty schema the session's own."""
+        """Returns the global temporary views, or with an empty schema the session's own."""
         views = self._catalog.listTempViews(schema, pattern.stars)
         return [
             self._relation("" if schema == "" else SESSION_CATALOG, schema, views, index, told)
@@ -133,7 +133,7 @@ class SessionSource:
         return [told["table"] for told in read_json(self._driver, self._catalog.listTables(namespace[0], "*", False))]
 
     def fields(self, namespace: tuple[str, ...], name: str) -> str:
-        """Schema of a table, or of a global temporary view, as JSON."""
+        """Returns the schema of a table, or of a global temporary view, as JSON."""
         jvm = self._driver.jvm
         identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(*namespace))
         return self._fields(namespace[0], name, self._catalog.getTempViewOrPermanentTableMetadata(identifier))
@@ -216,7 +216,7 @@ class PluginSource:
         return sorted(found, key=_place)
 
     def functions(self, schemas: NamePattern, functions: NamePattern) -> list[Function]:
-        """Their classes are not asked for: a plugin would load each function."""
+        """Returns functions without their classes: a plugin would load each function."""
         if not self._is("FunctionCatalog"):
             return []
         return [
@@ -302,7 +302,7 @@ def is_a(driver: SparkDriver, plugin: Any, interface: str) -> bool:
 
 
 def read_json(driver: SparkDriver, value: Any) -> Any:
-    """A JVM collection or array of plain values and case classes, in one call."""
+    """Reads a JVM collection or array of plain values and case classes, in one call."""
     return json.loads(_mapper(driver.jvm).writeValueAsString(value))
 
 

@@ -72,7 +72,7 @@ class SparkExecutor:
         return self._session_state
 
     def mark_initialised(self) -> None:
-        """From now on, changes of the session are state that `init` would not bring back."""
+        """Remembers the session's state: from now on, changes of the session are state that `init` would not bring back."""
         self._clean_fingerprint = self._driver.fingerprint()
 
     def classify(self, request: SubmitRequest) -> Classified:

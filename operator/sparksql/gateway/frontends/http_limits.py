@@ -40,7 +40,7 @@ _FULL = (
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
-    """The application with the bounds that aiohttp has itself."""
+    """Makes a runner of the application with the bounds that aiohttp has itself."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -55,7 +55,7 @@ def make_runner(app: web.Application) -> web.AppRunner:
 
 @web.middleware
 async def mark_busy(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The outermost middleware: while a request is served its connection does not idle, and its head is complete."""
+    """Marks a request's connection as busy while it is served: its head is complete, and it does not idle. The outermost middleware."""
     transport = request.transport
     connection = None if transport is None else transport.get_protocol()
     if not isinstance(connection, _Connection):
@@ -69,7 +69,7 @@ async def mark_busy(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The innermost middleware, behind authentication: handlers find the body read. Raises 400, 408 and 413."""
+    """Reads a request's body, which handlers find read. The innermost middleware, behind authentication. Raises 400, 408 and 413."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             await request.read()

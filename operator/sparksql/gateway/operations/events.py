@@ -25,7 +25,7 @@ class Changes:
             event.set()
 
     def reader(self) -> asyncio.Event:
-        """An event that every further change sets; give it back with `leave`."""
+        """Returns an event that every further change sets; give it back with `leave`."""
         event = asyncio.Event()
         self._waiting.add(event)
         return event

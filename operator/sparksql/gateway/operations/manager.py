@@ -95,7 +95,7 @@ class OperationManager:
         self.last_activity = clock()
 
     def record_activity(self) -> None:
-        """Somebody uses the session now."""
+        """Notes that somebody uses the session now."""
         self.last_activity = self._clock()
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:

@@ -58,7 +58,7 @@ class StopRequest:
     timeout: ErrorReason = ErrorReason.EXECUTION_TIMEOUT
 
     def error(self) -> OperationError | None:
-        """The error of an operation that ends this way: only a timeout has one."""
+        """Returns the error of an operation that ends this way: only a timeout has one."""
         if self.state is not OperationState.TIMED_OUT:
             return None
         return OperationError(reason=self.timeout, message=self.reason or "the statement took too long")
@@ -147,7 +147,7 @@ class Operation:
             raise OperationCancelledError
 
     def started(self) -> None:
-        """The statement really begins now (told once)."""
+        """Tells, once, that the statement really begins now."""
         if not self._running:
             self._running = True
             self._loop.call_soon_threadsafe(self._listener.on_started, self)
@@ -176,19 +176,19 @@ class Operation:
             self._loop.call_soon_threadsafe(self._listener.on_release, self)
 
     def grant(self) -> None:
-        """On the loop: the targets are this operation's."""
+        """Lets the thread go on: the targets are this operation's. Called on the loop."""
         with self._lock:
             permit, self._permit = self._permit, None
         if permit is not None and not permit.done():
             permit.set_result(None)
 
     def leave(self) -> None:
-        """On the loop: it counts as returned although its thread goes on."""
+        """Leaves the thread to itself: the operation counts as returned. Called on the loop."""
         self.is_left = True
         self.returned.set()
 
     def cancel(self, stop_request: StopRequest) -> None:
-        """On the loop: nothing new is started from here on."""
+        """Stops the operation: nothing new is started from here on. Called on the loop."""
         self.stop_request = stop_request
         self._cancelled.set()
         with self._lock:

@@ -83,7 +83,7 @@ class OperationRegister:
         return [view for view in self._views.values() if not view.state.is_terminal]
 
     def changed_after(self, seq: int) -> list[OperationView]:
-        """Current views of the operations that changed after `seq`, in order of sequence."""
+        """Returns the current views of the operations that changed after `seq`, in order of sequence."""
         changed: list[OperationView] = []
         for view in reversed(self._views.values()):
             if view.seq <= seq:

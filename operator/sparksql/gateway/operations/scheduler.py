@@ -105,7 +105,7 @@ class Scheduler:
         return Step(admitted=(operation_id,))
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
-        """An admitted statement asks to write. It is among `resumed` of this step when it may, else it is parked."""
+        """Asks for the targets that an admitted statement is to write. It is among `resumed` of this step when it may, else it is parked."""
         entry = self._admitted[operation_id]
         entry.targets = targets
         entry.parked = True
@@ -113,12 +113,12 @@ class Scheduler:
         return self._step()
 
     def unlock(self, operation_id: str) -> Step:
-        """A statement has written; it keeps its slot."""
+        """Gives back the targets of a statement that has written; it keeps its slot."""
         self._admitted[operation_id].targets = NO_TARGETS
         return self._step()
 
     def leave(self, operation_id: str) -> Step:
-        """A statement is over, wherever it was. Unknown ids change nothing."""
+        """Drops a statement that is over, wherever it was. Unknown ids change nothing."""
         self._waiting = deque(entry for entry in self._waiting if entry.operation_id != operation_id)
         if self._admitted.pop(operation_id, None) is not None and operation_id in self._parked:
             self._parked.remove(operation_id)

@@ -99,7 +99,7 @@ class Collector:
         return _columns(_struct(schema))
 
     def presentable(self, frame: Dataset, shape: Shape) -> Any:
-        """The same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
+        """Returns the same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
         names = [f"c{index}" for index in range(len(shape.columns))]
         renamed = frame.toDF(self._jvm.PythonUtils.toSeq(names))
         if not shape.as_text:
@@ -111,7 +111,7 @@ class Collector:
         return renamed.selectExpr(self._jvm.PythonUtils.toSeq(expressions))
 
     def collect(self, frame: Dataset, limit: int) -> Collected:
-        """At most `limit` rows of a Dataset, which decides itself how little of it must run."""
+        """Collects at most `limit` rows of a Dataset, which decides itself how little of it must run."""
         local = self._local_rows(frame, limit)
         count = int(local.logicalPlan().data().size())
         batches: list[bytes] = []
@@ -130,7 +130,7 @@ class Collector:
         return Collected(table, local, count, size // max(1, rows))
 
     def limited_per_partition(self, frame: Dataset, limit: int) -> Any:
-        """The Dataset with at most `limit` rows in each partition, for writing."""
+        """Returns the Dataset with at most `limit` rows in each partition, for writing."""
         catalyst = self._jvm.org.apache.spark.sql.catalyst
         plan = catalyst.plans.logical.LocalLimit(
             catalyst.expressions.Literal.create(limit, self._jvm.org.apache.spark.sql.types.DataTypes.IntegerType),
@@ -160,7 +160,7 @@ class Collector:
         return known is not None and int(known) <= COLLECT_ROWS
 
     def over_its_rows(self, frame: Dataset) -> Any:
-        """The Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
+        """Returns the Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
         return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
 
     def _local_rows(self, frame: Dataset, limit: int) -> Any:

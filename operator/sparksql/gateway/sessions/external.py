@@ -24,13 +24,13 @@ class ExternalExecution(Protocol):
     """Executes a frontend's statement outside the gateway. `start` and `stop` are called on the event loop."""
 
     def targets(self) -> frozenset[str]:
-        """In the statement's own thread: qualified URIs of what it must hold alone. Raises StatementError."""
+        """Returns qualified URIs of what the statement must hold alone. Called in its own thread. Raises StatementError."""
 
     def start(self) -> None:
         """Forwards the statement: it is its turn."""
 
     def stop(self, reason: str) -> None:
-        """End it; also called for one that was never started."""
+        """Ends the statement; also called for one that was never started."""
 
 
 class ExternalOperation:
@@ -45,7 +45,7 @@ class ExternalOperation:
         self._done: Future[OperationError | None] = Future()
 
     def done(self, error: OperationError | None) -> None:
-        """Spark has ended it; further calls change nothing."""
+        """Tells that Spark has ended the statement; further calls change nothing."""
         if not self._done.done():
             self._done.set_result(error)
 

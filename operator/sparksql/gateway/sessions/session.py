@@ -80,7 +80,7 @@ class ClientSession:
 
 
 def status_of(view: OperationView, *, being_read: bool) -> OperationStatus:
-    """FLIP-91: INITIALIZED until the text has been read, PENDING until its turn has come."""
+    """Returns FLIP-91's status of an operation: INITIALIZED until the text has been read, PENDING until its turn has come."""
     if being_read and view.state is OperationState.PENDING:
         return OperationStatus.INITIALIZED
     return _STATUS[view.state]

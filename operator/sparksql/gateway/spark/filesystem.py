@@ -52,12 +52,12 @@ class HadoopFiles:
         return bool(system.getFileStatus(path).isDirectory()) if system.exists(path) else None
 
     def qualified(self, uri: str) -> str:
-        """The full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""
+        """Returns the full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""
         path = self._path(uri)
         return str(path.getFileSystem(self._conf).makeQualified(path).toString())
 
     def open(self, uri: str) -> FileInput:
-        """A file for reading. Raises what the file system raises."""
+        """Opens a file for reading. Raises what the file system raises."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         local = path.toUri().getPath() if system.getScheme() == "file" else None
@@ -66,7 +66,7 @@ class HadoopFiles:
         return FileInput(_HadoopStream(system.open(path)), int(system.getFileStatus(path).getLen()))
 
     def read_text(self, uri: str) -> str | None:
-        """A small file of UTF-8, None when it does not exist."""
+        """Reads a small file of UTF-8, None when it does not exist."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         if not system.exists(path):

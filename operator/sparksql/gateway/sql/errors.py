@@ -49,7 +49,7 @@ class StatementError(Exception):
 
 
 def refusal(reason: ErrorReason, message: str) -> StatementError:
-    """An end that the gateway itself decides, before Spark sees the statement."""
+    """Returns the error of an end that the gateway itself decides, before Spark sees the statement."""
     return StatementError(OperationError(reason=reason, message=message))
 
 
@@ -66,7 +66,7 @@ class Thrown:
 
 
 def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
-    """The error of a statement whose text is a fragment of `sql`, not `bounded` yet.
+    """Returns the error of a statement whose text is a fragment of `sql`, not `bounded` yet.
 
     Any exception is told, none is raised.
     """
@@ -79,7 +79,7 @@ def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> O
 
 
 def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
-    """Pure part: picks the throwable that names the reason and places it in the submitted text."""
+    """Picks, without Spark, the throwable that names the reason and places it in the submitted text."""
     told = [thrown for thrown in chain if _CONFINED in thrown.message] or [
         thrown for thrown in chain if thrown.condition is not None
     ]
@@ -104,7 +104,7 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
 
 
 def clean_message(message: str) -> str:
-    """A message without plan, stack trace, Spark's excerpt of the text and its position in it."""
+    """Returns a message without plan, stack trace, Spark's excerpt of the text and its position in it."""
     text = message.strip()
     for tail in _TAILS:
         text = text.split(tail, 1)[0]
@@ -127,7 +127,7 @@ def name_of(exception: BaseException) -> str:
 
 
 def masked(error: OperationError, masker: Masker) -> OperationError:
-    """The error without secret values. To be cut only then: of a part of a value less can be found."""
+    """Returns the error without secret values. To be cut only then: of a part of a value less can be found."""
     return error.model_copy(
         update={"message": masker.mask(error.message), "fragment": masker.mask_optional(error.fragment)}
     )

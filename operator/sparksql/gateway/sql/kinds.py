@@ -161,10 +161,10 @@ MULTI_INSERT = KINDS["InsertIntoStatement"]
 
 
 def kind_of(parser_class: str) -> Kind:
-    """The kind that a parser class stands for, UNKNOWN for one that is not in the table."""
+    """Returns the kind that a parser class stands for, UNKNOWN for one that is not in the table."""
     return KINDS.get(parser_class, UNKNOWN)
 
 
 def script_type(types: tuple[str, ...]) -> str:
-    """The statement type of a text: that of its one statement, SCRIPT for several."""
+    """Returns the statement type of a text: that of its one statement, SCRIPT for several."""
     return types[0] if len(types) == 1 else "SCRIPT"

@@ -40,7 +40,7 @@ class Masker:
         return bool(self._values)
 
     def also(self, values: Iterable[str]) -> Masker:
-        """A masker of these values as well."""
+        """Returns a masker of these values as well."""
         return Masker([*self._values, *values])
 
     def mask(self, text: str) -> str:
@@ -143,7 +143,7 @@ class LogMask:
                 self._maskers[operation_id] = masker
 
     def retire(self, operation_id: str) -> None:
-        """The statement has ended."""
+        """Tells that the statement has ended."""
         with self._lock:
             if operation_id in self._maskers:
                 self._retired[operation_id] = self._clock() + LINGER_SECONDS

@@ -60,7 +60,7 @@ class Extent:
 
 
 def measure(sql: str) -> Extent:
-    """The extent of a text; the look ends once one of the bounds is passed."""
+    """Returns the extent of a text; the look ends once one of the bounds is passed."""
     extent = Extent()
     position = brackets = types = words = 0
     while position < len(sql):

@@ -38,7 +38,7 @@ _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with m
 
 
 def prepared(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """A parsed statement that Spark can analyse; parts of it are analysed already."""
+    """Returns a parsed statement that Spark can analyse; parts of it are analysed already."""
     return _watermarked(driver.jvm, session, _bound(driver, session, plan))
 
 

@@ -59,7 +59,7 @@ class StreamInsert:
 
 
 def parsed_insert(jvm: Jvm, plan: LogicalPlan) -> ParsedInsert:
-    """The INSERT of a parsed plan. Raises StatementError for what cannot be run as a stream."""
+    """Returns the INSERT of a parsed plan. Raises StatementError for what cannot be run as a stream."""
     match simple_name(plan):
         case "InsertIntoStatement":
             parsed = ParsedInsert(plan, plan.query())
@@ -86,7 +86,7 @@ def parsed_insert(jvm: Jvm, plan: LogicalPlan) -> ParsedInsert:
 
 
 def resolve_insert(driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, frame: Dataset) -> StreamInsert:
-    """The INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
+    """Returns the INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
     topic = topic_of(driver, session, parsed.insert)
     if topic is not None:
         return StreamInsert(Sink(), topic.stream(frame))
@@ -96,7 +96,7 @@ def resolve_insert(driver: SparkDriver, session: JvmSession, parsed: ParsedInser
 
 
 def ctas_of_stream() -> StatementError:
-    """The refusal of a CREATE TABLE AS SELECT from a STREAM, of which analysis says nothing."""
+    """Returns the refusal of a CREATE TABLE AS SELECT from a STREAM, of which analysis says nothing."""
     return _invalid(
         "CREATE TABLE AS SELECT cannot read a STREAM: create the table first, then INSERT INTO it with spec.streaming"
     )

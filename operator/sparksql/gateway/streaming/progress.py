@@ -11,7 +11,7 @@ from sparksql.wire.control import StreamProgress
 
 
 def read_stream(query: Any) -> StreamProgress:
-    """The progress of a JVM StreamingQuery."""
+    """Returns the progress of a JVM StreamingQuery."""
     last = query.lastProgress()
     report = {} if last is None else json.loads(last.json())
     return stream_progress(str(query.id()), str(query.runId()), report)

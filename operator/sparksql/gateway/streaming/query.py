@@ -111,7 +111,7 @@ class Streams:
         self._claims.take(Claim(operation.operation_id, statement, options.checkpoint, query_id))
 
     def prepared(self, session: JvmSession, plan: LogicalPlan) -> Any:
-        """A parsed statement that Spark can analyse, see `analysis`."""
+        """Returns a parsed statement that Spark can analyse, see `analysis`."""
         return analysis.prepared(self._driver, session, plan)
 
     def _run_to_completion(self, operation: Operation, started: _Started, lease: CheckpointLease) -> None:

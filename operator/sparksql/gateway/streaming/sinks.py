@@ -50,7 +50,7 @@ class Sink:
 
 
 def sink_of(table: Any, name: str) -> Sink:
-    """The sink of an analysed table. Raises StatementError for one that no stream can write."""
+    """Returns the sink of an analysed table. Raises StatementError for one that no stream can write."""
     leaf = table
     while simple_name(leaf) == "SubqueryAlias":
         leaf = leaf.child()
@@ -145,7 +145,7 @@ def check_sink(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
 
 
 def mark(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
-    """Before a checked query starts, and makes its log: the log is this checkpoint's."""
+    """Marks a sink's log as this checkpoint's, before a checked query starts and makes it."""
     if sink.path is None:
         return
     ours = files.qualified(checkpoint)
@@ -154,7 +154,7 @@ def mark(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
 
 
 def clear(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
-    """After a query has ended: takes its log away if it has no batch, so that the table is as if no stream had been there.
+    """Takes away the log of a query that has ended if it has no batch, so that the table is as if no stream had been there.
 
     Not where there are files: those of a batch that was not finished, which readers must not see, and the query comes again for.
     """

@@ -41,7 +41,7 @@ class UpsertTarget:
 
 
 def upsert_target(name: str, table: Any) -> UpsertTarget:
-    """The target of an analysed table. Raises StatementError for a format that knows no MERGE."""
+    """Returns the target of an analysed table. Raises StatementError for a format that knows no MERGE."""
     leaf = table
     while simple_name(leaf) == "SubqueryAlias":
         leaf = leaf.child()
@@ -168,7 +168,7 @@ class Upsert:
 
 
 def merge_statement(options: UpsertOptions, target: UpsertTarget) -> str:
-    """The MERGE of a prepared batch."""
+    """Returns the MERGE of a prepared batch."""
     keys = " AND ".join(
         f"t.{_quoted(_own(key, target))} <=> s.{_quoted(_PREFIX + _own(key, target))}" for key in options.keys
     )

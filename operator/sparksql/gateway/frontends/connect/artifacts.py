@@ -49,7 +49,7 @@ def session_of(request: wire.AddArtifactsRequest) -> SessionKey:
 
 
 async def checked(messages: AsyncIterator[bytes], decoder: Decoder) -> AsyncIterator[wire.AddArtifactsRequest]:
-    """The stream as it may be forwarded, all of it for the session of its first message. Raises ConnectError."""
+    """Yields the stream as it may be forwarded, all of it for the session of its first message. Raises ConnectError."""
     key: SessionKey | None = None
     size = 0
     async for data in messages:

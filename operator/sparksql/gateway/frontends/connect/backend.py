@@ -82,7 +82,7 @@ class Backend:
         self.service.sessionManager().closeSession(name, False)
 
     def plan(self, key: SessionKey, relation: bytes) -> Any:
-        """The logical plan that Connect makes of a relation; one of SQL with references would be executed by this."""
+        """Returns the logical plan that Connect makes of a relation; one of SQL with references would be executed by this."""
         name = self._classes.SessionKey(key.user_id, key.session_id)
         holder = self.service.sessionManager().getIsolatedSessionIfPresent(name).get()
         planner = self.driver.jvm.org.apache.spark.sql.connect.planner.SparkConnectPlanner
@@ -90,7 +90,7 @@ class Backend:
         return planner(holder, scala_object(self.driver.jvm.scala, "None")).transformRelation(message)
 
     def states(self) -> dict[ExecutionKey, ExecutionState]:
-        """All executions that Connect knows, also those whose results a client has yet to read."""
+        """Returns the states of all executions that Connect knows, also those whose results a client has yet to read."""
         holders = elements(self.service.executionManager().listExecuteHolders())
         return {_key(holder.key()): _state(holder) for holder in holders}
 

@@ -57,7 +57,7 @@ class ConnectError(Exception):
         self.java_class = java_class
 
     def details(self) -> bytes:
-        """The `google.rpc.Status` from which Spark's clients make their exception."""
+        """Returns the packed `google.rpc.Status` from which Spark's clients make their exception."""
         metadata = {"classes": json.dumps([self.java_class]), "messageParameters": "{}"}
         if self.condition is not None:
             metadata["errorClass"] = self.condition
@@ -95,7 +95,7 @@ def session_not_found(session_id: str) -> ConnectError:
 
 
 def stopped(reason: str) -> ConnectError:
-    """A statement that did not come to its end because somebody, or a limit, stopped it."""
+    """Returns the error of a statement that did not come to its end because somebody, or a limit, stopped it."""
     return ConnectError(grpc.StatusCode.CANCELLED, f"The statement was stopped: {reason}", condition=CANCELED)
 
 
@@ -104,7 +104,7 @@ def refused_by_service(error: ClientError) -> ConnectError:
 
 
 def refused_statement(error: OperationError) -> ConnectError:
-    """A statement whose text is not allowed, or that Spark's parser refuses."""
+    """Returns the error of a statement whose text is not allowed, or that Spark's parser refuses."""
     error = bounded(error)
     if error.condition is None:
         return not_permitted(error.message)
@@ -132,7 +132,7 @@ class Told:
 
 
 def told_by(details: str | None, trailing: Sequence[tuple[str, str | bytes]]) -> Told:
-    """Condition and SQLSTATE of a status that Spark ended an RPC with."""
+    """Returns condition and SQLSTATE of a status that Spark ended an RPC with."""
     packed = next((value for key, value in trailing if key == DETAILS_KEY), b"")
     try:
         status = status_pb2.Status.FromString(packed if isinstance(packed, bytes) else packed.encode())

@@ -64,7 +64,7 @@ class Findings:
 
 
 def decode(kind: type[M], data: bytes) -> M:
-    """A request of this kind. Raises ConnectError."""
+    """Decodes a request of this kind. Raises ConnectError."""
     try:
         request: M = kind.FromString(data)
     except DecodeError:
@@ -73,7 +73,7 @@ def decode(kind: type[M], data: bytes) -> M:
 
 
 def read_execute(data: bytes) -> tuple[wire.ExecutePlanRequest, Findings]:
-    """A request to execute, with its plan unpacked, and what is in it. Raises ConnectError."""
+    """Decodes a request to execute, with its plan unpacked, and what is in it. Raises ConnectError."""
     request = decode(wire.ExecutePlanRequest, data)
     _unpack(request.plan)
     match request.plan.WhichOneof("op_type"):
@@ -86,7 +86,7 @@ def read_execute(data: bytes) -> tuple[wire.ExecutePlanRequest, Findings]:
 
 
 def read_analyze(data: bytes) -> tuple[wire.AnalyzePlanRequest, Findings]:
-    """A request to analyse and what is in it. Raises ConnectError."""
+    """Decodes a request to analyse and what is in it. Raises ConnectError."""
     request = decode(wire.AnalyzePlanRequest, data)
     kind = request.WhichOneof("analyze")
     if kind is None:
@@ -185,7 +185,7 @@ def _inspect(request: Message, findings: Findings) -> Findings:
 
 
 def statement_relation(request: Message) -> relations.SQL | None:
-    """The SQL relation that is a SQL command's own text."""
+    """Returns the SQL relation that is a SQL command's own text."""
     if not isinstance(request, wire.ExecutePlanRequest) or not request.plan.HasField("command"):
         return None
     root = request.plan.command.sql_command.input

@@ -82,5 +82,5 @@ def registry_for(service: ControlService) -> CollectorRegistry:
 
 
 def exposition(registry: CollectorRegistry) -> bytes:
-    """The text format, version 0.0.4."""
+    """Returns all metrics in the text format, version 0.0.4."""
     return generate_latest(registry)

@@ -36,7 +36,7 @@ class Content:
         return tuple(column.name for column in self.columns)
 
     def page(self, first_row: int) -> pa.Table | None:
-        """The rows from `first_row` on, if the statement has none of its own."""
+        """Returns the rows from `first_row` on, if the statement has none of its own."""
         return None if self.only is None else pa.table({"c0": pa.array([self.only], pa.string())}).slice(first_row)
 
 
@@ -59,7 +59,7 @@ def content_of(view: OperationInfo) -> Content:
 
 
 def page_json(page: Page, content: Content, rows: bytes) -> bytes:
-    """The body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
+    """Returns the body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
     columns = ",".join(
         ColumnInfo(name=name, logical_type=logical, comment=None).to_json()
         for name, logical in zip(content.names, content.types, strict=True)

@@ -50,7 +50,7 @@ class RestError(Exception):
 
 
 def short(status: int, message: str) -> RestError:
-    """The form of what never reached a route."""
+    """Returns the error in the form of what never reached a route."""
     return RestError(status, [message])
 
 
@@ -68,7 +68,7 @@ def server_side(*causes: Cause, status: int = 500) -> RestError:
 
 
 def bad_body(model_name: str | None, why: str) -> RestError:
-    """`model_name` is None for a body that is not there and should be."""
+    """Returns the error for a body that is no JSON of its model; `model_name` is None for a body that is not there and should be."""
     head = "Bad request received. Request did not conform to expected format."
     if model_name is not None:
         head = f"Request did not match expected format {model_name}Body."
@@ -76,7 +76,7 @@ def bad_body(model_name: str | None, why: str) -> RestError:
 
 
 def bad_parameter(kind: str, name: str, value: str) -> RestError:
-    """`kind` is path or query."""
+    """Returns the error for a parameter that cannot be read; `kind` is path or query."""
     why = f'Cannot resolve {kind} parameter ({name}) from value "{value}".'
     return chained(
         400,
@@ -86,7 +86,7 @@ def bad_parameter(kind: str, name: str, value: str) -> RestError:
 
 
 def failed(form: Form, action: str, *causes: Cause, status: int = 500) -> RestError:
-    """The failure of a route, whose `action` it could not do."""
+    """Returns the failure of a route, whose `action` it could not do."""
     outer = Cause("SqlGatewayException", action)
     if form is Form.SERVER_SIDE:
         return server_side(outer, *causes, status=status)
@@ -94,12 +94,12 @@ def failed(form: Form, action: str, *causes: Cause, status: int = 500) -> RestEr
 
 
 def refused(form: Form, action: str, problem: ClientError) -> RestError:
-    """The failure of a route by what the sessions of clients refuse."""
+    """Returns the failure of a route by what the sessions of clients refuse."""
     return failed(form, action, Cause("SqlGatewayException", str(problem)), status=_status_of(problem.problem))
 
 
 def unfetchable(*causes: Cause) -> RestError:
-    """The failure to fetch a result, by a token or by the operation's end."""
+    """Returns the failure to fetch a result, by a token or by the operation's end."""
     action = "Failed to fetchResults."
     return server_side(
         Cause("SqlGatewayException", f"SqlGatewayException: {action}"), Cause("SqlGatewayException", action), *causes

@@ -245,7 +245,7 @@ Request = TypeVar("Request", bound=RestModel)
 
 
 def read_body(model: type[Request], body: bytes) -> Request:
-    """A request's body as its model. Raises BadBodyError."""
+    """Reads a request's body as its model. Raises BadBodyError."""
     try:
         text = body.decode()
         value = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_no_constant) if text else {}

@@ -38,7 +38,7 @@ class Bookmark:
         return self.starts[token + 1] - self.starts[token] if known else most
 
     def turned(self, token: int, count: int, following: int | None) -> None:
-        """A page has been read: `count` rows, the next row's number."""
+        """Notes that a page has been read: `count` rows, the next row's number."""
         stop = self.starts[token] + count
         if following is None:
             self.end = stop

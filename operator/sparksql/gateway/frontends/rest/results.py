@@ -42,7 +42,7 @@ class Results:
         self._arrow_page_rows = arrow_page_rows
 
     async def fetch(self, call: Call) -> web.Response:
-        """The handler of result/{token}."""
+        """Answers result/{token}."""
         token, row_format = _token(call.match.parameters["token"]), _row_format(call)
         view = self._service.operation(call.session, call.operation)
         if not view.status.is_terminal:

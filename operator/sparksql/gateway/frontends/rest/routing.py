@@ -111,7 +111,7 @@ ROUTES = (
 
 
 def match_route(method: str, path: str, advertised: Sequence[str]) -> Match | None:
-    """The route that a request means, if any. `advertised` are version names, the highest last."""
+    """Returns the route that a request means, if any. `advertised` are version names, the highest last."""
     segments = list(_segments(path))
     compat = bool(segments) and segments[0] == COMPAT_PREFIX
     known = COMPAT_VERSIONS if compat else advertised

@@ -21,7 +21,7 @@ _ROW_BEGIN, _ROW_END = '{"kind":"INSERT","fields":[', "]}"
 
 
 def write_rows(table: pa.Table, types: Sequence[LogicalType], row_format: RowFormat) -> bytes:
-    """The JSON list of a page's rows. Columns are taken by position. Raises UnknownZoneError for an instant in one."""
+    """Returns the JSON list of a page's rows. Columns are taken by position. Raises UnknownZoneError for an instant in one."""
     if table.num_rows == 0:
         return b"[]"
     columns = [_cells(column, logical, row_format) for column, logical in zip(table.columns, types, strict=True)]
@@ -32,7 +32,7 @@ def write_rows(table: pa.Table, types: Sequence[LogicalType], row_format: RowFor
 
 
 def write_arrow(table: pa.Table, names: Sequence[str], types: Sequence[LogicalType]) -> bytes:
-    """The page as an Arrow IPC stream whose columns have their names in the result."""
+    """Returns the page as an Arrow IPC stream whose columns have their names in the result."""
     if table.num_columns == 0:
         fields = [pa.field(name, arrow_type(logical)) for name, logical in zip(names, types, strict=True)]
         named = pa.schema(fields).empty_table()

@@ -50,7 +50,7 @@ def refusal(message: str, sql_state: str = GENERAL_ERROR) -> Status:
 
 
 def client_refusal(error: ClientError) -> Status:
-    """The first words of unknown handles are those by which clients notice that they must connect again."""
+    """Returns the status for what the session service refuses. The first words of unknown handles are those by which clients notice that they must connect again."""
     match error.problem:
         case Problem.UNKNOWN_SESSION:
             message = f"Invalid SessionHandle: {error}"
@@ -77,7 +77,7 @@ def statement_failure(view: OperationInfo) -> Status:
 
 
 def error_text(error: OperationError) -> str:
-    """All of an error in one text, e.g. `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01 (line 1, position 15)`."""
+    """Returns all of an error in one text, e.g. `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01 (line 1, position 15)`."""
     text = error.message
     if error.condition and f"[{error.condition}" not in text:
         text = f"[{error.condition}] {text}"

@@ -174,7 +174,7 @@ _CROSS_REFERENCE = _columns(
 
 
 def jdbc_pattern(pattern: str | None) -> str | None:
-    """A pattern of a client as JDBC's: Hive's own clients write `*` and `.*` for any text."""
+    """Returns a pattern of a client as JDBC's: Hive's own clients write `*` and `.*` for any text."""
     return None if pattern is None else pattern.replace(".*", "%").replace("*", "%")
 
 
@@ -215,17 +215,17 @@ def functions(entries: Iterable[FunctionEntry]) -> Listing:
 
 
 def primary_keys() -> Listing:
-    """Spark tells of none."""
+    """Returns no rows: Spark tells of no keys."""
     return Listing(_PRIMARY_KEYS)
 
 
 def cross_reference() -> Listing:
-    """Spark tells of none."""
+    """Returns no rows: Spark tells of no keys."""
     return Listing(_CROSS_REFERENCE)
 
 
 def type_info() -> Listing:
-    """The types that a column may have."""
+    """Returns the types that a column may have."""
     names = (
         "VOID",
         "BOOLEAN",

@@ -142,7 +142,7 @@ def schema_of(columns: Sequence[ResultColumn]) -> TableSchema:
 
 
 def no_rows(columns: Sequence[ResultColumn]) -> pa.Table:
-    """An empty table in as many columns; `rowset` gives them their types."""
+    """Returns an empty table in as many columns; `rowset` gives them their types."""
     empty = pa.nulls(0)
     return pa.Table.from_arrays([empty] * len(columns), names=[str(number) for number in range(len(columns))])
 

@@ -65,7 +65,7 @@ def _carrier(type_id: TypeId) -> _Carrier:
 
 
 def row_set(table: pa.Table, types: Sequence[HiveType], first_row: int, protocol: int) -> bytes:
-    """The rows of a table as a TRowSet. Columns are taken by position; `first_row` is the number of its first row."""
+    """Returns the rows of a table as a TRowSet. Columns are taken by position; `first_row` is the number of its first row."""
     columns = [_plain(column, _carrier(hive.id)) for column, hive in zip(table.columns, types, strict=True)]
     carriers = [_carrier(hive.id) for hive in types]
     parts = [field_header(Kind.I64, 1), struct.pack(">q", first_row), field_header(Kind.LIST, 2)]

@@ -55,7 +55,7 @@ async def authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 def check_response(response: bytes, token: str) -> str:
-    """The user name of a PLAIN response whose password is the token. Raises NegotiationError."""
+    """Returns the user name of a PLAIN response whose password is the token. Raises NegotiationError."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         raise NegotiationError("the response is not that of SASL PLAIN")
@@ -79,7 +79,7 @@ async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus,
 
 
 async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | None:
-    """The next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
+    """Reads the next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
     within so many seconds.
 
     Raises EOFError when the client has left, TimeoutError, and NegotiationError for a length that no client means.

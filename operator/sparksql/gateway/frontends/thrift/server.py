@@ -62,7 +62,7 @@ class Limits:
 
     @classmethod
     def within(cls, idle_timeout: float) -> Limits:
-        """For sessions that expire after so many seconds without use; 0 is never."""
+        """Returns the limits for sessions that expire after so many seconds without use; 0 is never."""
         return cls(keep_alive_seconds=min(cls.keep_alive_seconds, idle_timeout / 3)) if idle_timeout > 0 else cls()
 
 

@@ -32,14 +32,14 @@ class File:
 
 
 def last_committed(paths: Iterable[str]) -> int | None:
-    """The newest batch with a commit among the files of a checkpoint."""
+    """Returns the newest batch with a commit among the files of a checkpoint."""
     return max((number for path in paths if (number := _numbered(path, "commits")) is not None), default=None)
 
 
 def files_of(
     files: Iterable[File], batch: int, read: Callable[[Sequence[str]], Iterable[bytes | None]]
 ) -> tuple[File, ...]:
-    """The files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for one that is
+    """Returns the files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for one that is
     gone."""
     there = [file for file in files if belongs(file.path, batch)]
     bases = _bases(file.path for file in there)

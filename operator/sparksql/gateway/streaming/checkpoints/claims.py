@@ -58,7 +58,7 @@ class Claims:
 
 
 def query_id_in(metadata: str | None) -> str | None:
-    """The query's id by a checkpoint's file of that name; None when there is none, or it cannot be read."""
+    """Returns the query's id by a checkpoint's file of that name; None when there is none, or it cannot be read."""
     try:
         return str(json.loads(metadata or "")["id"])
     except (ValueError, KeyError, TypeError):  # whoever starts the query tells

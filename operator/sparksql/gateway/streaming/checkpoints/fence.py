@@ -77,7 +77,7 @@ class Fence:
         self._thread: threading.Thread | None = None
 
     def lease(self, checkpoint: str, boot_id: str, operation_id: str) -> CheckpointLease:
-        """A lease on a checkpoint, not yet taken."""
+        """Returns a lease on a checkpoint, not yet taken."""
         return CheckpointLease(self, f"{checkpoint.rstrip('/')}{SUFFIX}", WriterRecord(boot_id, operation_id))
 
     def refresh(self) -> None:

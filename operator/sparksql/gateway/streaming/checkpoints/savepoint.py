@@ -120,7 +120,7 @@ class Savepoints:
         return manifest
 
     def read(self, target: str) -> Manifest | None:
-        """The manifest of a complete savepoint, None when there is none."""
+        """Returns the manifest of a complete savepoint, None when there is none."""
         return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
     def inspect(self, location: str) -> Manifest:
@@ -158,7 +158,7 @@ class Savepoints:
         self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
 
     def checkpoint_in(self, location: str) -> str:
-        """The folder of the checkpoint in what lies at `location`. Raises SavepointError."""
+        """Returns the folder of the checkpoint in what lies at `location`. Raises SavepointError."""
         return location if self.inspect(location).owner is None else f"{location}/{CHECKPOINT}"
 
     def _checkpoint(self, folder: str) -> Manifest:

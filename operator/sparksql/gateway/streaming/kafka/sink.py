@@ -18,7 +18,7 @@ _SINK_COLUMNS = ("key", "value", "headers", "topic", "partition")
 
 
 def topic_of(driver: SparkDriver, session: JvmSession, insert: Any) -> Topic | None:
-    """The topic that a parsed InsertIntoStatement writes, None for any other target. Raises StatementError."""
+    """Returns the topic that a parsed InsertIntoStatement writes, None for any other target. Raises StatementError."""
     relation = insert.table()
     metadata = metadata_of(driver.jvm, session, relation)
     if metadata is None or not is_kafka(provider_of(metadata)):
@@ -46,7 +46,7 @@ class Topic:
     is_view: bool
 
     def command(self, frame: Dataset) -> Any:
-        """The plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can run."""
+        """Returns the plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can run."""
         records = self._records(frame)
         if frame.isStreaming():
             return records.logicalPlan()

@@ -121,7 +121,7 @@ def _looks_at_the_clock(*descriptions: Description) -> bool:
 
 
 def message(found: Sequence[Difference], old: Description, new: Description) -> str:
-    """The differences for people, with what to do about them."""
+    """Returns the differences for people, with what to do about them."""
     parts = [_sentence(each, old, new) for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
         parts.append(f"and {len(found) - _SHOWN} more")
@@ -338,7 +338,7 @@ def _sentence(each: Difference, old: Description, new: Description) -> str:
 
 
 def named(text: str, sources: Sequence[Source]) -> str:
-    """A meaning with the names of its sources, which are left out when there is only one."""
+    """Returns a meaning with the names of its sources, which are left out when there is only one."""
 
     def name(found: re.Match[str]) -> str:
         number = int(found[1])

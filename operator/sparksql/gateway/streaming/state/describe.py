@@ -66,7 +66,7 @@ def describe(
     mask: Callable[[str], str],
     qualified: Callable[[str], str],
 ) -> Description:
-    """The description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
+    """Returns the description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
     full form."""
     try:
         return _read(driver, session, frame, text, output_mode, mask, qualified)

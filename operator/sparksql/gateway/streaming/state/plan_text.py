@@ -38,7 +38,7 @@ def leaves(plan: Any) -> Iterator[Any]:
 
 
 def class_name(name: str) -> str:
-    """A class's name; without its package for Spark's own expressions and plans, whose names are unique."""
+    """Returns a class's name; without its package for Spark's own expressions and plans, whose names are unique."""
     return simple(name) if name.startswith(_CATALYST) else name
 
 

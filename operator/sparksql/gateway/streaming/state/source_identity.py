@@ -30,7 +30,7 @@ _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
 def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
-    """Streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the text."""
+    """Returns the streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the text."""
     pending = [(plan, "")]
     while pending:
         node, name = pending.pop()
@@ -42,7 +42,7 @@ def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
 
 
 def undecoded(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """An analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
+    """Returns an analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
     of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
 
     def replaced(node: LogicalPlan) -> Any | None:
@@ -150,7 +150,7 @@ def column_ids(leaf: LogicalPlan) -> dict[str, str]:
 
 
 def read_as(leaf: LogicalPlan) -> str:
-    """The format that a table's rows are read as: a short name, or the class where Spark knows no such."""
+    """Returns the format that a table's rows are read as: a short name, or the class where Spark knows no such."""
     match simple_name(leaf):
         case "StreamingRelation":
             return _short_name(str(leaf.dataSource().className()))

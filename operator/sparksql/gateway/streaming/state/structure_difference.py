@@ -33,7 +33,7 @@ class Parting:
 
 
 def parting(old: Mapping[str, Node], was: str, new: Mapping[str, Node], now: str) -> Parting:
-    """The first place where two roots differ that are not equal."""
+    """Returns the first place where two roots differ that are not equal."""
     return _parting(old, {"ref": was}, new, {"ref": now}, ()) or Parting((), "", was, now)
 
 
@@ -70,7 +70,7 @@ def _at(found: Parting, where: str) -> Parting:
 
 
 def text(nodes: Mapping[str, Node], value: Any, depth: int = _DEPTH) -> str:
-    """A value with what it is made of, not all the way down."""
+    """Returns a value with what it is made of, not all the way down."""
     told = _text(nodes, value, depth)
     return told if len(told) <= _CHARS else f"{told[:_CHARS]}..."
 

@@ -31,7 +31,7 @@ def refs(value: Any) -> Iterator[str]:
 
 
 def reached(nodes: Mapping[str, Node], roots: Iterable[str]) -> dict[str, Node]:
-    """The nodes that roots are made of."""
+    """Returns the nodes that roots are made of."""
     found: dict[str, Node] = {}
     pending = list(roots)
     while pending:
@@ -55,7 +55,7 @@ class Nodes:
         return {"ref": digest}
 
     def kind(self, value: Any) -> str:
-        """A node's kind, empty for what is no node."""
+        """Returns a node's kind, empty for what is no node."""
         return str(self._nodes[value["ref"]][0]) if is_ref(value) else ""
 
     def fields(self, ref: Any) -> dict[str, Any]:

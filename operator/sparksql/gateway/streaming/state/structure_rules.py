@@ -22,7 +22,7 @@ Rule = Callable[[Nodes, str, Fields], tuple[str, Fields]]
 
 
 def told(kind: str, fields: Fields) -> Fields:
-    """The fields of an expression that say what it is."""
+    """Returns the fields of an expression that say what it is."""
     if kind == "PythonUDF":
         return _python_function(fields)
     if kind == "ScalaUDF":
@@ -36,7 +36,7 @@ def told(kind: str, fields: Fields) -> Fields:
 
 
 def apply(nodes: Nodes, kind: str, fields: Fields, *, commutes: bool, zoned: bool) -> tuple[str, Fields]:
-    """The one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the time
+    """Returns the one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the time
     zone."""
     if commutes or kind in _EQUALITIES:
         fields = operands_in_one_order(fields)
