@@ -49,6 +49,7 @@ class Lifecycle:
 
     @property
     def state(self) -> GatewayState:
+        """Returns the state that the process tells."""
         return GatewayState.DRAINING if self.is_draining else self._state
 
     def ready(self, spark: Spark) -> None:

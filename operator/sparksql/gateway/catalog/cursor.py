@@ -75,14 +75,17 @@ class Token:
 
     @property
     def end(self) -> int:
+        """Returns the offset behind the token's last character."""
         return self.start + len(self.text)
 
     @property
     def upper(self) -> str:
+        """Returns a word in capitals, any other token as it is."""
         return self.text.upper() if self.kind is Kind.WORD else self.text
 
     @property
     def is_name(self) -> bool:
+        """Returns whether the token may be an identifier."""
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
     @property

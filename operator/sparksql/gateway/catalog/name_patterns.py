@@ -22,6 +22,7 @@ class NamePattern:
 
     @classmethod
     def parse(cls, pattern: str | None) -> NamePattern:
+        """Reads a JDBC pattern: `%` and `_` are wildcards, a backslash escapes one. None matches every name."""
         pieces: list[tuple[str, bool]] = []
         characters = iter("%" if pattern is None else pattern)
         for character in characters:

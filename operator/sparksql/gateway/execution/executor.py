@@ -65,10 +65,12 @@ class SparkExecutor:
 
     @property
     def driver(self) -> SparkDriver:
+        """Returns the Spark that statements run in."""
         return self._driver
 
     @property
     def has_session_state(self) -> bool:
+        """Returns whether a statement has changed the base session in a way that `init` would not bring back."""
         return self._session_state
 
     def mark_initialised(self) -> None:

@@ -155,6 +155,7 @@ def _masked_columns(columns: tuple[Column, ...], masker: Masker) -> tuple[Column
 
 
 def masked(result: StoredResult, masker: Masker) -> StoredResult:
+    """Returns a result with its columns' names masked."""
     return replace(result, columns=_masked_columns(result.columns, masker))
 
 

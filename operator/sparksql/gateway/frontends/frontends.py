@@ -23,7 +23,7 @@ class Frontends:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     async def open(self, clients: SessionService, settings: Settings, driver: SparkDriver) -> None:
-        """Raises OSError when a port is taken."""
+        """Opens what the settings ask for. Raises OSError when a port is taken."""
         if settings.config.endpoints.thrift:
             from sparksql.gateway.frontends.thrift.server import serve_thrift
 
@@ -36,6 +36,7 @@ class Frontends:
             self._closers.append(lambda: connect.stop(GRACE_SECONDS))
 
     async def close(self) -> None:
+        """Closes what is open, the last opened first; failures are logged."""
         for close in reversed(self._closers):
             try:
                 await close()

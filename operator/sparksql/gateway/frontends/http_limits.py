@@ -94,9 +94,11 @@ class BoundedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
+        """Returns the address that it listens on, as aiohttp shows it."""
         return f"{'http' if self._ssl_context is None else 'https'}://{self._host}:{self._port}"
 
     async def start(self) -> None:
+        """Begins to listen. Raises OSError when the port is taken."""
         await super().start()
         make_protocol = self._runner.server
         assert make_protocol is not None
@@ -133,13 +135,16 @@ class Connections:
         return True
 
     def idles(self, connection: _Connection) -> None:
+        """Notes that an open connection serves no request now."""
         if connection in self._open:
             self._idle[connection] = None
 
     def works(self, connection: _Connection) -> None:
+        """Notes that a connection serves a request."""
         self._idle.pop(connection, None)
 
     def remove(self, connection: _Connection) -> None:
+        """Forgets a connection that is closed."""
         self._idle.pop(connection, None)
         self._open.discard(connection)
 

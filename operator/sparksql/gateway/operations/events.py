@@ -21,6 +21,7 @@ class Changes:
         self._waiting: set[asyncio.Event] = set()
 
     def notify(self) -> None:
+        """Wakes all readers."""
         for event in self._waiting:
             event.set()
 
@@ -31,6 +32,7 @@ class Changes:
         return event
 
     def leave(self, event: asyncio.Event) -> None:
+        """Forgets a reader's event."""
         self._waiting.discard(event)
 
 

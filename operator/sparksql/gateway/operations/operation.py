@@ -76,19 +76,33 @@ class ExecutionResult:
 class Listener(Protocol):
     """Hears on the event loop what an operation's thread tells."""
 
-    def on_started(self, operation: Operation) -> None: ...
-    def on_statement(self, operation: Operation, index: int) -> None: ...
-    def on_acquire(self, operation: Operation, targets: frozenset[str]) -> None: ...
-    def on_release(self, operation: Operation) -> None: ...
+    def on_started(self, operation: Operation) -> None:
+        """Hears that the statement really begins."""
+
+    def on_statement(self, operation: Operation, index: int) -> None:
+        """Hears which statement of a script is next, from 1."""
+
+    def on_acquire(self, operation: Operation, targets: frozenset[str]) -> None:
+        """Hears that the thread waits until it alone may write these targets."""
+
+    def on_release(self, operation: Operation) -> None:
+        """Hears that the thread has written them."""
 
 
 class Jobs(Protocol):
     """Stops and counts what runs under a job group. All calls block."""
 
-    def stop(self, group: str, reason: str) -> None: ...
-    def stop_jobs(self, group: str, reason: str) -> None: ...
-    def is_quiet(self, group: str) -> bool: ...
-    def progress(self, group: str) -> Progress: ...
+    def stop(self, group: str, reason: str) -> None:
+        """Does the first round of stopping, after which `stop_jobs` must follow."""
+
+    def stop_jobs(self, group: str, reason: str) -> None:
+        """Cancels the jobs that are known by now."""
+
+    def is_quiet(self, group: str) -> bool:
+        """Returns whether no job of the group runs."""
+
+    def progress(self, group: str) -> Progress:
+        """Returns the counts of the group's jobs, stages and tasks."""
 
 
 class Executor(Protocol):
@@ -98,9 +112,14 @@ class Executor(Protocol):
     """
 
     @property
-    def jobs(self) -> Jobs: ...
-    def classify(self, request: SubmitRequest) -> Classified: ...
-    def run(self, operation: Operation) -> StoredResult: ...
+    def jobs(self) -> Jobs:
+        """Returns the jobs that `run` starts, to be stopped and counted from other threads."""
+
+    def classify(self, request: SubmitRequest) -> Classified:
+        """Reads a text. Raises StatementError for what will not run."""
+
+    def run(self, operation: Operation) -> StoredResult:
+        """Runs the statements of an operation in the calling thread. Raises StatementError, or OperationCancelledError."""
 
 
 class Operation:

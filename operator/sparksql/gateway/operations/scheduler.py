@@ -76,18 +76,22 @@ class Scheduler:
 
     @property
     def queued(self) -> tuple[str, ...]:
+        """Returns the ids of statements that wait for a slot, in order of submission."""
         return tuple(entry.operation_id for entry in self._waiting)
 
     @property
     def admitted(self) -> tuple[str, ...]:
+        """Returns the ids of statements that are admitted, parked ones included."""
         return tuple(self._admitted)
 
     @property
     def parked(self) -> tuple[str, ...]:
+        """Returns the ids of admitted statements that wait for their targets, in the order of asking."""
         return tuple(self._parked)
 
     @property
     def slots_used(self) -> int:
+        """Returns the number of slots in use."""
         return sum(entry.has_slot for entry in self._admitted.values())
 
     def holds(self, operation_id: str) -> frozenset[str]:
@@ -96,6 +100,7 @@ class Scheduler:
         return NO_TARGETS if entry is None or entry.parked else entry.targets
 
     def submit(self, operation_id: str, *, exclusive: bool, queue: str = OPERATOR_QUEUE, local: bool = False) -> Step:
+        """Queues a statement. `exclusive`: it runs alone in its queue; `local`: it needs no executor."""
         self._waiting.append(_Waiting(operation_id, queue, exclusive, local))
         return self._step()
 

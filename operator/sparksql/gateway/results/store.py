@@ -71,6 +71,7 @@ class ResultReader:
         return _localise(table, result.time_zone), following if following < result.row_count else None
 
     def page(self, result: StoredResult, token: int, max_rows: int) -> ResultPage:
+        """Returns rows from `token` on as JSON values, at most `max_rows` and MAX_PAGE_ROWS. Raises UnknownResultError."""
         table, following = self.read(result, token, min(max_rows, MAX_PAGE_ROWS))
         return ResultPage.model_construct(  # the cells are made here and need no second look
             columns=result.columns,

@@ -51,6 +51,7 @@ class ClientExecutor:
 
     @property
     def jobs(self) -> Jobs:
+        """Returns Spark's jobs."""
         return self._client.executor.jobs
 
     @property
@@ -62,6 +63,7 @@ class ClientExecutor:
 
     @property
     def is_insert(self) -> bool:
+        """Returns whether the text is one statement that writes rows."""
         kinds = self._kinds()
         return len(kinds) == 1 and kinds[0].dml
 

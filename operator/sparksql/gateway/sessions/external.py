@@ -50,6 +50,7 @@ class ExternalOperation:
             self._done.set_result(error)
 
     def classify(self, request: SubmitRequest) -> Classified:
+        """Returns one statement of the type that the frontend has told."""
         kind = Kind(self._type, Effect.WRITE)
         return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False, local=self._local)
 
@@ -74,16 +75,20 @@ class ExternalOperation:
 
     @property
     def jobs(self) -> ExternalOperation:
+        """Returns itself: the frontend stops what it has started."""
         return self
 
     def stop(self, group: str, reason: str) -> None:
+        """Asks the frontend, on the event loop, to end the statement."""
         self._loop.call_soon_threadsafe(self._work.stop, reason)
 
     def stop_jobs(self, group: str, reason: str) -> None:
-        """Its jobs are in a group of Connect's own, which the frontend interrupts."""
+        """Does nothing: its jobs are in a group of Connect's own, which the frontend interrupts."""
 
     def is_quiet(self, group: str) -> bool:
+        """Returns whether the frontend has told the statement's end."""
         return self._done.done()
 
     def progress(self, group: str) -> Progress:
+        """Returns no counts: Connect tells its own clients."""
         return Progress()

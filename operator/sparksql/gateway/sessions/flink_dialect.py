@@ -34,12 +34,16 @@ class SparkSql:
 
 @dataclass(frozen=True)
 class SetProperty:
+    """Sets a property of the client's session."""
+
     key: str
     value: str
 
 
 @dataclass(frozen=True)
 class ResetProperty:
+    """Takes back what was set of a property."""
+
     key: str
 
 

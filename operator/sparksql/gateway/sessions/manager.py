@@ -61,6 +61,7 @@ class SessionManager:
 
     @property
     def usage(self) -> Usage:
+        """Returns the counts so far."""
         return Usage(dict(self._opened), self._expired, self._refused)
 
     def spark(self, *, taking: bool = False) -> Spark:

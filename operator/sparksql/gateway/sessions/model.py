@@ -24,6 +24,7 @@ class OperationStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Returns whether no other status follows."""
         return self not in (OperationStatus.INITIALIZED, OperationStatus.PENDING, OperationStatus.RUNNING)
 
 

@@ -61,14 +61,17 @@ class SessionService:
 
     @property
     def usage(self) -> Usage:
+        """Returns the counts of sessions so far."""
         return self._sessions.usage
 
     @property
     def sessions(self) -> tuple[ClientSessionView, ...]:
+        """Returns the open sessions."""
         return tuple(session.shown() for session in self._sessions)
 
     @property
     def result_bytes(self) -> int:
+        """Returns the bytes of results that are kept for clients."""
         return self._quota.total
 
     def overview(self) -> ClientsView:

@@ -205,6 +205,7 @@ class SparkDriver:
             connection.close()
 
     def stop(self) -> None:
+        """Stops Spark, executors included."""
         self.context.stop()
 
     def _forbid_reflection(self) -> None:

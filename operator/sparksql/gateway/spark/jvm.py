@@ -142,6 +142,7 @@ class DriverJvm:
 
     @property
     def pid(self) -> int:
+        """Returns the process id of the JVM."""
         return self._process.pid
 
     def connect(self, *, clock: Callable[[], float] = time.monotonic) -> JvmConnection:

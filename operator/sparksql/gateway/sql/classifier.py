@@ -52,6 +52,7 @@ class Classified:
 
     @property
     def statement_type(self) -> str:
+        """Returns the type that status shows: SCRIPT for several statements."""
         return script_type(tuple(statement.kind.type for statement in self.statements))
 
 

@@ -33,10 +33,12 @@ class Kind:
 
     @property
     def read_only(self) -> bool:
+        """Returns whether running it changes nothing."""
         return self.effect is Effect.READ
 
     @property
     def exclusive(self) -> bool:
+        """Returns whether it may change the session, and so runs alone in it."""
         return self.effect in (Effect.SESSION, Effect.MAYBE_SESSION)
 
     @property

@@ -48,6 +48,7 @@ _BLOCK_NODES = frozenset(
 
 
 def not_allowed(message: str) -> StatementError:
+    """Returns the error for what the class's policy forbids."""
     return refusal(ErrorReason.NOT_ALLOWED, message)
 
 

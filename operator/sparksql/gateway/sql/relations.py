@@ -38,6 +38,7 @@ def provider_of(metadata: Any) -> str:
 
 
 def is_view(metadata: Any) -> bool:
+    """Returns whether a CatalogTable is a view."""
     return str(metadata.tableType().name()) == "VIEW"
 
 

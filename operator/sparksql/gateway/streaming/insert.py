@@ -31,6 +31,7 @@ class ParsedInsert:
 
     @property
     def target(self) -> tuple[str, ...]:
+        """Returns the parts of the target's name."""
         return tuple(str(part) for part in elements(self.insert.table().multipartIdentifier()))
 
     @property

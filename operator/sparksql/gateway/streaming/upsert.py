@@ -117,6 +117,7 @@ class Upsert:
         self._may_be_there = True  # only the first batch of a start can have been committed before
 
     def merge(self, frame: Dataset, batch_id: int) -> None:
+        """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
         may_be_there, self._may_be_there = self._may_be_there, False

@@ -45,6 +45,7 @@ def read_artifacts(data: bytes) -> wire.AddArtifactsRequest:
 
 
 def session_of(request: wire.AddArtifactsRequest) -> SessionKey:
+    """Returns the session that a message names."""
     return SessionKey(request.user_context.user_id, request.session_id)
 
 

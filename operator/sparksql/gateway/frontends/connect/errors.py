@@ -76,20 +76,24 @@ def not_permitted(message: str) -> ConnectError:
 
 
 def malformed(message: str) -> ConnectError:
+    """Returns the error for a request that says what it may not."""
     return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
 def bad_handle(handle: str) -> ConnectError:
+    """Returns the error for a handle that is no UUID, in Spark's words."""
     message = f"The handle {handle[:64]} is invalid. Handle must be an UUID string of the format '00112233-4455-6677-8899-aabbccddeeff'"
     return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message, condition="INVALID_HANDLE.FORMAT")
 
 
 def session_closed(session_id: str) -> ConnectError:
+    """Returns the error for a session that is closed, in Spark's words."""
     message = f"The handle {session_id} is invalid. Session was closed."
     return ConnectError(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_CLOSED)
 
 
 def session_not_found(session_id: str) -> ConnectError:
+    """Returns the error for a session that nobody has opened, in Spark's words."""
     message = f"The handle {session_id} is invalid. Session not found."
     return ConnectError(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_NOT_FOUND)
 
@@ -100,6 +104,7 @@ def stopped(reason: str) -> ConnectError:
 
 
 def refused_by_service(error: ClientError) -> ConnectError:
+    """Returns the error for what the session service refuses."""
     return ConnectError(_PROBLEMS.get(error.problem, grpc.StatusCode.INVALID_ARGUMENT), str(error))
 
 
@@ -127,6 +132,7 @@ class Told:
     sql_state: str | None = None
 
     def operation_error(self) -> OperationError:
+        """Returns the error of the operation that ended so."""
         message = clean_message(self.message)
         return OperationError(condition=self.condition, sql_state=self.sql_state, message=message)
 

@@ -159,6 +159,7 @@ class Executions:
         return execution
 
     def of_session(self, session: SessionKey) -> list[Execution]:
+        """Returns the statements of a session that have not ended."""
         return [execution for key, execution in self._live.items() if key.session == session]
 
     async def stop_all(self, session: SessionKey, reason: str) -> None:
@@ -220,6 +221,7 @@ class Executions:
                     self.end(execution, OperationError(message=execution.stop_reason or UNREAD))
 
     async def close(self) -> None:
+        """Ends all that is done beside the requests."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

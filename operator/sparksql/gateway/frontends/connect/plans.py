@@ -60,6 +60,7 @@ class Findings:
 
     @property
     def has_sql(self) -> bool:
+        """Returns whether any text of the plan is SQL."""
         return self.statement is not None or bool(self.queries) or bool(self.expressions)
 
 

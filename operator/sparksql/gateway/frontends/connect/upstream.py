@@ -39,6 +39,7 @@ class SparkError(Exception):
 
     @property
     def told(self) -> Told:
+        """Returns what the status says."""
         return told_by(str(self), self.trailing)
 
 
@@ -82,6 +83,7 @@ class Upstream:
             call.cancel()  # changes nothing once it has ended
 
     async def close(self) -> None:
+        """Closes the channel."""
         await self._channel.close()
 
     def _options(self, context: Any) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class _GatewayCollector(Collector):
 
 
 def registry_for(service: ControlService) -> CollectorRegistry:
+    """Makes a registry that reads a gateway's numbers whenever it is asked."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_GatewayCollector(service))
     return registry

@@ -29,10 +29,12 @@ class Content:
 
     @property
     def types(self) -> tuple[LogicalType, ...]:
+        """Returns the logical types of the columns."""
         return tuple(logical_type(column.type) for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Returns the names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def page(self, first_row: int) -> pa.Table | None:
@@ -50,6 +52,7 @@ class Page:
 
 
 def content_of(view: OperationInfo) -> Content:
+    """Returns the content of a finished operation: its rows, an INSERT's job id, or OK."""
     job_id = view.handle.replace("-", "")
     if view.is_insert:
         return Content((Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id)

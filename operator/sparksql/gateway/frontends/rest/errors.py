@@ -55,14 +55,17 @@ def short(status: int, message: str) -> RestError:
 
 
 def not_found(path: str) -> RestError:
+    """Returns the error for a path without a route."""
     return short(404, f"Not found: {path}")
 
 
 def chained(status: int, *causes: Cause) -> RestError:
+    """Returns an error whose message is a chain of causes."""
     return RestError(status, [_chain(causes)])
 
 
 def server_side(*causes: Cause, status: int = 500) -> RestError:
+    """Returns an error whose chain of causes is shown as one from the server's side."""
     block = f"<Exception on server side:\n{_chain(causes)}\nEnd of exception on server side>"
     return RestError(status, ["Internal server error.", block])
 

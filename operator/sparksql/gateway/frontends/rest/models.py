@@ -27,6 +27,7 @@ class RestModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     def to_json(self) -> str:
+        """Returns the model as the released server writes it: camelCase, without fields that are None."""
         return self.model_dump_json(by_alias=True, exclude_unset=True)
 
 

@@ -41,6 +41,7 @@ class Route:
 
     @property
     def segments(self) -> tuple[str, ...]:
+        """Returns the parts of the path."""
         return _segments(self.path)
 
 

@@ -92,6 +92,7 @@ class Calls:
     # Sessions
 
     async def open_session(self, request: messages.OpenSessionRequest) -> Struct:
+        """Serves OpenSession."""
         configuration = read_configuration(request.configuration)
         opened = await self._service.open(ClientProtocol.THRIFT, self._user, configuration.properties)
         self._opened.add(opened.handle)
@@ -108,16 +109,19 @@ class Calls:
         return messages.OpenSessionResponse(protocol=protocol, session=session.on_wire, configuration={})
 
     async def close_session(self, request: SessionRequest) -> Struct:
+        """Serves CloseSession."""
         session = self._handles.session(request.session)
         await self._service.close(session.handle)
         self._forget(session.handle)
         return StatusResponse()
 
     async def set_client_info(self, request: SessionRequest) -> Struct:
+        """Serves SetClientInfo, of which nothing is kept."""
         self._session(request)
         return StatusResponse()
 
     async def get_info(self, request: messages.GetInfoRequest) -> Struct:
+        """Serves GetInfo."""
         session = self._session(request)
         match request.type:
             case messages.InfoType.SERVER_NAME | messages.InfoType.DBMS_NAME:
@@ -139,6 +143,7 @@ class Calls:
     # Statements
 
     async def execute_statement(self, request: messages.ExecuteStatementRequest) -> Struct:
+        """Serves ExecuteStatement."""
         session = self._session(request)
         conf = read_configuration(request.conf).properties
         seconds = max(0, request.timeout)
@@ -159,6 +164,7 @@ class Calls:
         return OperationResponse(operation=operation.on_wire)
 
     async def get_operation_status(self, request: messages.GetOperationStatusRequest) -> Struct:
+        """Serves GetOperationStatus."""
         operation = self._handles.operation(request.operation)
         progress = messages.ProgressUpdate([], []) if request.progress else None
         if operation.listing is not None:
@@ -182,6 +188,7 @@ class Calls:
         )
 
     async def cancel_operation(self, request: OperationRequest) -> Struct:
+        """Serves CancelOperation."""
         operation = self._handles.operation(request.operation)
         if operation.listing is None:
             try:
@@ -192,6 +199,7 @@ class Calls:
         return StatusResponse()
 
     async def close_operation(self, request: OperationRequest) -> Struct:
+        """Serves CloseOperation."""
         operation = self._handles.operation(request.operation)
         self._handles.drop_operation(operation)
         if operation.listing is None:
@@ -199,19 +207,23 @@ class Calls:
         return StatusResponse()
 
     async def get_query_id(self, request: OperationRequest) -> Struct:
+        """Serves GetQueryId: the operation's handle."""
         return messages.QueryIdResponse(self._handles.operation(request.operation).handle)
 
     async def get_log(self, request: OperationRequest) -> Struct:
+        """Serves GetLog: no line is kept for clients."""
         self._handles.operation(request.operation)
         return messages.TextResponse(text="")
 
     # Results
 
     async def get_result_set_metadata(self, request: OperationRequest) -> Struct:
+        """Serves GetResultSetMetadata."""
         columns = await self._columns(self._handles.operation(request.operation))
         return messages.GetResultSetMetadataResponse(schema=schema_of(columns))
 
     async def fetch_results(self, request: messages.FetchResultsRequest) -> Fetched:
+        """Serves FetchResults."""
         operation = self._handles.operation(request.operation)
         protocol = operation.session.protocol
         if request.type == FetchType.LOG:
@@ -262,23 +274,29 @@ class Calls:
     # The catalog
 
     async def get_type_info(self, request: SessionRequest) -> Struct:
+        """Serves GetTypeInfo."""
         return self._listed(self._session(request), OperationType.GET_TYPE_INFO, listings.type_info())
 
     async def get_table_types(self, request: SessionRequest) -> Struct:
+        """Serves GetTableTypes."""
         return self._listed(self._session(request), OperationType.GET_TABLE_TYPES, listings.table_types())
 
     async def get_primary_keys(self, request: SessionRequest) -> Struct:
+        """Serves GetPrimaryKeys."""
         return self._listed(self._session(request), OperationType.UNKNOWN, listings.primary_keys())
 
     async def get_cross_reference(self, request: SessionRequest) -> Struct:
+        """Serves GetCrossReference."""
         return self._listed(self._session(request), OperationType.UNKNOWN, listings.cross_reference())
 
     async def get_catalogs(self, request: SessionRequest) -> Struct:
+        """Serves GetCatalogs."""
         return await self._look(
             request, OperationType.GET_CATALOGS, lambda catalog: listings.catalogs(catalog.catalogs())
         )
 
     async def get_schemas(self, request: messages.GetSchemasRequest) -> Struct:
+        """Serves GetSchemas."""
         schema = jdbc_pattern(request.schema)
         return await self._look(
             request,
@@ -287,6 +305,7 @@ class Calls:
         )
 
     async def get_tables(self, request: messages.GetTablesRequest) -> Struct:
+        """Serves GetTables."""
         types = frozenset(name.upper() for name in request.types) if request.types else None
         schema, table = jdbc_pattern(request.schema), jdbc_pattern(request.table)
         return await self._look(
@@ -296,6 +315,7 @@ class Calls:
         )
 
     async def get_columns(self, request: messages.GetColumnsRequest) -> Struct:
+        """Serves GetColumns."""
         schema, table, column = map(jdbc_pattern, (request.schema, request.table, request.column))
         return await self._look(
             request,
@@ -304,6 +324,7 @@ class Calls:
         )
 
     async def get_functions(self, request: messages.GetFunctionsRequest) -> Struct:
+        """Serves GetFunctions."""
         schema, function = jdbc_pattern(request.schema), jdbc_pattern(request.function)
         return await self._look(
             request,
@@ -312,6 +333,7 @@ class Calls:
         )
 
     async def no_delegation(self, request: SessionRequest) -> Struct:
+        """Refuses the calls of delegation tokens. Raises ThriftError."""
         message = "delegation tokens belong to Kerberos; every connection gives the session's token instead"
         raise ThriftError(errors.refusal(message, errors.NOT_SUPPORTED))
 

@@ -42,10 +42,12 @@ _STATES = {
 
 
 def state_of(status: OperationStatus) -> OperationState:
+    """Returns Hive's state of an operation."""
     return _STATES[status]
 
 
 def refusal(message: str, sql_state: str = GENERAL_ERROR) -> Status:
+    """Returns the status of a call that failed."""
     return Status(StatusCode.ERROR, sql_state, 0, message)
 
 

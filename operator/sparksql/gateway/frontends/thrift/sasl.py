@@ -34,6 +34,7 @@ class NegotiationError(Exception):
 
 
 def negotiation_message(status: NegotiationStatus, payload: bytes = b"") -> bytes:
+    """Returns a message of the negotiation, as Thrift's SASL transport frames it."""
     return struct.pack(">bi", status, len(payload)) + payload
 
 
@@ -99,4 +100,5 @@ async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | No
 
 
 def frame_head(size: int) -> bytes:
+    """Returns the length that stands before a frame."""
     return struct.pack(">i", size)

@@ -80,10 +80,12 @@ class ThriftServer:
 
     @property
     def connections(self) -> int:
+        """Returns the number of open connections."""
         return len(self._connections)
 
     @property
     def sessions(self) -> int:
+        """Returns the number of open sessions."""
         return len(self._handles)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:

@@ -53,6 +53,7 @@ class Claims:
             self._held[operation_id] = replace(self._held[operation_id], query_id=query_id)
 
     def release(self, operation_id: str) -> None:
+        """Gives up what an operation has claimed; unknown ones have nothing."""
         with self._lock:
             self._held.pop(operation_id, None)
 

@@ -41,9 +41,14 @@ log = logging.getLogger(__name__)
 class Files(Protocol):
     """Does what a fence needs of a file system. All calls raise what the file system raises."""
 
-    def read_text(self, uri: str) -> str | None: ...
-    def write_text(self, uri: str, text: str) -> None: ...
-    def delete(self, uri: str) -> bool: ...
+    def read_text(self, uri: str) -> str | None:
+        """Returns a file's text, None when there is no file."""
+
+    def write_text(self, uri: str, text: str) -> None:
+        """Writes a file in place of the one that is there."""
+
+    def delete(self, uri: str) -> bool:
+        """Deletes a file; returns whether it was there."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class WriterRecord:
     settled: bool = True
 
     def to_json(self) -> str:
+        """Returns the file's text."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -88,6 +94,7 @@ class Fence:
             lease.refresh()
 
     def watch(self, lease: CheckpointLease) -> None:
+        """Begins to read the record of a lease every CHECK_SECONDS."""
         with self._lock:
             self._leases.add(lease)
             if self._thread is None:
@@ -95,6 +102,7 @@ class Fence:
                 self._thread.start()
 
     def forget(self, lease: CheckpointLease) -> None:
+        """Ends that; unknown leases change nothing."""
         with self._lock:
             self._leases.discard(lease)
 
@@ -117,6 +125,7 @@ class CheckpointLease:
 
     @property
     def is_lost(self) -> bool:
+        """Returns whether another driver has the checkpoint, or may have it."""
         return self._is_lost
 
     def take(self, unconfirmed: Collection[str], check: Callable[[], None]) -> None:

@@ -64,9 +64,11 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
+        """Returns the bytes of all files."""
         return sum(file.size for file in self.files)
 
     def to_json(self) -> str:
+        """Returns the manifest's text."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod

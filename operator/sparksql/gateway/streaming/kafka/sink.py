@@ -117,9 +117,11 @@ class RecordStream:
     options: dict[str, str] = field(repr=False)
 
     def queryExecution(self) -> Any:
+        """Returns the QueryExecution of the records."""
         return self.records.queryExecution()
 
     def writeStream(self) -> Any:
+        """Returns a writer of the records that knows their topic."""
         writer = self.records.writeStream().format(PROVIDER)
         for key, value in self.options.items():
             writer = writer.option(key, value)

@@ -32,6 +32,8 @@ FIRST_REMEDY = "start the text that the state is of once, after which others can
 
 
 class Change(StrEnum):
+    """Names the kinds of differences between two descriptions."""
+
     SOURCE_ADDED = "SourceAdded"
     SOURCE_REMOVED = "SourceRemoved"
     SOURCE_CHANGED = "SourceChanged"

@@ -93,6 +93,7 @@ class Description:
 
     @property
     def is_of_first_version(self) -> bool:
+        """Returns whether the file is of the first version, which has no structures."""
         return self.version < FORMAT_VERSION
 
     @property
@@ -101,6 +102,7 @@ class Description:
         return [each.kind for each in self.operators] == [f"text {self.text_hash[:12]}"]
 
     def to_json(self) -> str:
+        """Returns the file's text."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod

@@ -24,6 +24,7 @@ def _has_group_filter(plan: Any) -> tuple[bool, bool]:
 
 
 def children(plan: Any) -> Iterator[Any]:
+    """Yields the plans right below one."""
     for value in plan.get("fields", {}).values():
         for each in value if isinstance(value, list) else (value,):
             if isinstance(each, dict) and "plan" in each:
@@ -31,6 +32,7 @@ def children(plan: Any) -> Iterator[Any]:
 
 
 def leaves(plan: Any) -> Iterator[Any]:
+    """Yields the leaves of a plan, from left to right."""
     if "leaf" in plan:
         yield plan
     for child in children(plan):
@@ -43,6 +45,7 @@ def class_name(name: str) -> str:
 
 
 def simple(name: str) -> str:
+    """Returns a class's name without its package."""
     return name.rpartition(".")[2].removesuffix("$")
 
 
@@ -52,6 +55,7 @@ def marks(key: Any) -> list[str]:
 
 
 def aggregate_functions(value: Any) -> Iterator[Any]:
+    """Yields the aggregate functions in an expression."""
     if isinstance(value, list):
         for each in value:
             yield from aggregate_functions(each)

@@ -84,7 +84,7 @@ def _hive_function(fields: Fields) -> Fields:
 
 
 def operands_in_one_order(fields: Fields) -> Fields:
-    """`a + b` and `b + a`: what Spark itself says is commutative gives the same value bit by bit. Not a + (b + c)."""
+    """Orders `a + b` and `b + a` alike: what Spark itself says is commutative gives the same value bit by bit. Not a + (b + c)."""
     if isinstance(fields.get("children"), list):
         return {**fields, "children": sorted(fields["children"], key=_text)}
     names = [name for name, value in fields.items() if is_ref(value) and name in ("left", "right")]
@@ -93,7 +93,7 @@ def operands_in_one_order(fields: Fields) -> Fields:
 
 
 def cast_without_a_zone(fields: Fields) -> Fields:
-    """Spark notes the session's time zone at every cast, also at those between types that have no zone."""
+    """Drops the zone of a cast between types that have none: Spark notes the session's time zone at every cast, also at those between types that have no zone."""
     return {name: value for name, value in fields.items() if name != "timeZoneId"}
 
 
