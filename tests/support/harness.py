@@ -6,7 +6,6 @@ import base64
 import copy
 import http.client
 import json
-import ssl
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 from sparksql.api.names import child_base
 from sparksql.kube.credentials import Credentials
+from sparksql.kube.identity import ANONYMOUS
 from sparksql.kube.resources import BY_KIND
 from sparksql.wire.driver import TLS_CERT_FILE, TOKEN_FILE
 
@@ -50,9 +50,9 @@ class Cluster:
         self._host, self._port = server.hostname or "", server.port or 443
         self._token = token
         if token is None:
-            self._ssl = credentials.ssl_context()
+            self._ssl = credentials.ssl_context(credentials.fixed)
         else:
-            self._ssl = ssl.create_default_context(cadata=(credentials.ca_data or b"").decode())
+            self._ssl = credentials.ssl_context(ANONYMOUS)
         self._connection: http.client.HTTPSConnection | None = None
 
     # --- API
