@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.names import LABEL_SESSION, dedicated_session_name
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionDesiredState, SessionPhase
-from sparksql.api.statement import StatementMode, StatementPhase
+from sparksql.api.statement import StatementPhase
 from sparksql.domain.session.places import Contender
 from sparksql.domain.statement.phases import ENDED
 from sparksql.engine.key import Key

@@ -25,7 +25,7 @@ from sparksql.gateway.sql.errors import (
 )
 from sparksql.gateway.sql.masking import LINGER_SECONDS, MASK, MIN_LINE_CHARS, MIN_PART_CHARS, LogMask, Masker
 from sparksql.gateway.sql.policy import check_key, check_uri, statement_conf
-from sparksql.gateway.sql.script import Fragment, ScriptTooLong, Section, Token, locate, offset_of, split
+from sparksql.gateway.sql.script import Fragment, ScriptTooLongError, Section, Token, locate, offset_of, split
 from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.driver import SqlPolicy
 
@@ -146,7 +146,7 @@ def test_a_block_ends_where_the_parser_says_and_the_rest_goes_on() -> None:
 
 def test_a_script_has_a_bound() -> None:
     sections = [Section(index * 2 + 1, Token(index * 2, "A")) for index in range(501)]
-    with pytest.raises(ScriptTooLong):
+    with pytest.raises(ScriptTooLongError):
         split("a;" * 501, sections, lambda _: True)
     assert len(split("a;" * 500, sections[:500], lambda _: True)) == 500
 
@@ -193,7 +193,7 @@ def test_without_a_condition_the_deepest_message_is_told() -> None:
         ("java.lang.X: y\n\tat a.B(C.java:1)", "java.lang.X: y"),
     ],
 )
-def test_messages_have_no_tails(raw: str, shown: str) -> None:
+def test_error_messages_are_shown_without_stack_and_plan(raw: str, shown: str) -> None:
     assert clean_message(raw) == shown
 
 
@@ -263,7 +263,7 @@ def test_denied_keys_are_denied_whatever_is_allowed(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["spark.sql.shuffle.partitions", "SPARK.SQL.Ansi.Enabled", "spark.executor.memoryOverheadFactor"]
 )
-def test_allowed_keys(key: str) -> None:
+def test_conf_keys_are_allowed_by_exact_name_or_prefix(key: str) -> None:
     assert is_allowed(key, ["spark.sql.*", "spark.executor.memoryOverhead*"])
     assert not is_allowed(key, ["spark.sql", "other.*"])
     assert not is_allowed(key, [])

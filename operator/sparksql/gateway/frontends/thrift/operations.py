@@ -1,7 +1,7 @@
-"""What the door knows of its clients' sessions and operations, beside what the session service knows.
+"""What the frontend knows of its clients' sessions and operations, beside what the session service knows.
 
 A handle on the wire is the service's UUID and a secret of its own. A statement's rows are the service's, page by page; a
-listing of the catalog is a table of the door's own. Each operation has one cursor.
+listing of the catalog is a table of the frontend's own. Each operation has one cursor.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import pyarrow as pa
 
 from sparksql.gateway.frontends.thrift.listings import Listing
 from sparksql.gateway.frontends.thrift.messages import (
-    ColumnDescription,
-    HandleIdentifier,
-    OperationHandle,
-    OperationType,
-    PrimitiveType,
-    Qualifiers,
-    QualifierValue,
-    SessionHandle,
-    TableSchema,
-    TypeDescription,
-    TypeEntry,
+    TColumnDesc,
+    THandleIdentifier,
+    TOperationHandle,
+    TOperationType,
+    TPrimitiveTypeEntry,
+    TSessionHandle,
+    TTableSchema,
+    TTypeDesc,
+    TTypeEntry,
+    TTypeQualifiers,
+    TTypeQualifierValue,
 )
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
-from sparksql.gateway.sessions.model import ClientError, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
 
 
 @dataclass(frozen=True)
@@ -44,33 +44,33 @@ _NO_COLUMNS = (ResultColumn("Result", hive_type("string")),)
 
 
 @dataclass
-class DoorOperation:
+class ThriftOperation:
     """A statement (`listing` is None) or a listing. FETCH_NEXT begins with row `next_row`, counted from 0."""
 
     handle: str
-    session: DoorSession
-    type: OperationType
+    session: ThriftSession
+    type: TOperationType
     listing: Listing | None = None
     next_row: int = 0
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
 
     @property
-    def on_wire(self) -> OperationHandle:
-        return OperationHandle(HandleIdentifier(uuid.UUID(self.handle).bytes, self.secret), self.type)
+    def on_wire(self) -> TOperationHandle:
+        return TOperationHandle(THandleIdentifier(uuid.UUID(self.handle).bytes, self.secret), self.type)
 
 
 @dataclass
-class DoorSession:
+class ThriftSession:
     """A session by its handle of the service. `protocol` is the version that client and server share."""
 
     handle: str
     protocol: int
-    operations: dict[str, DoorOperation] = field(default_factory=dict)
+    operations: dict[str, ThriftOperation] = field(default_factory=dict)
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
 
     @property
-    def on_wire(self) -> SessionHandle:
-        return SessionHandle(HandleIdentifier(uuid.UUID(self.handle).bytes, self.secret))
+    def on_wire(self) -> TSessionHandle:
+        return TSessionHandle(THandleIdentifier(uuid.UUID(self.handle).bytes, self.secret))
 
 
 class Handles:
@@ -80,13 +80,13 @@ class Handles:
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[str, DoorSession] = {}
-        self._operations: dict[str, DoorOperation] = {}
+        self._sessions: dict[str, ThriftSession] = {}
+        self._operations: dict[str, ThriftOperation] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def add_session(self, session: DoorSession) -> None:
+    def add_session(self, session: ThriftSession) -> None:
         self._sessions[session.handle] = session
 
     def drop_session(self, handle: str) -> None:
@@ -95,32 +95,32 @@ class Handles:
         for operation in () if session is None else session.operations:
             self._operations.pop(operation, None)
 
-    def session(self, handle: SessionHandle) -> DoorSession:
+    def session(self, handle: TSessionHandle) -> ThriftSession:
         """Raises ClientError UNKNOWN_SESSION."""
-        key = _key(handle.identifier)
+        key = _key(handle.session_id)
         found = self._sessions.get(key)
-        if found is None or not hmac.compare_digest(found.secret, handle.identifier.secret):
+        if found is None or not hmac.compare_digest(found.secret, handle.session_id.secret):
             raise ClientError(Problem.UNKNOWN_SESSION, f"session {key} does not exist or has expired")
         return found
 
-    def add_operation(self, operation: DoorOperation) -> None:
+    def add_operation(self, operation: ThriftOperation) -> None:
         operation.session.operations[operation.handle] = operation
         self._operations[operation.handle] = operation
 
-    def drop_operation(self, operation: DoorOperation) -> None:
+    def drop_operation(self, operation: ThriftOperation) -> None:
         operation.session.operations.pop(operation.handle, None)
         self._operations.pop(operation.handle, None)
 
-    def operation(self, handle: OperationHandle) -> DoorOperation:
+    def operation(self, handle: TOperationHandle) -> ThriftOperation:
         """Raises ClientError UNKNOWN_OPERATION."""
-        key = _key(handle.identifier)
+        key = _key(handle.operation_id)
         found = self._operations.get(key)
-        if found is None or not hmac.compare_digest(found.secret, handle.identifier.secret):
+        if found is None or not hmac.compare_digest(found.secret, handle.operation_id.secret):
             raise ClientError(Problem.UNKNOWN_OPERATION, f"operation {key} does not exist or has been closed")
         return found
 
 
-def statement_columns(view: OperationView) -> tuple[ResultColumn, ...]:
+def statement_columns(view: OperationInfo) -> tuple[ResultColumn, ...]:
     """Columns of a finished statement as clients see them."""
     return tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
 
@@ -129,13 +129,11 @@ def listing_columns(listing: Listing) -> tuple[ResultColumn, ...]:
     return tuple(ResultColumn(column.name, hive_type(column.type), column.comment) for column in listing.columns)
 
 
-def schema_of(columns: Sequence[ResultColumn]) -> TableSchema:
+def schema_of(columns: Sequence[ResultColumn]) -> TTableSchema:
     """Positions count from 1."""
-    return TableSchema(
+    return TTableSchema(
         [
-            ColumnDescription(
-                column.name, TypeDescription([TypeEntry(_primitive(column.type))]), position, column.comment
-            )
+            TColumnDesc(column.name, TTypeDesc([TTypeEntry(_primitive(column.type))]), position, column.comment)
             for position, column in enumerate(columns, start=1)
         ]
     )
@@ -147,10 +145,10 @@ def no_rows(columns: Sequence[ResultColumn]) -> pa.Table:
     return pa.Table.from_arrays([empty] * len(columns), names=[str(number) for number in range(len(columns))])
 
 
-def _primitive(kind: HiveType) -> PrimitiveType:
-    values = {name: QualifierValue(number) for name, number in kind.qualifiers.items()}
-    return PrimitiveType(kind.id, Qualifiers(values) if values else None)
+def _primitive(kind: HiveType) -> TPrimitiveTypeEntry:
+    values = {name: TTypeQualifierValue(number) for name, number in kind.qualifiers.items()}
+    return TPrimitiveTypeEntry(kind.id, TTypeQualifiers(values) if values else None)
 
 
-def _key(identifier: HandleIdentifier) -> str:
+def _key(identifier: THandleIdentifier) -> str:
     return str(uuid.UUID(bytes=identifier.guid)) if len(identifier.guid) == 16 else identifier.guid[:32].hex()

@@ -1,0 +1,369 @@
+"""The RPCs of Spark Connect: each is read, checked, given its session and its turn, and forwarded.
+
+Only what is here exists. Invariants: nothing of a client's is decoded on the event loop (see `decoding`); nothing is forwarded that has not been read and passed by the policy; nothing for a
+session that is not ours; no execution without its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import grpc
+from pyspark.sql.connect.proto import base_pb2 as wire
+from pyspark.sql.connect.proto import relations_pb2 as relations
+
+from sparksql.api.gateway_settings import SHARE_VIEWS
+from sparksql.gateway.frontends.connect import artifacts, sql, writes
+from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, SessionKey
+from sparksql.gateway.frontends.connect.decoding import Decoder
+from sparksql.gateway.frontends.connect.errors import (
+    ConnectError,
+    bad_handle,
+    malformed,
+    session_closed,
+    stopped,
+)
+from sparksql.gateway.frontends.connect.executions import Asked, Execution, Executions
+from sparksql.gateway.frontends.connect.plans import Findings, decode, read_analyze, read_execute, statement_relation
+from sparksql.gateway.frontends.connect.sessions import ConnectSessions
+from sparksql.gateway.frontends.connect.settings import read_config, without_secrets
+from sparksql.gateway.frontends.connect.upstream import SparkError, Upstream
+from sparksql.gateway.sessions.model import ClientError
+from sparksql.gateway.sessions.service import SessionService
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.shapes import JvmSession
+from sparksql.gateway.sql import source_options
+from sparksql.gateway.sql.kinds import Kind
+from sparksql.wire.driver import SqlPolicy
+
+# A quiet stream is ended so early that nothing between client and gateway cuts it; the client reattaches.
+WAIT_SECONDS = 50.0
+SHARE_VIEWS_HEADER = "x-sparksql-session-share-views"
+BEGIN_SECONDS = 3.0  # a statement that runs tells of its progress every two seconds
+_SESSION_CLOSED = "the client's session was closed"
+_OWN_HEADERS = "x-sparksql-"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_COMPLETE_BYTES = 1024  # the message that ends a result holds four ids and is never larger
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A plan that the policy has passed: what its SQL command is, whether it needs no executor, and how to tell what it
+    writes."""
+
+    kind: Kind | None
+    local: bool = False
+    targets: Callable[[], frozenset[str]] = frozenset
+
+    @property
+    def is_query(self) -> bool:
+        """A SQL command that is a query is only made into a relation: it executes nothing."""
+        return self.kind is not None and self.kind.query
+
+    @property
+    def statement_type(self) -> str | None:
+        return None if self.kind is None else self.kind.type
+
+
+class ConnectProxy:
+    """Serves Spark Connect: checks each request and hands it to Spark's own service. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        service: SessionService,
+        policy: SqlPolicy,
+        backend: Backend,
+        upstream: Upstream,
+        sessions: ConnectSessions,
+        executions: Executions,
+        decoder: Decoder,
+    ) -> None:
+        self._service = service
+        self._policy = policy
+        self._backend = backend
+        self._upstream = upstream
+        self._sessions = sessions
+        self._executions = executions
+        self._decoder = decoder
+
+    async def execute(self, data: bytes, context: Any) -> None:
+        request, findings = await self._decoder.run(read_execute, data)
+        request.operation_id = _operation_id(request.operation_id or str(uuid.uuid4()))
+        handle = await self._session(request, context)
+        with self._service.using(handle):
+            await self._execute(handle, request, findings, context)
+
+    async def _execute(self, handle: str, request: wire.ExecutePlanRequest, findings: Findings, context: Any) -> None:
+        key = _session(request)
+        passed = await self._check(handle, key, request, findings)
+        name = ExecutionKey(key, request.operation_id)
+        execution = self._executions.find(name)
+        forwarded = _bytes(request)
+        if execution is None and not findings.immediate and not passed.is_query:
+            asked = Asked(
+                key=name,
+                request=forwarded,
+                reattach=_reattach(request),
+                tags=frozenset(request.tags),
+                reattachable=_is_reattachable(request),
+                targets=passed.targets,
+                local=passed.local,
+            )
+            execution = self._executions.admit(asked, handle, passed.statement_type or findings.statement_type)
+        if execution is None or execution.forwarded:  # of one that it has already, Spark says so
+            await self._upstream.relay("ExecutePlan", forwarded, context, self._record_activity(handle))
+        else:
+            await self._take_turn(execution, context)
+
+    async def reattach(self, data: bytes, context: Any) -> None:
+        request = await self._decoder.run(decode, wire.ReattachExecuteRequest, data)
+        key = _session(request)
+        request.operation_id = _operation_id(request.operation_id)
+        handle = self._sessions.known(key)
+        execution = self._executions.find(ExecutionKey(key, request.operation_id))
+        with self._service.using(handle):
+            if execution is None:
+                await self._upstream.relay("ReattachExecute", _bytes(request), context, self._record_activity(handle))
+            elif not execution.forwarded:
+                await self._take_turn(execution, context)
+            else:
+                await self._stream(execution, "ReattachExecute", _bytes(request), context)
+
+    async def analyze(self, data: bytes, context: Any) -> bytes:
+        request, findings = await self._decoder.run(read_analyze, data)
+        handle = await self._session(request, context)
+        with self._service.using(handle):
+            await self._check(handle, _session(request), None, findings)
+            return await self._upstream.unary("AnalyzePlan", _bytes(request), context)
+
+    async def config(self, data: bytes, context: Any) -> bytes:
+        request = await self._decoder.run(read_config, data, self._policy)
+        with self._service.using(await self._session(request, context)):
+            return without_secrets(await self._upstream.unary("Config", _bytes(request), context))
+
+    async def add_artifacts(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
+        requests = artifacts.checked(messages, self._decoder)
+        first = await anext(requests, None)
+        if first is None:
+            raise malformed("the request holds no artifact")
+        with self._service.using(await self._session(first, context)):
+            return await self._upstream.upload("AddArtifacts", _serialised(first, requests), context)
+
+    async def artifact_status(self, data: bytes, context: Any) -> bytes:
+        request = await self._decoder.run(decode, wire.ArtifactStatusesRequest, data)
+        for name in request.names:
+            artifacts.check_name(name)
+        await self._session(request, context)
+        return await self._upstream.unary("ArtifactStatus", _bytes(request), context)
+
+    async def interrupt(self, data: bytes, context: Any) -> bytes:
+        """Statements that wait are Spark's to interrupt no less than those that it runs."""
+        request = await self._decoder.run(decode, wire.InterruptRequest, data)
+        await self._session(request, context)
+        meant = [e for e in self._executions.of_session(_session(request)) if _is_meant(request, e)]
+        for execution in meant:
+            self._executions.cancel(execution)
+        answer = await self._upstream.unary("Interrupt", _bytes(request), context)
+        response = wire.InterruptResponse.FromString(answer)
+        told = set(response.interrupted_ids)
+        response.interrupted_ids.extend(e.asked.key.operation_id for e in meant if e.asked.key.operation_id not in told)
+        return _bytes(response)
+
+    async def release_execute(self, data: bytes, context: Any) -> bytes:
+        request = await self._decoder.run(decode, wire.ReleaseExecuteRequest, data)
+        key = _session(request)
+        self._sessions.known(key)
+        request.operation_id = _operation_id(request.operation_id)
+        execution = self._executions.find(ExecutionKey(key, request.operation_id))
+        if execution is not None and request.HasField("release_all"):
+            self._executions.cancel(execution)
+        return await self._upstream.unary("ReleaseExecute", _bytes(request), context)
+
+    async def release_session(self, data: bytes, context: Any) -> bytes:
+        request = await self._decoder.run(decode, wire.ReleaseSessionRequest, data)
+        may_return = request.allow_reconnect
+        # For Spark the name stays closed until a new session is put there: it must never make one itself.
+        request.allow_reconnect = False
+        # Spark would cut the streams of statements without saying why, and cannot close one that is just starting.
+        await self._executions.stop_all(_session(request), _SESSION_CLOSED)
+        try:
+            return await self._upstream.unary("ReleaseSession", _bytes(request), context)
+        finally:
+            await self._sessions.release(_session(request), may_return=may_return)
+
+    async def fetch_error_details(self, data: bytes, context: Any) -> bytes:
+        request = await self._decoder.run(decode, wire.FetchErrorDetailsRequest, data)
+        self._sessions.known(_session(request))
+        return await self._upstream.unary("FetchErrorDetails", _bytes(request), context)
+
+    async def clone_session(self, data: bytes, context: Any) -> bytes:
+        raise ConnectError(
+            grpc.StatusCode.UNIMPLEMENTED, "a session cannot be cloned over this gateway; open a new one instead"
+        )
+
+    async def _session(self, request: Any, context: Any) -> str:
+        user = request.user_context
+        return await self._sessions.handle(_session(request), user.user_name or user.user_id, _properties(context))
+
+    async def _check(
+        self, handle: str, key: SessionKey, request: wire.ExecutePlanRequest | None, findings: Findings
+    ) -> _Passed:
+        """Takes what the plan holds through the policy, and makes a DROP TABLE complete. Raises StatementError, ConnectError."""
+
+        def check(driver: SparkDriver, session: JvmSession) -> _Passed:
+            statement = sql.check_statement(driver, session, self._policy, findings) if findings.has_sql else None
+            kind = None if statement is None else statement.kind
+            local = statement is not None and statement.local
+            if request is not None and request.plan.root.WhichOneof("rel_type") == "sql":
+                local = _without_executor(driver, session, request.plan.root.sql)
+            if request is not None and kind is not None and kind.type == "DROP TABLE":
+                _purge(driver, session, request)
+            if request is None or not writes.may_write(request, kind):
+                return _Passed(kind, local)
+            return _Passed(kind, local, partial(writes.targets, self._backend, key, session, request))
+
+        for options in findings.options:
+            source_options.check_options(options, self._policy)
+        if not findings.has_sql and not findings.writes:  # of a command such as SHOW the rows are in the request
+            return _Passed(None, request is not None and request.plan.root.WhichOneof("rel_type") == "local_relation")
+        try:
+            return await self._service.read_text(handle, check)
+        except ClientError:
+            raise session_closed(key.session_id) from None
+
+    def _record_activity(self, handle: str) -> Callable[[bytes], None]:
+        """Whoever reads a result uses the session."""
+
+        def seen(message: bytes) -> None:
+            with contextlib.suppress(ClientError):
+                self._service.session(handle)
+
+        return seen
+
+    async def _take_turn(self, execution: Execution, context: Any) -> None:
+        """Waits for the statement's turn, then is its stream; ends early and without a result to be come back to."""
+        execution.attach()
+        try:
+            try:
+                limit = WAIT_SECONDS if execution.asked.reattachable else None
+                await asyncio.wait_for(execution.turn.wait(), limit)
+            except TimeoutError:
+                return
+            if execution.stop_reason is not None:
+                raise stopped(execution.stop_reason)
+            if execution.forwarded:
+                await self._stream(execution, "ReattachExecute", execution.asked.reattach, context)
+            else:
+                await self._stream(execution, "ExecutePlan", execution.take_request(), context)
+        finally:
+            execution.detach()
+
+    async def _stream(self, execution: Execution, method: str, request: bytes, context: Any) -> None:
+        record_activity = self._record_activity(execution.handle)
+
+        # Spark takes a statement that is asked for again before it has started for one without a thread, and ends it.
+        if method == "ReattachExecute" and not execution.begun.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(execution.begun.wait(), BEGIN_SECONDS)
+
+        def seen(message: bytes) -> None:
+            execution.begun.set()
+            record_activity(message)
+            if len(message) <= _COMPLETE_BYTES and wire.ExecutePlanResponse.FromString(message).HasField(
+                "result_complete"
+            ):
+                self._executions.end(execution, None)
+
+        try:
+            await self._upstream.relay(method, request, context, seen)
+        except SparkError as error:
+            told = error.told
+            of_stream = (told.condition or "").startswith(("INVALID_HANDLE", "INVALID_CURSOR"))
+            if told.has_details and not of_stream:
+                self._executions.end(execution, told.operation_error())
+            if execution.stop_reason is not None:
+                raise stopped(execution.stop_reason) from None
+            if of_stream and not self._sessions.is_open(execution.asked.key.session):
+                raise stopped(_SESSION_CLOSED) from None  # Spark says only that the stream was cut
+            raise
+
+
+def _purge(driver: SparkDriver, session: JvmSession, request: wire.ExecutePlanRequest) -> None:
+    command, relation = request.plan.command.sql_command, statement_relation(request)
+    if relation is not None:
+        relation.query = sql.with_purge(driver, session, relation.query)
+    else:
+        command.sql = sql.with_purge(driver, session, command.sql)
+
+
+def _without_executor(driver: SparkDriver, session: JvmSession, relation: relations.SQL) -> bool:
+    """Whether a query needs no executor; its text is then one for which Spark plans none."""
+    if len(relation.ListFields()) > 1:  # with arguments its text is not all of it
+        return False
+    text = sql.without_executor(driver, session, relation.query)
+    relation.query = text or relation.query
+    return text is not None
+
+
+def _session(request: Any) -> SessionKey:
+    return SessionKey(request.user_context.user_id, request.session_id)
+
+
+def _operation_id(text: str) -> str:
+    """An operation's id in the form in which Spark keeps it. Raises ConnectError."""
+    if _UUID.fullmatch(text) is None:
+        raise bad_handle(text)
+    return text.lower()
+
+
+def _properties(context: Any) -> dict[str, str]:
+    """What the client asks of its session by metadata. Raises ConnectError for what nobody knows."""
+    asked = {key: value for key, value in context.invocation_metadata() or () if key.startswith(_OWN_HEADERS)}
+    share = asked.pop(SHARE_VIEWS_HEADER, None)
+    if asked:
+        raise malformed(f"{next(iter(asked))} is no parameter of this gateway; there is {SHARE_VIEWS_HEADER}")
+    return {} if share is None else {SHARE_VIEWS: share}
+
+
+def _is_reattachable(request: wire.ExecutePlanRequest) -> bool:
+    return any(option.reattach_options.reattachable for option in request.request_options)
+
+
+async def _serialised(
+    first: wire.AddArtifactsRequest, others: AsyncIterator[wire.AddArtifactsRequest]
+) -> AsyncIterator[bytes]:
+    yield _bytes(first)
+    async for request in others:
+        yield _bytes(request)
+
+
+def _reattach(request: wire.ExecutePlanRequest) -> bytes:
+    return _bytes(
+        wire.ReattachExecuteRequest(
+            session_id=request.session_id, user_context=request.user_context, operation_id=request.operation_id
+        )
+    )
+
+
+def _is_meant(request: wire.InterruptRequest, execution: Execution) -> bool:
+    match request.interrupt_type:
+        case wire.InterruptRequest.INTERRUPT_TYPE_ALL:
+            return True
+        case wire.InterruptRequest.INTERRUPT_TYPE_TAG:
+            return request.operation_tag in execution.asked.tags
+        case wire.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID:
+            return request.operation_id == execution.asked.key.operation_id
+        case _:
+            return False
+
+
+def _bytes(message: Any) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
