@@ -19,15 +19,7 @@ from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.decision import (
-    Ask,
-    Cancel,
-    CreateSavepoint,
-    Decision,
-    DeleteSavepoint,
-    Question,
-    Submit,
-)
+from sparksql.domain.statement.decision import Ask, Cancel, CreateSavepoint, Decision, DeleteSavepoint, Question, Submit
 from sparksql.domain.statement.dependencies import Met
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
 from sparksql.domain.statement.snapshot import (

@@ -38,11 +38,11 @@ def test_a_driver_that_vanished_is_remembered() -> None:
     assert unconfirmed(after) == (BOOT,)
 
 
-def test_a_driver_that_was_seen_to_end_is_not() -> None:
+def test_driver_that_was_seen_to_end_is_not_unconfirmed() -> None:
     assert unconfirmed(lost(ready(), PodEnd())) == ()
 
 
-def test_the_message_says_so() -> None:
+def test_message_of_a_lost_driver_tells_whether_its_end_was_seen() -> None:
     gone = decide(session_snapshot(ready(), now=NOW + seconds(60)))
     assert "its end was not seen" in (gone.status.message or "")
     ended = decide(session_snapshot(ready(), now=NOW + seconds(60), pod_end=PodEnd()))
@@ -99,7 +99,7 @@ def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> No
 # --- pods that nobody ends
 
 DUE = NOW + seconds(60)
-LATE = DUE + seconds(Deadlines().termination + 1)
+LATE = DUE + seconds(Deadlines().termination_seconds + 1)
 
 
 def later(obj: SqlSession, now: datetime, **facts: Any) -> Decision:

@@ -18,14 +18,7 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
-from sparksql.domain.statement.decision import (
-    Cancel,
-    CreateSession,
-    Decision,
-    DeleteSelf,
-    DeleteSession,
-    Submit,
-)
+from sparksql.domain.statement.decision import Cancel, CreateSession, Decision, DeleteSelf, DeleteSession, Submit
 from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.handover import MAX_READ_ATTEMPTS
 from sparksql.domain.statement.identity import operation_id, sql_hash
@@ -298,7 +291,7 @@ CHECKS = (
 
 @settings(max_examples=150, deadline=None)
 @given(SPECS, STEPS)
-def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
+def test_statement_breaks_no_promise_whatever_it_is_shown(spec: dict[str, Any], steps: list[Step]) -> None:
     for snapshot, decision in decisions(statement(**spec), steps):
         for check in CHECKS:
             check(snapshot, decision)

@@ -149,7 +149,9 @@ def test_statement_canceled_closed_or_refused_before_the_hand_over_ends_at_once(
         ({}, {"session": None, "dependencies": CYCLE}, "Error"),
     ],
 )
-def test_cause_that_counts_first(spec: dict[str, Any], facts_: dict[str, Any], wanted: str) -> None:
+def test_phase_of_a_waiting_statement_follows_the_cause_that_counts_first(
+    spec: dict[str, Any], facts_: dict[str, Any], wanted: str
+) -> None:
     assert decide(statement_snapshot(statement(initialized(), **spec), **facts_)).status.phase == wanted
 
 

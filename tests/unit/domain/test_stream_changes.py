@@ -150,7 +150,7 @@ def test_start_fresh_begins_without_state_at_once() -> None:
     assert (streaming_of(goes).checkpoint_location, goes.status.attempt) == (f"{LOCATION}-1", 2)
 
 
-def test_user_who_stops_and_resumes_a_parked_one_has_the_driver_asked_once_more() -> None:
+def test_user_who_stops_and_resumes_a_parked_stream_has_the_driver_asked_once_more() -> None:
     stopped = decide(stream_snapshot(of := stream(parked(), desiredState="Stopped")))
     assert (told(stopped), shown(stopped)) == (("Stopped", "StoppedByUser"), RESTS)
     assert stopped.status.error is None

@@ -82,7 +82,7 @@ def test_queue_timeout_of_a_stream_holds_only_until_its_query_first_starts() -> 
 # --- running
 
 
-def test_running_well_is_ready() -> None:
+def test_stream_that_runs_and_commits_is_ready() -> None:
     decision = decide(stream_snapshot(stream(running()), operation=telling()))
     assert told(decision) == ("Running", "Running")
     assert shown(decision) == STREAMS
@@ -105,7 +105,7 @@ def test_restart_count_is_reset_once_a_stream_has_run_well_for_ten_minutes() -> 
     assert streaming_of(decide(stream_snapshot(of, operation=telling(start_time=ago(599))))).restarts == 5
 
 
-def test_finished_is_an_end() -> None:
+def test_stream_that_finished_has_ended() -> None:
     decision = decide(stream_snapshot(stream(running()), operation=telling(OperationState.FINISHED)))
     assert told(decision) == ("Finished", "Finished")
     assert decision.status.completion_time is not None
@@ -156,7 +156,7 @@ def test_stream_in_back_off_keeps_its_reason_and_is_handed_over_when_due() -> No
     assert streaming_of(goes).restarts == 1
 
 
-def test_back_off_is_bounded() -> None:
+def test_backoff_of_a_stream_is_bounded() -> None:
     decision = failing(stream(running(streaming={"restarts": 9}), streaming={"restart": {"limit": 20}}))
     assert decision.requeue_after == 600
 
@@ -198,7 +198,7 @@ def test_lost_driver_counts_as_a_failure(word: Unobserved) -> None:
     assert message(decision).startswith("restart 1 of 10 in 10 s: the driver ")
 
 
-def test_driver_that_was_shut_down_does_not() -> None:
+def test_driver_that_was_shut_down_does_not_count_as_a_restart() -> None:
     decision = decide(
         stream_snapshot(stream(running(streaming={"restarts": 4})), operation=telling(OperationState.CLOSED))
     )
@@ -242,7 +242,7 @@ def test_stop_is_asked_for_and_not_assumed() -> None:
     assert (request.outcome, request.reason) == (OperationState.CANCELED, "stopped by the user")
 
 
-def test_stopped_is_no_end() -> None:
+def test_stopped_stream_has_not_ended() -> None:
     decision = decide(
         stream_snapshot(stream(running(), desiredState="Stopped"), operation=telling(OperationState.CANCELED))
     )
@@ -301,7 +301,7 @@ def test_stopped_stream_stays_or_is_canceled_or_closed_as_spec_and_session_ask(
     assert decision.status.run == 1
 
 
-def test_stopped_one_is_let_go_at_once() -> None:
+def test_deleted_stopped_stream_is_let_go_at_once() -> None:
     assert decide(stream_snapshot(stream(resting(), deleted=NOW))).finalizer is False
 
 

@@ -50,7 +50,7 @@ def test_healthy_and_checkpoint_fresh_follow_the_reports_and_restarts_of_a_strea
 
 
 @pytest.mark.parametrize("phase", ["Initialized", "Stopped"])
-def test_query_that_does_not_run_is_neither_healthy_nor_not(phase: str) -> None:
+def test_health_of_a_query_that_does_not_run_is_unknown(phase: str) -> None:
     of = stream(resting(phase), desiredState="Stopped")
     assert health(decide(stream_snapshot(of))) == (("Unknown", "Pending"), ("Unknown", "Pending"))
 

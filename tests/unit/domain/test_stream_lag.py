@@ -67,7 +67,7 @@ NEVER: dict[str, list[int | None]] = {
 
 
 @pytest.mark.parametrize("lags", NEVER.values(), ids=NEVER)
-def test_no_alarm(lags: list[int | None]) -> None:
+def test_lag_without_a_growing_trend_raises_no_alarm(lags: list[int | None]) -> None:
     assert not any(lagging(lags))
 
 

@@ -207,7 +207,7 @@ def test_change_that_cannot_be_validated_yet_leaves_the_stream_running(facts: di
 
 
 @pytest.mark.parametrize("error", [UNFIT, WRONG], ids=["state", "text"])
-def test_only_what_may_heal_is_asked_again_and_not_often(error: OperationError) -> None:
+def test_refused_change_is_asked_again_only_if_it_may_heal_and_not_often(error: OperationError) -> None:
     old = refusing(error, completion_time=ago(AGAIN_SECONDS))
     decision = decide(changed(old))
     assert told(decision) == ("Running", str(error.reason))

@@ -270,7 +270,7 @@ def test_restored_state_that_is_refused_parks_and_does_not_restore_in_a_circle()
     assert (again.status, again.commands) == (refused.status, ())
 
 
-def test_text_that_never_ran_parks_one_that_has_had_a_state() -> None:
+def test_text_that_never_ran_parks_a_stream_that_has_had_a_state() -> None:
     error = OperationError(reason=ErrorReason.INVALID_SPEC, message="no such source")
     of = stream(resting("Pending", streaming={"upgrades": 1}))
     word = telling(OperationState.ERROR, error=error, progress=None)

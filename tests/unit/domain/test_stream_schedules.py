@@ -74,7 +74,7 @@ def test_savepoint_of_a_slot_is_taken_once(phase: str) -> None:
 
 @pytest.mark.parametrize("trigger", SavepointTrigger)
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress"])
-def test_one_savepoint_is_taken_at_a_time(trigger: SavepointTrigger, phase: str | None) -> None:
+def test_scheduled_savepoint_waits_while_another_is_taken(trigger: SavepointTrigger, phase: str | None) -> None:
     due = NOW + timedelta(seconds=200)
     at_work = fact("other", phase, age=500, trigger=trigger)
     decision = scheduled(at_work, now=due + timedelta(seconds=3))
@@ -97,7 +97,7 @@ def test_schedule_without_a_batch_has_nothing_to_save() -> None:
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 
 
-def test_paused_schedule_takes_none() -> None:
+def test_paused_schedule_takes_no_savepoint() -> None:
     decision = scheduled(now=NOW + timedelta(seconds=203), paused=True)
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 

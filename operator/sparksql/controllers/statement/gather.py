@@ -16,7 +16,7 @@ from sparksql.controllers.statement.questions import Questions
 from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.references import read_inputs
 from sparksql.domain.admission import Turn, exceeds_queue, turn
-from sparksql.domain.session.layers import OPERATOR_DEFAULTS
+from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS
 from sparksql.domain.session.resolve import settings_of
 from sparksql.domain.statement import dependencies, settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended

@@ -17,7 +17,7 @@ from sparksql.api.statement import (
 )
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import StreamingStatus
-from sparksql.domain.conditions import stated, statement_standing
+from sparksql.domain.conditions import of_generation, stated, statement_standing
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.stream.health import health
 from sparksql.domain.statement.stream.spec import is_stream
@@ -105,5 +105,4 @@ def restated(statement: SqlStatement, now: datetime) -> SqlStatementStatus:
     ready = find_condition(status.conditions, ConditionType.READY)
     if is_ended(status.phase) and status.phase is not None and ready is not None:
         return with_phase(statement, now, status.phase, Reason(ready.reason), ready.message)
-    conditions = merge_conditions(status.conditions, status.conditions, generation=generation, now=now)
-    return status.replace(observed_generation=generation, conditions=conditions)
+    return status.replace(observed_generation=generation, conditions=of_generation(status.conditions, generation, now))
