@@ -31,15 +31,19 @@ SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS  # without even a heartbeat the stream i
 M = TypeVar("M", bound=WireModel)
 
 
-class GatewayUnreachable(Exception):
+class GatewayError(Exception):
+    """A driver's gateway did not do what it was asked to."""
+
+
+class GatewayUnreachable(GatewayError):
     """No answer, or none that makes sense: nothing is known about what was asked."""
 
 
-class OtherBoot(Exception):
+class OtherBoot(GatewayError):
     """Another process answers than the one that was meant."""
 
 
-class GatewayRefused(Exception):
+class GatewayRefused(GatewayError):
     """The gateway understood and says no; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:

@@ -18,7 +18,7 @@ import aiohttp
 
 from sparksql.domain.backoff import exponential
 from sparksql.drivers.client import Address, GatewayClient, GatewayRefused, GatewayUnreachable
-from sparksql.engine.key import Key
+from sparksql.engine.key import Key, log_extra
 from sparksql.wire.control import Event, GatewayInfo, OperationView
 
 FIRST_RETRY_SECONDS = 0.1
@@ -137,7 +137,7 @@ class DriverTracker:
                     failures = 0
                     await self._take(follow, event)
             except (GatewayUnreachable, GatewayRefused) as error:
-                logger.debug("gateway stream ended", extra=_fields(follow, error=type(error).__name__))
+                logger.debug("gateway stream ended", extra=log_extra(follow.session, error=type(error).__name__))
             failures += 1
             await asyncio.sleep(exponential(failures, FIRST_RETRY_SECONDS, MOST_RETRY_SECONDS))
 
@@ -175,7 +175,3 @@ class DriverTracker:
             for subscriber in self._subscribers:
                 subscriber.operation_arrived(link.session)
         return True
-
-
-def _fields(follow: DriverConnection, **more: str) -> dict[str, dict[str, str]]:
-    return {"fields": {"namespace": follow.session.namespace, "name": follow.session.name, **more}}

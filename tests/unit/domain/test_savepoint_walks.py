@@ -22,16 +22,16 @@ from sparksql.domain.savepoint.retention import Verdict
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
     CancelCopy,
-    Cleaner,
     Completed,
     Decision,
     DeleteSelf,
+    DeletionJob,
     Failed,
     Place,
     Running,
     Snapshot,
-    StartCleaner,
     StartCopy,
+    StartDeletionJob,
     VerifyExisting,
 )
 from sparksql.domain.savepoint.status import FOLLOWING
@@ -83,7 +83,7 @@ FACTS = st.fixed_dictionaries(
         "word": WORDS,
         "used_by": mostly((), ("one",)),
         "verdict": mostly(None, Verdict("before", Why.NEWEST), Verdict("before", Why.NO_RULE_KEEPS_IT)),
-        "cleaner": mostly(Cleaner.ABSENT, Cleaner.RUNNING, Cleaner.SUCCEEDED, Cleaner.FAILED),
+        "deletion_job": mostly(DeletionJob.ABSENT, DeletionJob.RUNNING, DeletionJob.SUCCEEDED, DeletionJob.FAILED),
         "namespace_terminating": mostly(False, False, False, True),
     }
 )
@@ -213,7 +213,7 @@ def check_wake_up(snapshot: Snapshot, decision: Decision) -> None:
 def check_data(snapshot: Snapshot, decision: Decision) -> None:
     spec = snapshot.savepoint.spec
     for command in decision.commands:
-        if isinstance(command, StartCleaner):
+        if isinstance(command, StartDeletionJob):
             assert snapshot.savepoint.metadata.is_deleting
             assert (spec.reclaim_policy, spec.source) == ("Delete", "Copy")
             assert command.target == snapshot.savepoint.status.location

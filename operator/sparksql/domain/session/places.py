@@ -18,7 +18,7 @@ _WAITING = frozenset({None, Phase.PENDING, Phase.HIBERNATED})
 
 
 @dataclass(frozen=True)
-class Contender:
+class SessionQueueEntry:
     """A session as the limits see it. `held_up`: it is Stalled for another reason than a limit; `wanted`: it is to have a driver."""
 
     namespace: str
@@ -44,7 +44,7 @@ class Bounds:
     of_class_in_namespace: int | None = None
 
 
-def violation(session: Contender, others: Iterable[Contender], bounds: Bounds) -> Violation | None:
+def violation(session: SessionQueueEntry, others: Iterable[SessionQueueEntry], bounds: Bounds) -> Violation | None:
     """Why there is no place for `session` among the others, naming the first limit that is reached."""
     before = [other for other in others if _goes_before(other, session)]
     of_class = [other for other in before if other.class_name == session.class_name]
@@ -61,7 +61,7 @@ def violation(session: Contender, others: Iterable[Contender], bounds: Bounds) -
     return None
 
 
-def _goes_before(other: Contender, session: Contender) -> bool:
+def _goes_before(other: SessionQueueEntry, session: SessionQueueEntry) -> bool:
     if (other.namespace, other.name) == (session.namespace, session.name):
         return False
     if other.phase in _HOLDING:
