@@ -27,11 +27,14 @@ STATEMENTS_BY_SAVEPOINT = "statements by the savepoint they start from"
 
 
 def scoped(namespace: str, name: str) -> str:
+    """Returns the index value of a name in a namespace."""
     return f"{namespace}/{name}"
 
 
 def key_of(kind: str, obj: Object) -> Key:
-    return Key(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+    """Returns the key of a raw object."""
+    view = ObjectView(obj)
+    return Key(kind, view.namespace, view.name)
 
 
 def _by_namespace(obj: Object) -> Iterable[str]:
@@ -92,5 +95,7 @@ INDEXES: Mapping[str, Index] = {
 
 
 def session_key_of_pod(pod: Object) -> Key | None:
-    name = pod["metadata"].get("labels", {}).get(LABEL_SESSION)
-    return Key(SESSION, pod["metadata"]["namespace"], name) if name else None
+    """Returns the session that a driver pod says it belongs to."""
+    view = ObjectView(pod)
+    name = view.labels.get(LABEL_SESSION)
+    return Key(SESSION, view.namespace, name) if name else None

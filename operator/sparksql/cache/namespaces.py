@@ -10,7 +10,7 @@ from sparksql.engine.store import Store
 
 
 def is_terminating(store: Store, namespace: str) -> bool:
-    """Whether the namespace is being deleted. One that is not known is not."""
+    """Tells whether the namespace is being deleted. One that is not known is not."""
     obj = store.get(NAMESPACE, "", namespace)
     return obj is not None and ObjectView(obj).is_deleting
 

@@ -6,7 +6,7 @@ is used, and costs a third of a microsecond. Which objects are valid is for the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointSource, SqlSavepointSpec
 from sparksql.api.session import SessionDesiredState, SessionPhase, SqlSessionSpec
 from sparksql.api.statement import SqlStatementSpec, StatementDesiredState, StatementMode
+from sparksql.domain.admission import order
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
 
 Object = dict[str, Any]
@@ -69,6 +70,11 @@ class ObjectView:
         return labels
 
     @property
+    def annotations(self) -> Mapping[str, str]:
+        annotations: Mapping[str, str] = self._metadata.get("annotations") or {}
+        return annotations
+
+    @property
     def phase(self) -> str | None:
         """None of an object that the operator has not seen yet."""
         phase: str | None = self._status.get("phase")
@@ -85,8 +91,11 @@ class ObjectView:
         return bool(self._condition(ConditionType.STALLED).get("status") == ConditionStatus.TRUE)
 
     def _condition(self, type_: ConditionType) -> Fields:
-        conditions = self._status.get("conditions", ())
-        return next((condition for condition in conditions if condition.get("type") == type_), _NOTHING)
+        conditions: Sequence[Fields] = self._status.get("conditions", ())
+        for condition in conditions:
+            if condition.get("type") == type_:
+                return condition
+        return _NOTHING
 
 
 class StatementView(ObjectView):
@@ -118,9 +127,10 @@ class StatementView(ObjectView):
         return bool(state == StatementDesiredState.RUNNING) and not self.is_deleting
 
     @property
-    def priority(self) -> int:
-        priority: int = self._spec.get("priority", _PRIORITY)
-        return priority
+    def queue_order(self) -> tuple[int, str, str]:
+        """Sort key of its session's queue."""
+        metadata = self._metadata
+        return order(self._spec.get("priority", _PRIORITY), metadata["creationTimestamp"], metadata["name"])
 
     @property
     def depends_on(self) -> tuple[str, ...]:

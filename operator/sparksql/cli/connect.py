@@ -25,12 +25,12 @@ async def connect(kubectl: Kubectl, console: Console, name: str, door: str | Non
     session = Session.of(await kubectl.get(SESSIONS, name))
     urls = _urls(session, None if door is None else Door(door))
     service = child_base(session.name, session.metadata.uid)
-    ports = [str(_PORTS[wanted]) for wanted in urls]
+    ports = [str(_PORTS[protocol]) for protocol in urls]
     if forward:
         host = gateway_server_name(session.name, session.metadata.uid, session.namespace)
-        urls = {wanted: url.replace(host, "localhost") for wanted, url in urls.items()}
+        urls = {protocol: url.replace(host, "localhost") for protocol, url in urls.items()}
     base = ("kubectl", *kubectl.flags, f"--namespace={session.namespace}")
-    rows = [[wanted.value, url] for wanted, url in urls.items()]
+    rows = [[protocol.value, url] for protocol, url in urls.items()]
     rows += [["token", _read(base, service, TOKEN_FILE)], ["certificate", _read(base, service, TLS_CERT_FILE)]]
     if not forward:
         rows += [["from outside", shlex.join((*base, "port-forward", f"service/{service}", *ports))]]
@@ -43,8 +43,8 @@ async def connect(kubectl: Kubectl, console: Console, name: str, door: str | Non
 def _urls(session: Session, door: Door | None) -> dict[Door, str]:
     """Endpoints that are on, or the one that is asked for."""
     endpoints = session.status.endpoints
-    known = {Door.REST: endpoints.rest, Door.CONNECT: endpoints.connect, Door.THRIFT: endpoints.thrift}
-    urls = {wanted: url for wanted, url in known.items() if url and door in (None, wanted)}
+    addresses = {Door.REST: endpoints.rest, Door.CONNECT: endpoints.connect, Door.THRIFT: endpoints.thrift}
+    urls = {protocol: url for protocol, url in addresses.items() if url and door in (None, protocol)}
     if urls:
         return urls
     if session.status.phase != "Ready":

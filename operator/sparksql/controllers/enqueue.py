@@ -66,7 +66,7 @@ class Change:
 
     @property
     def of_spec(self) -> bool:
-        """Whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
+        """Tells whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
         if self.before is None or self.after is None:
             return True
         old, new = self.before["metadata"], self.after["metadata"]
@@ -78,7 +78,7 @@ class Change:
         return self.before is None or self.after is None or self.of(_phase)
 
     def of(self, part: Callable[[Object | None], object]) -> bool:
-        """Whether the part that a function takes from the object is another one."""
+        """Tells whether the part that a function takes from the object is another one."""
         return part(self.before) != part(self.after)
 
 

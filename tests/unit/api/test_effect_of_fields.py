@@ -28,14 +28,14 @@ NOWHERE = {
 }
 WITHOUT_EFFECT = {"WarmPool.size", "WarmPool.max_age_seconds"}
 READ: dict[str, str] = {
-    "cache": "SqlStatementSpec.session_ref",
+    "cache": "SqlStatementSpec.priority SqlStatementSpec.session_ref",
     "controllers": (
         "Allow.jar_prefixes ConfigMapKeySelector.key ConfigMapKeySelector.name InitStatement.sql "
         "InitStatement.sql_from Limits.sessions Limits.sessions_per_namespace ParameterSource.config_map_key_ref "
         "ParameterSource.secret_key_ref Savepoints.retention SecretKeySelector.key SecretKeySelector.name "
         "ServiceAccount.create SessionSettings.max_concurrent_statements SessionSettings.max_queued_statements "
         "SessionTemplate.class_name SessionTemplate.init SqlSource.config_map_key_ref SqlStatementSpec.depends_on "
-        "SqlStatementSpec.parameters SqlStatementSpec.priority SqlStatementSpec.session "
+        "SqlStatementSpec.parameters SqlStatementSpec.session "
         "SqlStatementSpec.sql_from StartFrom.savepoint_ref StatementParameter.name StatementParameter.type "
         "StatementParameter.value StatementParameter.value_from"
     ),

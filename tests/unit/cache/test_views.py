@@ -13,6 +13,7 @@ from sparksql.api.savepoint import SavepointPhase, SavepointSource, SqlSavepoint
 from sparksql.api.session import SessionDesiredState, SessionPhase, SqlSession
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementMode, StatementPhase
 from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
+from sparksql.domain.admission import order
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.streaming import is_stream
 
@@ -109,7 +110,7 @@ def test_statement_view_agrees_with_the_model(obj: dict[str, Any]) -> None:
     assert spec.session_ref is None or view.session_name == spec.session_ref.name
     assert view.is_stream is is_stream(spec)
     assert view.is_wanted is (spec.desired_state is StatementDesiredState.RUNNING and not model.metadata.is_deleting)
-    assert view.priority == spec.priority
+    assert view.queue_order == order(spec.priority, view.created, model.metadata.name)
     assert view.depends_on == tuple(ref.name for ref in spec.depends_on)
     assert view.start_from == (start.savepoint_ref.name if start is not None else None)
     assert view.is_saved_by_schedule is (schedule is not None and not schedule.paused)

@@ -19,7 +19,7 @@ from sparksql.controllers.savepoint.snapshot import savepoints_of, start_of, tri
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
 from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.engine.store import Store
-from sparksql.kube.builders.of_statement import savepoint_of
+from sparksql.kube.builders.statement_children import savepoint_of
 from sparksql.wire.savepoints import SavepointState, SavepointView
 
 MADE = datetime(2026, 1, 31, 8, tzinfo=UTC)

@@ -84,9 +84,9 @@ class SavepointGatherer:
         session_class = find_class(self._context.store, name)
         if isinstance(session_class, Violation):
             return None
-        asked = template.service_account_name if template is not None else None
-        recorded = attempt.service_account_name if template is None and attempt is not None else None
-        account = asked or recorded or session_class.spec.service_account.name
+        of_template = template.service_account_name if template is not None else None
+        of_attempt = attempt.service_account_name if template is None and attempt is not None else None
+        account = of_template or of_attempt or session_class.spec.service_account.name
         return Place(session_class.metadata.name, session_class.spec.storage.savepoint_root, account)
 
     def class_of(self, name: str) -> SqlSessionClass | None:
@@ -128,12 +128,12 @@ class SavepointGatherer:
         namespace = savepoint.metadata.namespace
         of_statement = self._context.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement.metadata.name))
         savepoints = [SqlSavepoint.parse(obj) for obj in of_statement]
-        kept = references.referenced(savepoints, self._referring(namespace, savepoint))
+        names = references.referenced(savepoints, self._referring(namespace, savepoint))
         verdicts = retention.evaluate(
             [_entry(each) for each in savepoints if not each.metadata.is_deleting],
             statement.spec.streaming.savepoints.retention,
             self._context.clock(),
-            kept,
+            names,
         )
         return next((verdict for verdict in verdicts if verdict.name == savepoint.metadata.name), None)
 

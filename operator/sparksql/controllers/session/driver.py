@@ -113,12 +113,14 @@ class SessionChildren:
         """Returns where the driver's gateway is and how to be let in; None while its Secret is missing. Raises ApiError."""
         metadata = session.metadata
         try:
-            found = await self._context.client.get(SECRETS, metadata.namespace, child_base(metadata.name, metadata.uid))
+            secret = await self._context.client.get(
+                SECRETS, metadata.namespace, child_base(metadata.name, metadata.uid)
+            )
         except NotFound:
             return None
-        data = found.get("data") or {}
+        data = secret.get("data") or {}
         token, cert = _decoded(data, wire.TOKEN_FILE), _decoded(data, wire.TLS_CERT_FILE)
-        if not belongs_to(found, metadata.uid) or not token or not cert:
+        if not belongs_to(secret, metadata.uid) or not token or not cert:
             return None
         server = gateway_server_name(metadata.name, metadata.uid, metadata.namespace)
         return Address(pod_uid, host, wire.GATEWAY_PORT, server, token, ssl_context(cert))
@@ -216,25 +218,25 @@ class SessionChildren:
 
     async def _find_binding(self, built: EffectiveSession) -> Object | None:
         """The account's role binding. One of that name that binds something else would leave drivers without executors."""
-        wanted = role_binding(built.namespace, built.service_account)
-        name = wanted["metadata"]["name"]
+        binding = role_binding(built.namespace, built.service_account)
+        name = binding["metadata"]["name"]
         try:
-            found = await self._context.client.get(ROLE_BINDINGS, built.namespace, name)
+            existing = await self._context.client.get(ROLE_BINDINGS, built.namespace, name)
         except NotFound:
             return None
-        subjects = [(s.get("kind"), s.get("name"), s.get("namespace")) for s in found.get("subjects") or ()]
+        subjects = [(s.get("kind"), s.get("name"), s.get("namespace")) for s in existing.get("subjects") or ()]
         is_bound = ("ServiceAccount", built.service_account, built.namespace) in subjects
-        if not is_bound or found["roleRef"]["name"] != wanted["roleRef"]["name"]:
-            role = wanted["roleRef"]["name"]
+        if not is_bound or existing["roleRef"]["name"] != binding["roleRef"]["name"]:
+            role = binding["roleRef"]["name"]
             message = f"RoleBinding {name} exists and does not bind ServiceAccount {built.service_account} to ClusterRole {role}; delete it"
             raise _StartBlockedError(Violation(Reason.CHILD_CONFLICT, message))
-        return found
+        return existing
 
     async def _secret(self, built: EffectiveSession, incarnation: int, config: str) -> None:
         """The Secret with this incarnation's configuration; token and certificate stay as they are once made."""
         name = child_base(built.name, built.uid)
-        found = await self._find(SECRETS, built, name)
-        data = (found or {}).get("data") or {}
+        existing = await self._find(SECRETS, built, name)
+        data = (existing or {}).get("data") or {}
         token, cert, key = (_decoded(data, f) for f in (wire.TOKEN_FILE, wire.TLS_CERT_FILE, wire.TLS_KEY_FILE))
         if not (token and cert and key):
             cert, key = session_certificate(built.name, built.uid, built.namespace, self._context.clock())
@@ -254,9 +256,9 @@ class SessionChildren:
         try:
             await self._context.client.create(SECRETS, built.namespace, body)
         except AlreadyExists:
-            found = await self._context.client.get(SECRETS, built.namespace, body["metadata"]["name"])
-            if not _is_handed_over(found):
-                _refuse_foreign(found, built.uid)
+            existing = await self._context.client.get(SECRETS, built.namespace, body["metadata"]["name"])
+            if not _is_handed_over(existing):
+                _refuse_foreign(existing, built.uid)
 
     async def _hand_over_executor_secret(self, built: EffectiveSession, pod: Object) -> None:
         """Makes the pod its owner, so that it goes with the incarnation. Before the pod it had to be there for it to start."""
@@ -271,8 +273,8 @@ class SessionChildren:
     async def _own(self, resource: Resource, body: Object, session: SqlSession) -> None:
         metadata = body["metadata"]
         try:
-            found = await self._context.client.get(resource, metadata["namespace"], metadata["name"])
-            _refuse_foreign(found, session.metadata.uid)
+            existing = await self._context.client.get(resource, metadata["namespace"], metadata["name"])
+            _refuse_foreign(existing, session.metadata.uid)
         except NotFound:
             pass
         await self._context.client.apply(resource, metadata["namespace"], metadata["name"], body)
@@ -289,11 +291,11 @@ class SessionChildren:
 
     async def _find(self, resource: Resource, built: EffectiveSession, name: str) -> Object | None:
         try:
-            found = await self._context.client.get(resource, built.namespace, name)
+            existing = await self._context.client.get(resource, built.namespace, name)
         except NotFound:
             return None
-        _refuse_foreign(found, built.uid)
-        return found
+        _refuse_foreign(existing, built.uid)
+        return existing
 
 
 def _is_handed_over(secret: Object) -> bool:

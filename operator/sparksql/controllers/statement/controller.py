@@ -41,7 +41,7 @@ from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayClient, GatewayError, GatewayUnreachable, OtherBoot
 from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key, log_extra
-from sparksql.kube.builders.of_statement import dedicated_session, savepoint_of
+from sparksql.kube.builders.statement_children import dedicated_session, savepoint_of
 from sparksql.kube.client import Object
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import SAVEPOINTS, SESSIONS, STATEMENTS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from sparksql.api.reasons import Reason
@@ -11,7 +12,7 @@ from sparksql.api.statement import StatementPhase
 from sparksql.cache.indexes import BY_DEPENDENCY, LIVE_BY_SESSION, STATEMENT, scoped
 from sparksql.cache.views import StatementView
 from sparksql.domain import dependencies
-from sparksql.domain.admission import QueueEntry, QueueState, next_in_queue, order
+from sparksql.domain.admission import QueueEntry, QueueState, next_in_queue
 from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
@@ -34,7 +35,7 @@ class StatementQueue:
         """
         views = map(StatementView, self._store.by_index(LIVE_BY_SESSION, scoped(namespace, session)))
         queued = [view for view in views if not view.is_stream]
-        queued.sort(key=_order)
+        queued.sort(key=attrgetter("queue_order"))
         return (QueueEntry(view.name, view.created, self._state(view)) for view in queued)
 
     def next_in_queue(self, namespace: str, session: str) -> Key | None:
@@ -47,7 +48,7 @@ class StatementQueue:
         return self._dependency_outcome(StatementView(obj))
 
     def is_awaited(self, namespace: str, name: str) -> bool:
-        """Whether a living statement depends on this one and has not yet noted how it ended."""
+        """Tells whether a live statement depends on this one and has not yet noted how it ended."""
         dependants = map(StatementView, self._store.by_index(BY_DEPENDENCY, scoped(namespace, name)))
         return any(
             not view.has_ended and not view.is_deleting and name not in view.met_dependencies for view in dependants
@@ -101,7 +102,3 @@ class StatementQueue:
     def _view(self, namespace: str, name: str) -> StatementView | None:
         obj = self._store.get(STATEMENT, namespace, name)
         return StatementView(obj) if obj is not None else None
-
-
-def _order(view: StatementView) -> tuple[int, str, str]:
-    return order(view.priority, view.created, view.name)

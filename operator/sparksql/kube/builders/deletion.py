@@ -38,7 +38,7 @@ _OF_A_DRIVER = ("command", "ports", "lifecycle", "readinessProbe", "livenessProb
 
 @dataclass(frozen=True)
 class DataDeletion:
-    """One clean-up: `target` is deleted if it lies below `root` and its marker file names `uid`, the SqlSavepoint's.
+    """One deletion: `target` is deleted if it lies below `root` and its marker file names `uid`, the SqlSavepoint's.
 
     `service_account` is that of the sessions; `operator_conf` the Spark configuration that lies below the class's.
     """
@@ -59,7 +59,7 @@ class DataDeletion:
 
 
 def deletion_secret(deletion: DataDeletion) -> dict[str, Any]:
-    """The settings of file systems that the class gives, which may hold keys; nothing else of its configuration."""
+    """Returns the Secret with the settings of file systems that the class gives, which may hold keys; nothing else of its configuration."""
     session_class = deletion.session_class
     conf = {**deletion.operator_conf, **session_class.defaults.conf, **session_class.enforced_conf}
     settings = {key: value for key, value in conf.items() if key.startswith(_SETTINGS)}
@@ -74,7 +74,7 @@ def deletion_secret(deletion: DataDeletion) -> dict[str, Any]:
 
 
 def deletion_job(deletion: DataDeletion) -> dict[str, Any]:
-    """The Job. It tries again after a failure, but not after a violation, and ends within DEADLINE_SECONDS."""
+    """Returns the Job. It tries again after a failure, but not after a violation, and ends within DEADLINE_SECONDS."""
     violation = {"containerName": pods.CONTAINER, "operator": "In", "values": [REFUSED_CODE]}
     pod = _pod(deletion)
     return {
@@ -92,7 +92,7 @@ def deletion_job(deletion: DataDeletion) -> dict[str, Any]:
 
 
 def is_deletion_job_of(job: Mapping[str, Any], uid: str) -> bool:
-    """Whether a Job was made for the SqlSavepoint of this UID."""
+    """Tells whether a Job was made for the SqlSavepoint of this UID."""
     return (job["metadata"].get("labels") or {}).get(LABEL_SAVEPOINT_UID) == uid
 
 
