@@ -60,6 +60,8 @@ class StatementGatherer:
             return self._ended(statement)
         session_obj = self._context.store.get(SESSION, namespace, StatementView(obj).session_name)
         session = SqlSession.parse(session_obj) if session_obj is not None else None
+        of_session = session_snapshot(self._context, session) if session is not None else None
+        layered = self._settings(statement, session)
         operation = await self._operation(statement, session) if phase in HANDED_OVER else None
         outcome: dependencies.Outcome = dependencies.Met()
         admission, is_full = _NO_TURN, False
@@ -69,8 +71,8 @@ class StatementGatherer:
         return Snapshot(
             now=self._context.clock(),
             statement=statement,
-            session=session_snapshot(self._context, session) if session is not None else None,
-            settings=self._settings(statement, session),
+            session=of_session,
+            settings=layered,
             dependencies=outcome,
             turn=admission,
             queue_full=is_full,
