@@ -12,7 +12,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from sparksql.gateway.frontends.control.metrics import registry_for
 from sparksql.gateway.frontends.control.service import ControlService
 from sparksql.gateway.lifecycle import Lifecycle
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.process.metrics import Metrics
 from sparksql.wire.driver import DriverConfig
@@ -68,5 +68,5 @@ def test_the_drivers_metrics_are_documented() -> None:
         documented |= names | {name + rest for name in names for rest in BESIDE.findall(row)}
     config = DriverConfig(namespace="n", session="s", session_uid="u", incarnation=1)
     lifecycle = Lifecycle(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: datetime.now(UTC))
-    service = ControlService(lifecycle, ClientService(lifecycle))
+    service = ControlService(lifecycle, SessionService(lifecycle))
     assert documented == registered(registry_for(service))

@@ -18,11 +18,11 @@ Start = Callable[[Target, Path, str], Run]
 
 @dataclass(frozen=True)
 class Suite:
-    """A client that runs the whole query set. `lacks` says why a query is left out; `door` is its protocol."""
+    """A client that runs the whole query set. `lacks` says why a query is left out; `protocol` is what it speaks."""
 
     start: Start
     shows: Printing
-    door: str
+    protocol: str
     lacks: Mapping[Need, str] = field(default_factory=dict)
     has_failures: bool = True
 

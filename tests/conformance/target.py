@@ -33,7 +33,7 @@ ENDPOINTS = {"rest": True, "connect": True, "thrift": True}
 
 @dataclass(frozen=True)
 class Target:
-    """Doors on this machine's loopback. `old_rest` is another session's, which advertises V1 and V2 only."""
+    """Frontends on this machine's loopback. `old_rest` is another session's, which advertises V1 and V2 only."""
 
     rest: int
     thrift: int
@@ -47,7 +47,7 @@ class Target:
     old_store: Path
 
     def get(self, path: str) -> Any:
-        """Answer of the REST door's server, control API included."""
+        """Answer of the REST frontend's server, control API included."""
         request = urllib.request.Request(
             f"https://{HOST}:{self.rest}{path}", headers={"Authorization": f"Bearer {self.token}"}
         )
@@ -55,11 +55,11 @@ class Target:
         with urllib.request.urlopen(request, context=context, timeout=60) as response:
             return json.load(response)
 
-    def wait_until_nothing_runs(self, door: str, seconds: float = 120) -> None:
-        """Until no statement of that door's clients is left."""
+    def wait_until_nothing_runs(self, protocol: str, seconds: float = 120) -> None:
+        """Until no statement of that protocol's clients is left."""
         deadline = time.monotonic() + seconds
         while True:
-            left = [o for o in self.get("/control/v1/clients")["operations"] if o["door"] == door]
+            left = [o for o in self.get("/control/v1/clients")["operations"] if o["door"] == protocol]
             if not left:
                 return
             assert time.monotonic() < deadline, f"statements that nobody waits for still run after {seconds} s: {left}"

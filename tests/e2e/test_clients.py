@@ -1,4 +1,4 @@
-"""Clients of a session on a cluster: who reaches which door, who is seen and canceled, and that use keeps a session awake."""
+"""Clients of a session on a cluster: who reaches which frontend, who is seen and canceled, and that use keeps a session awake."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from sparksql.api.names import gateway_server_name
 from sparksql.cli.errors import Exit
 from sparksql.cli.gateway import forwarded_port
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_RPC_PORT, GATEWAY_PORT, THRIFT_PORT
-from tests.e2e.doors import CANCELED, DOORS, OPENS, Client, Connect, Way
+from tests.e2e.protocol_clients import CANCELED, OPENS, PROTOCOLS, Client, Connect, Way
 from tests.support.harness import ENDLESS, OPERATOR_NAMESPACE, Classes, Cluster, Object, Space, phase, pod_ready, reason
 from tests.support.installation import new_space
 
-EVERY_DOOR = dict.fromkeys(DOORS, True)
+EVERY_PROTOCOL = dict.fromkeys(PROTOCOLS, True)
 UNTOLD_PORT = 9999  # of whatever else may listen in a driver
-PORTS = (*DOORS.values(), DRIVER_RPC_PORT, BLOCK_MANAGER_PORT, UNTOLD_PORT)
+PORTS = (*PROTOCOLS.values(), DRIVER_RPC_PORT, BLOCK_MANAGER_PORT, UNTOLD_PORT)
 ANALYST = {"role": "analyst"}
 COUNT_SECONDS = 90.0  # counts are written every 5 s at most; on a loaded machine it takes a while until they are seen
 IDLE_SECONDS = 3  # of the SqlSession, and of a client's session in it
@@ -121,16 +121,16 @@ class Hand:
         pod = self._space.driver_pod(session)
         self.said(self.kubectl("exec", "-i", pod, "--", "python3", "-c", LISTEN, *ports), "listening")
 
-    def client(self, session: str, door: str, name: str = "ada") -> Client:
+    def client(self, session: str, protocol: str, name: str = "ada") -> Client:
         """A client that comes by a forwarded port of its own."""
         pod = f"pod/{self._space.driver_pod(session)}"
-        forward = self.kubectl("port-forward", pod, f":{DOORS[door]}", "--address=127.0.0.1")
+        forward = self.kubectl("port-forward", pod, f":{PROTOCOLS[protocol]}", "--address=127.0.0.1")
         port = forwarded_port(self.said(forward, "Forwarding from"))
         assert port is not None
-        return self.enter(door, Way(port, *self._space.credentials(session)), name)
+        return self.enter(protocol, Way(port, *self._space.credentials(session)), name)
 
-    def enter(self, door: str, way: Way, name: str = "ada") -> Client:
-        client = OPENS[door](way, name)
+    def enter(self, protocol: str, way: Way, name: str = "ada") -> Client:
+        client = OPENS[protocol](way, name)
         self._stack.callback(client.leave)
         return client
 
@@ -155,14 +155,14 @@ def abroad(cluster: Cluster) -> Iterator[Space]:
 
 @pytest.fixture(scope="module")
 def served(space: Space, abroad: Space, classes: Classes) -> Space:
-    """Sessions: `open` with every door, `plain` as sessions are by default, `brief` in which clients are soon forgotten. Pods
+    """Sessions: `open` with every protocol, `plain` as sessions are by default, `brief` in which clients are soon forgotten. Pods
     that are labelled as analysts may use them, from here and from abroad."""
     here = {"podSelector": {"matchLabels": ANALYST}}
     there = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": abroad.name}}, **here}
     name = classes.make(networkPolicy={"clients": [here, there]})
-    space.session("open", className=name, wait=False, endpoints=EVERY_DOOR, maxConcurrentStatements=4)
+    space.session("open", className=name, wait=False, endpoints=EVERY_PROTOCOL, maxConcurrentStatements=4)
     space.session("plain", className=name, wait=False)
-    space.session("brief", className=name, wait=False, endpoints=EVERY_DOOR, conf=CLIENT_IDLE)
+    space.session("brief", className=name, wait=False, endpoints=EVERY_PROTOCOL, conf=CLIENT_IDLE)
     for session in ("open", "plain", "brief"):
         space.wait_session(session, "Ready")
     return space
@@ -199,7 +199,7 @@ def test_the_network_is_open_on_what_is_on_to_whom_the_class_names(
     origins = {**pods, "operator": operator, **drivers}
     with ThreadPoolExecutor(len(origins)) as pool:
         seen = dict(zip(origins, pool.map(reached, origins.values()), strict=True))
-    for_clients = {*(("open", port) for port in DOORS.values()), ("plain", GATEWAY_PORT)}
+    for_clients = {*(("open", port) for port in PROTOCOLS.values()), ("plain", GATEWAY_PORT)}
     assert seen == {
         "analyst": for_clients,
         "guest": for_clients,
@@ -217,9 +217,9 @@ def test_the_network_is_open_on_what_is_on_to_whom_the_class_names(
 
 @pytest.fixture
 def busy(served: Space, hand: Hand) -> Mapping[str, Client]:
-    """A client by each door of `open` whose statement runs, named after the door; the session's status knows of them."""
+    """A client by each protocol of `open` whose statement runs, named after the protocol; the session's status knows of them."""
     wait_counts(served, 0, 0)
-    clients = {door: hand.client("open", door, f"by-{door}") for door in DOORS}
+    clients = {protocol: hand.client("open", protocol, f"by-{protocol}") for protocol in PROTOCOLS}
     for client in clients.values():
         client.start(ENDLESS)
     wait_counts(served, len(clients), len(clients))
@@ -247,16 +247,16 @@ def test_clients_statements_are_shown_and_canceled(served: Space, busy: Mapping[
     assert printed.returncode == 0, printed.stderr
     listed = json.loads(printed.stdout)
     clients = {(client["client"], client["door"], client["session"]) for client in listed["clients"]}
-    assert clients == {(f"by-{door}", door, "open") for door in DOORS}
+    assert clients == {(f"by-{protocol}", protocol, "open") for protocol in PROTOCOLS}
     operations = {(o["client"], o["door"], o["state"], o["type"]) for o in listed["operations"]}
-    assert operations == {(f"by-{door}", door, "Running", "SELECT") for door in DOORS}
+    assert operations == {(f"by-{protocol}", protocol, "Running", "SELECT") for protocol in PROTOCOLS}
     shown = cli(served.name, "status", "open").stdout
     for operation in listed["operations"]:
-        door, name = operation["door"], operation["operation"]
+        protocol, name = operation["door"], operation["operation"]
         assert name in shown
         canceled = cli(served.name, "cancel", "-s", "open", "--operation", name)
         assert (canceled.returncode, canceled.stdout) == (0, f"{name} Canceled\n"), canceled.stderr
-        assert busy[door].end() == CANCELED[door]
+        assert busy[protocol].end() == CANCELED[protocol]
         again = cli(served.name, "cancel", "-s", "open", "--operation", name)
         assert again.returncode == Exit.ERROR and "no client of session open" in again.stderr, again
     for client in busy.values():
@@ -301,15 +301,15 @@ def test_addresses_and_commands_printed_by_cli_connect_let_clients_in(
     row = told(printed.stdout)
     token, certificate = shell(row["token"]), shell(row["certificate"])
     assert token not in printed.stdout
-    addresses = [re.search(r"//([\w.-]+:\d+)", row[door])[1] for door in DOORS]  # type: ignore[index]
+    addresses = [re.search(r"//([\w.-]+:\d+)", row[protocol])[1] for protocol in PROTOCOLS]  # type: ignore[index]
     assert python(served.cluster, pods["analyst"], GREET, certificate, *addresses) == addresses
-    # Its ports on this machine are those of the doors, as in the clients' documentation.
+    # Its ports on this machine are those of the frontends, as in the clients' documentation.
     forward = hand.start(*shlex.split(row["from outside"]))
-    hand.said(forward, *(f"127.0.0.1:{port} -> {port}" for port in DOORS.values()))
-    for door, port in DOORS.items():
-        client = hand.enter(door, Way(port, token, certificate))
+    hand.said(forward, *(f"127.0.0.1:{port} -> {port}" for port in PROTOCOLS.values()))
+    for protocol, port in PROTOCOLS.items():
+        client = hand.enter(protocol, Way(port, token, certificate))
         assert client.value("SELECT 'in'") == "in"
-        assert client.value("SELECT current_database()") == served.database, door
+        assert client.value("SELECT current_database()") == served.database, protocol
 
 
 def test_connect_prints_what_is_on(served: Space) -> None:
@@ -325,7 +325,7 @@ def test_cli_connect_forwards_a_port_until_it_is_interrupted(
     served: Space, hand: Hand, interrupt: Callable[[int, int], None]
 ) -> None:
     """A terminal interrupts the plugin and its child at the same time."""
-    plugin = hand.plugin("connect", "open", "--door", "thrift", "--port-forward")
+    plugin = hand.plugin("connect", "open", "--protocol", "thrift", "--port-forward")
     hand.said(plugin, f"jdbc:hive2://localhost:{THRIFT_PORT}/default;ssl=true", f"127.0.0.1:{THRIFT_PORT} ->")
     children = shell(f"ps --ppid {plugin.pid} -o pid=").split()
     assert len(children) == 1
@@ -354,7 +354,7 @@ def keep_using(space: Space, client: Client) -> float:
     return now
 
 
-def test_use_through_one_door_keeps_a_session_awake(served: Space, hand: Hand) -> None:
+def test_use_through_one_protocol_keeps_a_session_awake(served: Space, hand: Hand) -> None:
     thrift = hand.client("brief", "thrift")
 
     def is_known() -> bool:
@@ -370,7 +370,7 @@ def test_use_through_one_door_keeps_a_session_awake(served: Space, hand: Hand) -
     def are_known() -> bool:
         return connect.value("SELECT 1") == 1 and counts(served, "brief")[0] == 2
 
-    # The first use of that door takes longer than the session may be without use.
+    # The first use of that frontend takes longer than the session may be without use.
     served.cluster.wait_until(are_known, "known to the operator", COUNT_SECONDS)
     thrift.leave()
     last = keep_using(served, connect)

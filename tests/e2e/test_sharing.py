@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.doors import DOORS
 from tests.e2e.gate import Gate
-from tests.e2e.test_clients import EVERY_DOOR, Hand
+from tests.e2e.protocol_clients import PROTOCOLS
+from tests.e2e.test_clients import EVERY_PROTOCOL, Hand
 from tests.support.harness import Space, phase
 
 NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
@@ -30,17 +30,17 @@ def hand(space: Space, tmp_path: Path) -> Iterator[Hand]:
 def test_a_connection_is_alive_while_every_slot_is_taken_and_no_executor_comes(
     space: Space, gate: Gate, hand: Hand
 ) -> None:
-    gate.session(space, "main", maxConcurrentStatements=SLOTS, endpoints=EVERY_DOOR)
+    gate.session(space, "main", maxConcurrentStatements=SLOTS, endpoints=EVERY_PROTOCOL)
     busy = [space.statement(NEEDS_A_TASK) for _ in range(SLOTS)]
     for name in busy:
         space.wait_phase(name, "Running")
     try:
-        for door in DOORS:
-            client = hand.client("main", door)
+        for protocol in PROTOCOLS:
+            client = hand.client("main", protocol)
             client.value("SELECT 1")  # the first one opens the session and loads classes
             began = time.monotonic()
             assert int(client.value("SELECT 1")) == 1
-            assert time.monotonic() - began < PROBE_SECONDS, door
+            assert time.monotonic() - began < PROBE_SECONDS, protocol
         assert [phase(space.get(name)) for name in busy] == ["Running"] * SLOTS
     finally:
         for name in busy:

@@ -18,7 +18,7 @@ from .streams import Streams
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """As the chart's default class makes it, with all doors, and a temporary view that clients see on request."""
+    """As the chart's default class makes it, with all protocols, and a temporary view that clients see on request."""
     with running_as_default_class(
         tmp_path_factory.mktemp("gateway"),
         policy={

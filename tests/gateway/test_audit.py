@@ -69,24 +69,26 @@ def log(gateway: GatewayProcess) -> Callable[[], str]:
     return lambda: (gateway.folder / "log").read_bytes()[begin:].decode(errors="replace")
 
 
-async def ended(client: GatewayClient, door: str, state: str) -> float:
+async def ended(client: GatewayClient, protocol: str, state: str) -> float:
     async with client.http.get("/metrics") as response:
         lines = (await response.text()).splitlines()
-    counts = re.compile(rf'sparksql_gateway_statements_ended_total{{door="{door}",.*state="{state}"')
+    counts = re.compile(
+        rf'sparksql_gateway_statements_ended_total{{door="{protocol}",protocol="{protocol}",.*state="{state}"'
+    )
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if counts.match(line))
 
 
 @pytest.mark.parametrize(("sql", "last"), [(GOOD, "FINISHED"), (BAD, "ERROR")], ids=["finished", "error"])
-@pytest.mark.parametrize("door", WAYS, ids=lambda door: door or "manifest")
+@pytest.mark.parametrize("protocol", WAYS, ids=lambda protocol: protocol or "manifest")
 async def test_every_statement_is_written_down_and_counted(
-    gateway: GatewayProcess, client: GatewayClient, log: Callable[[], str], door: str, sql: str, last: str
+    gateway: GatewayProcess, client: GatewayClient, log: Callable[[], str], protocol: str, sql: str, last: str
 ) -> None:
-    before = await ended(client, door, last.capitalize())
-    await WAYS[door](gateway, client, sql)
+    before = await ended(client, protocol, last.capitalize())
+    await WAYS[protocol](gateway, client, sql)
 
     def entries() -> list[dict[str, Any]]:
         audited = [json.loads(line) for line in log().splitlines() if '"event": "statement"' in line]
-        return [entry for entry in audited if entry.get("door", "") == door]
+        return [entry for entry in audited if entry.get("protocol", "") == protocol]
 
     async def is_written() -> bool:
         return any(entry["state"].upper() == last for entry in entries())
@@ -95,10 +97,11 @@ async def test_every_statement_is_written_down_and_counted(
     last_id = next(entry["operation_id"] for entry in reversed(entries()) if entry["state"].upper() == last)
     way = [entry["state"].upper() for entry in entries() if entry["operation_id"] == last_id]
     assert way == ["PENDING", "RUNNING", last]
-    assert all(("session" in entry) == bool(door) for entry in entries())
+    assert all(("session" in entry) == bool(protocol) for entry in entries())
+    assert all(entry.get("door", "") == protocol for entry in entries())  # its name in earlier versions
     if last == "ERROR":
         assert entries()[-1]["reason"] == "USER_RAISED_EXCEPTION"
-    assert await ended(client, door, last.capitalize()) == before + 1
+    assert await ended(client, protocol, last.capitalize()) == before + 1
     # Spark warns of a task that failed with the text of its error, which may name values.
     ours = [line for line in log().splitlines() if last == "FINISHED" or line.startswith("{")]
     assert not [line for line in ours if LITERAL in line]

@@ -1,4 +1,4 @@
-"""The ways around the class's allow-lists, tried by clients: each is refused with its reason, at each door, and leaves nothing."""
+"""The ways around the class's allow-lists, tried by clients: each is refused with its reason, by each protocol, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ Run = Callable[..., Awaitable[Answer]]  # (sql, **conf)
 
 
 @dataclass(frozen=True)
-class Doors:
+class Frontends:
     """The gateway, and the ways into it by name."""
 
     gateway: GatewayProcess
     thrift_port: int
 
-    def open(self, door: str, **properties: str) -> AbstractAsyncContextManager[Run]:
+    def open(self, protocol: str, **properties: str) -> AbstractAsyncContextManager[Run]:
         """A session's way to run statements. Raises Refused."""
-        return {"rest": self._rest, "thrift": self._thrift, "connect": self._connect}[door](properties)
+        return {"rest": self._rest, "thrift": self._thrift, "connect": self._connect}[protocol](properties)
 
     @asynccontextmanager
     async def _rest(self, properties: Mapping[str, str]) -> AsyncIterator[Run]:
@@ -120,7 +120,7 @@ def _identifier(handle: Fields) -> m.HandleIdentifier:
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+def frontends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontends]:
     folder = tmp_path_factory.mktemp("policy")
     for name in ("trusted", "other"):
         (folder / name).mkdir()
@@ -135,7 +135,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         endpoints={"thrift": True, "thrift_port": thrift_port, "connect": True, "connect_port": free_port()},
     ) as gateway:
         asyncio.run(_until_open(gateway, thrift_port))
-        yield Doors(gateway, thrift_port)
+        yield Frontends(gateway, thrift_port)
 
 
 async def _until_open(gateway: GatewayProcess, port: int) -> None:
@@ -144,13 +144,13 @@ async def _until_open(gateway: GatewayProcess, port: int) -> None:
 
     async with connect(gateway) as control:
         await control.until_started()
-    await until("the Thrift door is open", is_open)
+    await until("the Thrift frontend is open", is_open)
 
 
 @pytest.fixture
-def words(doors: Doors) -> dict[str, str]:
+def words(frontends: Frontends) -> dict[str, str]:
     """What stands for the braces in the statements below: names of this test alone, and jars that are there."""
-    folder, number = doors.gateway.folder, next(_numbers)
+    folder, number = frontends.gateway.folder, next(_numbers)
     for name in ("trusted", "other"):
         with zipfile.ZipFile(folder / name / f"{number}.jar", "w") as jar:
             jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
@@ -227,13 +227,13 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("door", ["rest", "thrift"])
+@pytest.mark.parametrize("protocol", ["rest", "thrift"])
 async def test_a_forbidden_client_statement_is_refused_with_its_reason_and_no_effect(
-    doors: Doors, words: dict[str, str], door: str, place: str
+    frontends: Frontends, words: dict[str, str], protocol: str, place: str
 ) -> None:
     # What Spark finds when it runs a statement comes after the statement before it.
     statements = REFUSED if place == "second" else REFUSED | UNKNOWN
-    async with doors.open(door) as run:
+    async with frontends.open(protocol) as run:
         wrong = {}
         for sql, told in statements.items():
             if place == "block" and sql.upper().startswith(("SET", "RESET")):
@@ -304,20 +304,22 @@ TRICKS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-@pytest.mark.parametrize("door", ["rest", "thrift", "connect"])
+@pytest.mark.parametrize("protocol", ["rest", "thrift", "connect"])
 async def test_a_forbidden_client_statement_in_disguise_has_no_effect(
-    doors: Doors, words: dict[str, str], door: str, trick: str
+    frontends: Frontends, words: dict[str, str], protocol: str, trick: str
 ) -> None:
-    async with doors.open(door) as run:
+    async with frontends.open(protocol) as run:
         answers = [await run(filled(sql, words)) for sql in TRICKS[trick]]
         left = await left_behind(run, words)
     assert left == {}, answers
 
 
-@pytest.mark.parametrize("door", ["rest", "thrift"])
-async def test_a_property_of_the_session_is_not_read_as_sql(doors: Doors, words: dict[str, str], door: str) -> None:
+@pytest.mark.parametrize("protocol", ["rest", "thrift"])
+async def test_a_property_of_the_session_is_not_read_as_sql(
+    frontends: Frontends, words: dict[str, str], protocol: str
+) -> None:
     hidden = filled(f"*/ {TRANSFORM} --", words)
-    async with doors.open(door, **{"spark.sql.mine": hidden}) as run:
+    async with frontends.open(protocol, **{"spark.sql.mine": hidden}) as run:
         first = await run("/* ${spark.sql.mine} */ SELECT 1")
         second = await run("/* ${spark.sql.other} */ SELECT 1", **{"spark.sql.other": hidden})
         assert await left_behind(run, words) == {}, (first, second)
@@ -336,16 +338,16 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("door", PREFIXED)
+@pytest.mark.parametrize("protocol", PREFIXED)
 async def test_keys_that_are_not_allowed_are_refused_in_properties_and_in_a_statements_configuration(
-    doors: Doors, door: str
+    frontends: Frontends, protocol: str
 ) -> None:
-    async with doors.open(door) as run, connect(doors.gateway) as control:
+    async with frontends.open(protocol) as run, connect(frontends.gateway) as control:
         before = (await control.info()).client_sessions
-        for prefix in PREFIXED[door]:
+        for prefix in PREFIXED[protocol]:
             for key, told in KEYS.items():
                 with pytest.raises(Refused) as refused:
-                    async with doors.open(door, **{prefix + key: "x"}):
+                    async with frontends.open(protocol, **{prefix + key: "x"}):
                         pass
                 assert f"{key!r}" in str(refused.value) and told in str(refused.value)
                 answer = await run("SELECT 1", **{prefix + key: "x"})
@@ -354,10 +356,12 @@ async def test_keys_that_are_not_allowed_are_refused_in_properties_and_in_a_stat
 
 
 @pytest.mark.parametrize("spelling", [ANSI, f"{ANSI} ", "spark.SQL.ANSI.enabled"])
-@pytest.mark.parametrize("door", PREFIXED)
-async def test_a_client_cannot_override_an_enforced_configuration_key(doors: Doors, door: str, spelling: str) -> None:
-    for prefix in PREFIXED[door]:
-        async with doors.open(door, **{prefix + spelling: "false"}) as run:
+@pytest.mark.parametrize("protocol", PREFIXED)
+async def test_a_client_cannot_override_an_enforced_configuration_key(
+    frontends: Frontends, protocol: str, spelling: str
+) -> None:
+    for prefix in PREFIXED[protocol]:
+        async with frontends.open(protocol, **{prefix + spelling: "false"}) as run:
             assert (await run(f"SET {ANSI}")).rows == ((ANSI, "true"),)
             assert (await run(f"SET {ANSI}", **{prefix + spelling: "false"})).rows == ((ANSI, "true"),)
             divided = await run("SELECT 1 / 0", **{prefix + spelling: "false"})
@@ -365,8 +369,8 @@ async def test_a_client_cannot_override_an_enforced_configuration_key(doors: Doo
 
 
 @pytest.mark.parametrize("path", ["configure-session", "scripts"])
-async def test_the_other_ways_of_rest_are_no_way_around(doors: Doors, words: dict[str, str], path: str) -> None:
-    async with connect_rest(doors.gateway) as rest, rest.session() as session:
+async def test_the_other_ways_of_rest_are_no_way_around(frontends: Frontends, words: dict[str, str], path: str) -> None:
+    async with connect_rest(frontends.gateway) as rest, rest.session() as session:
         wrong = {}
         for sql, told in {**REFUSED, "SET 'spark.jars' = 'x'": "never allowed", f"RESET '{ANSI}'": ENFORCED}.items():
             field = "script" if path == "scripts" else "statement"
@@ -398,11 +402,11 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("door", ["rest", "thrift"])
+@pytest.mark.parametrize("protocol", ["rest", "thrift"])
 async def test_a_harmless_client_statement_with_forbidden_words_runs(
-    doors: Doors, words: dict[str, str], door: str
+    frontends: Frontends, words: dict[str, str], protocol: str
 ) -> None:
-    async with doors.open(door) as run:
+    async with frontends.open(protocol) as run:
         answers = {sql: await run(filled(sql, words)) for sql in ALLOWED}
         assert answers == {sql: Answer(rows) for sql, rows in ALLOWED.items()}
         assert words["good"].rpartition("/")[2] in str((await run("LIST JARS")).rows)

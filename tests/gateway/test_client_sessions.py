@@ -304,7 +304,7 @@ async def test_clients_statements_are_in_no_event_but_in_the_counts(
     async with control.events() as events:
         async for event in events:
             if event.operation is not None:
-                assert event.operation.door is None
+                assert event.operation.protocol is None
                 if event.operation.operation_id == view.operation_id:
                     break
     assert (await control.info()).client_sessions == 1

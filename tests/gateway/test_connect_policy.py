@@ -1,4 +1,4 @@
-"""What clients of the Connect door may ask of a real Spark, and what they see of each other."""
+"""What clients of the Connect frontend may ask of a real Spark, and what they see of each other."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SLOTS = 2
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     with running(
         tmp_path_factory.mktemp("connect"),
         endpoints={"connect": True, "connect_port": free_port()},
@@ -45,14 +45,14 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
 
 
 @pytest.fixture
-async def channel(door: GatewayProcess) -> AsyncIterator[grpc.aio.Channel]:
-    async with connect_channel(door) as connected:
+async def channel(gateway: GatewayProcess) -> AsyncIterator[grpc.aio.Channel]:
+    async with connect_channel(gateway) as connected:
         yield connected
 
 
 @pytest.fixture
-async def control(door: GatewayProcess) -> AsyncIterator[GatewayClient]:
-    async with connect(door) as connected:
+async def control(gateway: GatewayProcess) -> AsyncIterator[GatewayClient]:
+    async with connect(gateway) as connected:
         yield connected
 
 
@@ -182,7 +182,7 @@ async def test_closing_the_session_stops_its_statements(
     await until("nothing is left", lambda: nothing(control))
 
 
-async def test_no_job_outlives_an_interrupt(session: ConnectSession, door: GatewayProcess) -> None:
+async def test_no_job_outlives_an_interrupt(session: ConnectSession, gateway: GatewayProcess) -> None:
     shuffled = """
         SELECT count(*) FROM (SELECT id % 1000 AS k, count(*) AS n FROM range(0, 400000000, 1, 4) GROUP BY 1) a
         JOIN (SELECT id % 1000 AS k FROM range(0, 400000000, 1, 4)) b USING (k)"""
@@ -195,7 +195,7 @@ async def test_no_job_outlives_an_interrupt(session: ConnectSession, door: Gatew
             await task
 
     async def quiet() -> bool:
-        return not await running_jobs(door)
+        return not await running_jobs(gateway)
 
     await until("no job runs", quiet)
 
@@ -240,7 +240,7 @@ async def test_a_client_that_reconnects_while_its_statement_waits_keeps_its_plac
 
 
 async def test_a_client_without_reattach_that_breaks_off_frees_its_slot_at_once(
-    session: ConnectSession, control: GatewayClient, door: GatewayProcess
+    session: ConnectSession, control: GatewayClient, gateway: GatewayProcess
 ) -> None:
     call = session.begin(session.request(root=sql_relation(ENDLESS), reattachable=False))
     reading = asyncio.ensure_future(call.read())

@@ -17,7 +17,7 @@ from pyspark.sql.connect.proto import relations_pb2 as relations
 from sparksql.gateway.frontends.connect import writes
 from sparksql.gateway.frontends.connect.backend import Backend, SessionKey
 from sparksql.gateway.frontends.connect.plans import read_execute
-from sparksql.gateway.frontends.connect.sql import check
+from sparksql.gateway.frontends.connect.sql import check_statement
 from sparksql.gateway.spark.connect_conf import connect_conf
 from sparksql.wire.driver import SqlPolicy
 
@@ -40,7 +40,9 @@ class Connected:
         """Below the warehouse, as far as they are."""
         request = wire.ExecutePlanRequest(plan=wire.Plan(command=command))
         read, findings = read_execute(request.SerializeToString())
-        statement = check(self.backend.driver, self.session, SqlPolicy(), findings) if findings.has_sql else None
+        statement = (
+            check_statement(self.backend.driver, self.session, SqlPolicy(), findings) if findings.has_sql else None
+        )
         kind = None if statement is None else statement.kind
         if not writes.may_write(read, kind):
             return set()

@@ -84,7 +84,7 @@ def errors_have_a_released_form(ctx: schemathesis.CheckContext, response: schema
 
 
 @dataclass
-class Door:
+class Frontend:
     """Requests that the test itself sends."""
 
     gateway: GatewayProcess
@@ -134,7 +134,7 @@ class Door:
 class Targets:
     """Handles that exist, so that a request reaches what lies behind the look-up of its handle."""
 
-    door: Door
+    frontend: Frontend
     _uses: int = 0
     _session: str = ""
     _result: str = ""
@@ -151,16 +151,16 @@ class Targets:
     def _named(self, case: schemathesis.Case) -> dict[str, Any]:
         given, (method, path) = case.path_parameters, (case.method, case.operation.path)
         if path.endswith("{session_handle}") and method == "DELETE":
-            return {"session_handle": self.door.open()}
+            return {"session_handle": self.frontend.open()}
         self._renew()
         named: dict[str, Any] = {"session_handle": self._session}
         if not HANDLE.fullmatch(str(given.get("operation_handle"))):
             return named
         named["operation_handle"] = self._result
         if path.endswith("/cancel"):
-            named["operation_handle"] = self.door.submit(self._session, LONG, 1000)
+            named["operation_handle"] = self.frontend.submit(self._session, LONG, 1000)
         elif path.endswith("/close"):
-            named["operation_handle"] = self.door.submit(self._session, "SELECT 1")
+            named["operation_handle"] = self.frontend.submit(self._session, "SELECT 1")
         if str(given.get("token", "")).isdecimal():
             named["token"] = int(given["token"]) % 4
         return named
@@ -169,9 +169,9 @@ class Targets:
         """A session keeps so many operations and no more."""
         if self._uses % USES_OF_A_SESSION == 0:
             if self._session:
-                self.door.close(self._session)
-            self._session = self.door.open()
-            self._result = self.door.submit(self._session, MANY_TYPES)
+                self.frontend.close(self._session)
+            self._session = self.frontend.open()
+            self._result = self.frontend.submit(self._session, MANY_TYPES)
         self._uses += 1
 
     def after(self, case: schemathesis.Case, response: schemathesis.Response) -> None:
@@ -180,7 +180,7 @@ class Targets:
             return
         self._opened.append(response.json()["sessionHandle"])
         if len(self._opened) > MOST_SESSIONS:
-            self.door.call("DELETE", f"/v4/sessions/{self._opened.popleft()}")
+            self.frontend.call("DELETE", f"/v4/sessions/{self._opened.popleft()}")
 
 
 def _with_sql(path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -238,18 +238,18 @@ class Tally:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
     """A gateway of its own, whose threads end soon and whose sessions are those of this module alone."""
     with running(tmp_path_factory.mktemp("fuzz"), spark_conf=SETTINGS) as gateway:
-        opened = Door(gateway)
+        opened = Frontend(gateway)
         opened.until(lambda: opened.ok("GET", "/control/v1/info")["state"], lambda state: state == "Ready", 240)
         yield opened
 
 
 @pytest.fixture(scope="module")
-def document(door: Door) -> Any:
+def document(frontend: Frontend) -> Any:
     """The served document, as schemathesis reads it."""
-    return schemathesis.openapi.from_dict(door.ok("GET", "/openapi.json"), config=_config(door.gateway))
+    return schemathesis.openapi.from_dict(frontend.ok("GET", "/openapi.json"), config=_config(frontend.gateway))
 
 
 def _config(gateway: GatewayProcess) -> schemathesis.Config:
@@ -308,15 +308,15 @@ def _hooked(targets: Targets) -> Iterator[None]:
             unregister(hook)
 
 
-def _warm_up(door: Door) -> None:
+def _warm_up(frontend: Frontend) -> None:
     """Fills the pools of a fixed size, so that what comes afterwards is not their growth."""
 
     def use(number: int) -> None:
-        session = door.open()
-        operation = f"/v4/sessions/{session}/operations/{door.submit(session, 'SELECT 1')}"
-        door.ok("GET", f"{operation}/result/0")
-        door.ok("POST", f"/v4/sessions/{session}/complete-statement", {"statement": "SELECT", "position": number})
-        door.close(session)
+        session = frontend.open()
+        operation = f"/v4/sessions/{session}/operations/{frontend.submit(session, 'SELECT 1')}"
+        frontend.ok("GET", f"{operation}/result/0")
+        frontend.ok("POST", f"/v4/sessions/{session}/complete-statement", {"statement": "SELECT", "position": number})
+        frontend.close(session)
 
     with ThreadPoolExecutor(WARM_CLIENTS) as clients:
         list(clients.map(use, range(4 * WARM_CLIENTS)))
@@ -335,21 +335,21 @@ def _threads(gateway: GatewayProcess) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if not name.startswith("block-manager")})
 
 
-def test_every_rest_operation_without_the_token_is_unauthorized(door: Door, document: Any) -> None:
+def test_every_rest_operation_without_the_token_is_unauthorized(frontend: Frontend, document: Any) -> None:
     """Those too that never succeed, of which schemathesis' own check says nothing."""
     operations = [found.ok() for found in document.get_all_operations()]
     assert operations
     for operation in operations:
         path = "/v4" + re.sub("{token}", "0", operation.path)
         for token in (None, "wrong"):
-            status, body = door.call(operation.method.upper(), re.sub(r"{\w+}", PROBE, path), token=token)
+            status, body = frontend.call(operation.method.upper(), re.sub(r"{\w+}", PROBE, path), token=token)
             assert (status, list(body)) == (401, ["errors"]), (operation.label, body)
 
 
-def test_the_gateway_answers_fuzzed_requests_as_its_openapi_document_says(door: Door, document: Any) -> None:
-    _warm_up(door)
-    before, tally = _threads(door.gateway), Tally()
-    with _hooked(Targets(door)):
+def test_the_gateway_answers_fuzzed_requests_as_its_openapi_document_says(frontend: Frontend, document: Any) -> None:
+    _warm_up(frontend)
+    before, tally = _threads(frontend.gateway), Tally()
+    with _hooked(Targets(frontend)):
         for event in from_schema(document).execute():
             tally.add(event)
     print(tally.report())
@@ -362,8 +362,8 @@ def test_the_gateway_answers_fuzzed_requests_as_its_openapi_document_says(door: 
     led = {label for label, ends in tally.linked.items() if ends["there"]}
     assert led >= {label for label in labels if re.search("(status|result/{token}|close)$", label)}, tally.report()
 
-    for session in door.sessions():
-        door.close(session)
-    door.until(door.sessions, lambda sessions: not sessions)
-    door.until(door.operations, lambda operations: not operations)
-    door.until(lambda: _threads(door.gateway) - before, lambda more: more.total() <= SPARE_THREADS)
+    for session in frontend.sessions():
+        frontend.close(session)
+    frontend.until(frontend.sessions, lambda sessions: not sessions)
+    frontend.until(frontend.operations, lambda operations: not operations)
+    frontend.until(lambda: _threads(frontend.gateway) - before, lambda more: more.total() <= SPARE_THREADS)

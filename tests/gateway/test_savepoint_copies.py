@@ -12,7 +12,7 @@ import pytest
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.streaming.checkpoints.savepoint import (
     MANIFEST,
-    LocationInvalid,
+    InvalidLocationError,
     Manifest,
     Owner,
     SavepointError,
@@ -110,7 +110,7 @@ def test_a_copy_taken_from_a_running_query_goes_on_as_the_whole(
     assert manifest.query_id == str(query.id())
     assert manifest.size_bytes > 0
 
-    assert savepoints.look(target) == manifest
+    assert savepoints.inspect(target) == manifest
     savepoints.restore(target, (tmp_path / "r").as_uri(), FORK)
     again = counting.start(tmp_path / "r", f"second_{kind}")
     again.processAllAvailable()
@@ -214,7 +214,7 @@ def test_a_fork_of_a_stopped_query_has_another_identity(
     target = (tmp_path / "s").as_uri()
     manifest = savepoints.take((tmp_path / "c").as_uri(), target, OWNER)
     place = target if source == "savepoint" else (tmp_path / "c").as_uri()
-    found = savepoints.look(place)
+    found = savepoints.inspect(place)
     assert (found.batch_id, found.query_id) == (manifest.batch_id, manifest.query_id)
     assert (found.owner is None, found.spark_version is None) == (source == "checkpoint",) * 2
     (tmp_path / "f" / "offsets").mkdir(parents=True)
@@ -253,7 +253,7 @@ def test_a_savepoint_is_taken_once_and_only_into_a_folder_of_its_own(
     with pytest.raises(SavepointError, match="not this savepoint's"):
         savepoints.take(checkpoint, target.as_uri(), stranger)
     for nothing in (target, tmp_path / "nowhere"):
-        with pytest.raises(LocationInvalid, match="neither a complete savepoint"):
+        with pytest.raises(InvalidLocationError, match="neither a complete savepoint"):
             savepoints.restore(nothing.as_uri(), (tmp_path / "r").as_uri(), FORK)
     assert not (tmp_path / "r").exists()
     (target / "checkpoint" / "offsets" / "99").write_text("left behind")
@@ -265,8 +265,8 @@ def test_a_savepoint_is_taken_once_and_only_into_a_folder_of_its_own(
     lost = next(path for path in (target / "checkpoint" / "sources").rglob("[0-9]*") if path.is_file())
     content = lost.read_bytes()
     lost.unlink()
-    with pytest.raises(LocationInvalid, match="lacks sources/"):
-        savepoints.look(target.as_uri())
+    with pytest.raises(InvalidLocationError, match="lacks sources/"):
+        savepoints.inspect(target.as_uri())
     lost.write_bytes(content)
-    assert savepoints.look(target.as_uri()) == manifest
+    assert savepoints.inspect(target.as_uri()) == manifest
     assert Manifest.from_json((target / MANIFEST).read_text()) == manifest

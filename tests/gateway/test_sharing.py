@@ -20,7 +20,7 @@ from tests.support.process import GatewayProcess, free_port, running
 from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect
-from .test_thrift_door import Session
+from .test_thrift_frontend import Session
 
 SLOTS = 2
 TASKS = "SELECT count(*) FROM range(0, {rows}, 1, {tasks}) WHERE hash(id, id + 1) = 5"
@@ -167,9 +167,9 @@ Ask = Callable[[str], Coroutine[Any, Any, Any]]
 
 
 @asynccontextmanager
-async def asking(door: str, client: GatewayClient) -> AsyncIterator[Ask]:
-    """How a text is asked through a door, in a session that is there already."""
-    match door:
+async def asking(protocol: str, client: GatewayClient) -> AsyncIterator[Ask]:
+    """How a text is asked by a protocol, in a session that is there already."""
+    match protocol:
         case "control":
             yield client.ok
         case "rest":
@@ -195,17 +195,17 @@ async def asking(door: str, client: GatewayClient) -> AsyncIterator[Ask]:
                 await connected.close()
 
 
-@pytest.mark.parametrize("door", ["control", "rest", "thrift", "connect"])
+@pytest.mark.parametrize("protocol", ["control", "rest", "thrift", "connect"])
 async def test_a_query_that_needs_no_executor_is_answered_while_all_slots_are_taken(
-    client: GatewayClient, door: str
+    client: GatewayClient, protocol: str
 ) -> None:
-    async with asking(door, client) as ask:
+    async with asking(protocol, client) as ask:
         for probe in PROBES:
             await ask(probe)  # the first look loads classes
         async with under_way(client, *[0] * SLOTS):
             for probe in PROBES:
                 seconds = [await _timed(ask, probe) for _ in range(3)]
-                assert min(seconds) < PROBE_SECONDS, (door, probe, seconds)
+                assert min(seconds) < PROBE_SECONDS, (protocol, probe, seconds)
 
 
 async def _timed(ask: Ask, probe: str) -> float:

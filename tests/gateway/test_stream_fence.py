@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, WAIT_SECONDS, Mark
+from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, WAIT_SECONDS, WriterRecord
 from sparksql.wire.control import OperationState, OperationView
 from tests.support.process import GatewayProcess
 
@@ -75,7 +75,7 @@ async def test_the_driver_that_may_still_run_stops_before_the_next_one_starts(fi
 
 async def test_a_driver_that_is_known_to_be_over_is_not_waited_for(first: Streams) -> None:
     await first.ok("INSERT INTO $.src VALUES (1)")
-    mark_of(first.folder).write_text(Mark("a-boot-that-crashed", "its-operation").to_json())
+    mark_of(first.folder).write_text(WriterRecord("a-boot-that-crashed", "its-operation").to_json())
     view = await first.drained(SQL, unconfirmed=("another-boot",))
     assert view.submitted_time is not None and view.start_time is not None
     assert (view.start_time - view.submitted_time).total_seconds() < WAIT_SECONDS

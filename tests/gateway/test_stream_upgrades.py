@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.gateway.streaming.state.description_file import NAME
-from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, Parameter
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter
 from tests.support.process import GatewayProcess
 
 from .client import connect
@@ -94,7 +95,7 @@ class World:
         against = self.streams.options(checkpoint, **fields)
         text = sql.replace("$", self.streams.database)
         return await self.streams.client.run(
-            text, mode=Mode.VALIDATE, validate_against=against, conf=dict(conf or {}), parameters=parameters
+            text, mode=StatementMode.VALIDATE, validate_against=against, conf=dict(conf or {}), parameters=parameters
         )
 
     async def rows(self, query: str) -> list[str]:

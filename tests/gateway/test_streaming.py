@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.wire.control import ErrorReason, OperationState, OutputMode, TriggerMode
+from sparksql.api.execution import OutputMode, TriggerMode
+from sparksql.wire.control import ErrorReason, OperationState
 from tests.support.process import GatewayProcess
 
 from .listed import PARKED, listed

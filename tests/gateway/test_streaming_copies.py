@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, RestoreOptions, TriggerMode
+from sparksql.api.execution import TriggerMode
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, RestoreOptions
 from tests.support.process import GatewayProcess
 
 from .streams import Streams

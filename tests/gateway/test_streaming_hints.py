@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.streaming.insert import parsed_insert
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.sources import nodes
 from sparksql.gateway.streaming.trigger import window_millis
-from sparksql.wire.control import ErrorReason, OperationState, StreamOptions, TriggerMode
+from sparksql.wire.control import ErrorReason, OperationState, StreamOptions
 
 from .local_spark import local_spark
 from .streams import Streams

@@ -1,4 +1,4 @@
-"""A small client of the Connect door that sends one message at a time and sees every answer as it is."""
+"""A small client of the Connect frontend that sends one message at a time and sees every answer as it is."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def sql_command(text: str) -> Any:
 
 @contextlib.asynccontextmanager
 async def connect_channel(gateway: GatewayProcess, port: int | None = None) -> AsyncIterator[grpc.aio.Channel]:
-    """A TLS channel to the gateway's Connect door, or to a relay before it."""
+    """A TLS channel to the gateway's Connect frontend, or to a relay before it."""
     certificate = (gateway.folder / "config" / TLS_CERT_FILE).read_bytes()
     credentials = grpc.ssl_channel_credentials(certificate)
     target = f"localhost:{port or connect_port(gateway)}"
@@ -218,7 +218,7 @@ async def connect_channel(gateway: GatewayProcess, port: int | None = None) -> A
         try:
             await asyncio.wait_for(channel.channel_ready(), 240)
         except TimeoutError:
-            raise AssertionError(f"the Connect door does not open:\n{gateway.log_tail()}") from None
+            raise AssertionError(f"the Connect frontend does not open:\n{gateway.log_tail()}") from None
         yield channel
 
 

@@ -1,4 +1,4 @@
-"""A small client of the HiveServer2 door: raw calls over a socket, answers as plain dictionaries by field number.
+"""A small client of the HiveServer2 frontend: raw calls over a socket, answers as plain dictionaries by field number.
 
 It decodes by what the bytes say and knows nothing of the gateway's declarations, so that a wrong declaration shows.
 """

@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from sparksql.api.conditions import ConditionStatus, ConditionType
+from sparksql.api.execution import StatementMode
 from sparksql.api.names import dedicated_session_name
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointSource, SqlSavepointSpec
 from sparksql.api.session import SessionDesiredState, SessionPhase, SqlSessionSpec
-from sparksql.api.statement import SqlStatementSpec, StatementDesiredState, StatementMode
+from sparksql.api.statement import SqlStatementSpec, StatementDesiredState
 from sparksql.domain.admission import order
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
 

@@ -14,23 +14,23 @@ from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.objects import SESSIONS, Session
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
 
-_PORTS = {Door.REST: GATEWAY_PORT, Door.CONNECT: CONNECT_PORT, Door.THRIFT: THRIFT_PORT}
+_PORTS = {ClientProtocol.REST: GATEWAY_PORT, ClientProtocol.CONNECT: CONNECT_PORT, ClientProtocol.THRIFT: THRIFT_PORT}
 
 
-async def connect(kubectl: Kubectl, console: Console, name: str, door: str | None, *, forward: bool) -> Exit:
+async def connect(kubectl: Kubectl, console: Console, name: str, protocol: str | None, *, forward: bool) -> Exit:
     """Prints addresses and commands; with `forward` the addresses on localhost, which lead there until interrupted."""
     session = Session.of(await kubectl.get(SESSIONS, name))
-    urls = _urls(session, None if door is None else Door(door))
+    urls = _urls(session, None if protocol is None else ClientProtocol(protocol))
     service = child_base(session.name, session.metadata.uid)
-    ports = [str(_PORTS[protocol]) for protocol in urls]
+    ports = [str(_PORTS[served]) for served in urls]
     if forward:
         host = gateway_server_name(session.name, session.metadata.uid, session.namespace)
-        urls = {protocol: url.replace(host, "localhost") for protocol, url in urls.items()}
+        urls = {served: url.replace(host, "localhost") for served, url in urls.items()}
     base = ("kubectl", *kubectl.flags, f"--namespace={session.namespace}")
-    rows = [[protocol.value, url] for protocol, url in urls.items()]
+    rows = [[served.value, url] for served, url in urls.items()]
     rows += [["token", _read(base, service, TOKEN_FILE)], ["certificate", _read(base, service, TLS_CERT_FILE)]]
     if not forward:
         rows += [["from outside", shlex.join((*base, "port-forward", f"service/{service}", *ports))]]
@@ -40,16 +40,20 @@ async def connect(kubectl: Kubectl, console: Console, name: str, door: str | Non
     return Exit.FINISHED
 
 
-def _urls(session: Session, door: Door | None) -> dict[Door, str]:
+def _urls(session: Session, protocol: ClientProtocol | None) -> dict[ClientProtocol, str]:
     """Endpoints that are on, or the one that is asked for."""
     endpoints = session.status.endpoints
-    addresses = {Door.REST: endpoints.rest, Door.CONNECT: endpoints.connect, Door.THRIFT: endpoints.thrift}
-    urls = {protocol: url for protocol, url in addresses.items() if url and door in (None, protocol)}
+    addresses = {
+        ClientProtocol.REST: endpoints.rest,
+        ClientProtocol.CONNECT: endpoints.connect,
+        ClientProtocol.THRIFT: endpoints.thrift,
+    }
+    urls = {served: url for served, url in addresses.items() if url and protocol in (None, served)}
     if urls:
         return urls
     if session.status.phase != "Ready":
         raise CliError(f"session {session.name} is not Ready: {session.status.phase or 'new'} {session.reason}")
-    which = f"endpoint {door.value}" if door is not None else "every endpoint"
+    which = f"endpoint {protocol.value}" if protocol is not None else "every endpoint"
     raise CliError(f"{which} of session {session.name} is off: turn it on in spec.endpoints")
 
 

@@ -199,7 +199,7 @@ def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]
         {
             "client": client.name or client.handle,
             "session": session,
-            "door": str(client.door),
+            "door": str(client.protocol),
             "openTime": client.open_time.isoformat(),
             "lastUsedTime": client.last_used_time.isoformat(),
             "operations": client.operations,
@@ -215,7 +215,7 @@ def operation_summaries(session: str, clients: ClientsView) -> list[dict[str, An
         {
             "operation": operation.operation_id,
             "session": session,
-            "door": str(operation.door),
+            "door": str(operation.protocol),
             "client": names.get(operation.session, operation.session),
             "type": operation.statement_type or "",
             "state": operation.state.value,

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparksql.gateway.execution.executor import SparkRunner
+from sparksql.api.execution import StatementMode
+from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.execution.init_statements import enter_database, run_init
 from sparksql.gateway.lifecycle import Spark
-from sparksql.gateway.operations.manager import Engine
+from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.collector import COLLECT_ROWS, Collector
 from sparksql.gateway.results.store import ResultReader, ResultStore
@@ -24,7 +26,7 @@ from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
-from sparksql.wire.control import InitFailure, Mode
+from sparksql.wire.control import InitFailure
 from sparksql.wire.driver import SqlPolicy
 
 # What needs an executor comes last: they start meanwhile.
@@ -46,16 +48,17 @@ class StartedSpark:
     init_failure: InitFailure | None
 
     def assemble(self, register: OperationRegister, log_mask: LogMask) -> Spark:
-        """Must be called on the event loop that the engine will belong to."""
+        """Must be called on the event loop that the operations will belong to."""
         config = self.settings.config
         hadoop_conf, version = self.driver.context._jsc.hadoopConfiguration(), str(self.driver.context.version)
         files = HadoopFiles(self.driver.jvm, hadoop_conf)
         store = ResultStore(files, self.clock)
         reader = ResultReader(files)
-        runner = SparkRunner(self.driver, config.policy, store, files, _result_folder(self.settings))
-        runner.mark_initialised()
-        engine = Engine(
-            runner=runner,
+        executor = SparkExecutor(self.driver, config.policy, store, files, _result_folder(self.settings))
+        executor.mark_initialised()
+        threads = ThreadPools()
+        operations = OperationManager(
+            executor=executor,
             register=register,
             store=store,
             reader=reader,
@@ -66,17 +69,19 @@ class StartedSpark:
                 self.settings.gateway.worker_threads_min,
                 self.settings.gateway.worker_threads_max,
                 self.settings.gateway.worker_threads_keepalive_time,
-                runner.release_thread,
+                self.driver.release_thread,
             ),
+            threads=threads,
             max_preview_rows=config.max_preview_rows,
         )
         return Spark(
-            runner=runner,
-            engine=engine,
+            executor=executor,
+            operations=operations,
+            threads=threads,
             store=store,
             reader=reader,
             savepoints=SavepointAttempts(
-                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, runner.release_thread
+                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, self.driver.release_thread
             ),
             version=version,
             application_id=str(self.driver.context.applicationId),
@@ -120,7 +125,7 @@ def _warm_up(driver: SparkDriver, policy: SqlPolicy) -> None:
     """Makes JVM and Python load what a first statement would wait for: reading, planning, a shuffle, a catalog, Arrow."""
     classifier = Classifier(driver.jvm, driver.base, policy)
     for sql in _WARM_UP:
-        classifier.classify(sql, (), Mode.EXECUTE)
+        classifier.classify(sql, (), StatementMode.EXECUTE)
         session = driver.clone()
         frame = driver.of_rows(session, session.sessionState().sqlParser().parsePlan(sql))
         collector = Collector(driver.jvm, session)

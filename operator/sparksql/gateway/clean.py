@@ -25,7 +25,7 @@ from py4j.protocol import Py4JJavaError
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.jvm import DriverJvm
 from sparksql.gateway.spark.shapes import Jvm
-from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, CleaningRefused, check_place, clean
+from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, DeletionRefusedError, check_place, clean
 
 GONE, FAILED, REFUSED = 0, 1, 2
 HEAP_MIB = 192
@@ -37,7 +37,7 @@ def main() -> None:
     arguments = _arguments()
     try:
         code, message = GONE, _run(arguments)
-    except CleaningRefused as refused:
+    except DeletionRefusedError as refused:
         code, message = REFUSED, f"refused: {refused}"
     except Exception as failure:
         code, message = FAILED, f"failed: {str(failure) or type(failure).__name__}"

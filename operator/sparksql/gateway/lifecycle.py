@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparksql.gateway.execution.executor import SparkRunner
+from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.operations import audit
 from sparksql.gateway.operations.events import Changes
-from sparksql.gateway.operations.manager import Engine
+from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.results.store import ResultReader, ResultStore
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
@@ -21,8 +22,9 @@ from sparksql.wire.control import GatewayState, InitFailure
 class Spark:
     """What exists once Spark has started."""
 
-    runner: SparkRunner
-    engine: Engine
+    executor: SparkExecutor
+    operations: OperationManager
+    threads: ThreadPools
     store: ResultStore
     reader: ResultReader
     savepoints: SavepointAttempts

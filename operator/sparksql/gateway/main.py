@@ -26,7 +26,7 @@ from sparksql.gateway.sql.masking import LogMask
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.control.service import ControlService
-    from sparksql.gateway.frontends.doors import Doors
+    from sparksql.gateway.frontends.frontends import Frontends
     from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger("sparksql.gateway")
@@ -93,20 +93,20 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
     from sparksql.gateway.frontends.control.routes import build_app
     from sparksql.gateway.frontends.control.service import ControlService
-    from sparksql.gateway.frontends.doors import Doors
+    from sparksql.gateway.frontends.frontends import Frontends
     from sparksql.gateway.frontends.http_limits import BoundedSite, make_runner
     from sparksql.gateway.lifecycle import Lifecycle
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
 
     lifecycle = Lifecycle(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
-    service = ControlService(lifecycle, ClientService(lifecycle))
+    service = ControlService(lifecycle, SessionService(lifecycle))
     runner = make_runner(build_app(service))
     await runner.setup()
     most = settings.gateway.rest_max_connections
     await BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, most).start()
     log.info("listening on port %d", settings.config.port)
-    doors = Doors()
-    start = asyncio.create_task(_start_spark(service, doors, connecting, log_mask))
+    frontends = Frontends()
+    start = asyncio.create_task(_start_spark(service, frontends, connecting, log_mask))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
     code = 0
@@ -118,8 +118,8 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
         lifecycle.drain()
         log.info("draining")
         if lifecycle.spark is not None:
-            await lifecycle.spark.engine.close(settings.config.drain_seconds)
-    await doors.close()
+            await lifecycle.spark.operations.close(settings.config.drain_seconds)
+    await frontends.close()
     await runner.cleanup()
     start.cancel()
     await asyncio.to_thread(jvm.stop)  # Spark ends its executors; a start that is still under way fails
@@ -127,7 +127,7 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
 
 async def _start_spark(
-    service: ControlService, doors: Doors, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
+    service: ControlService, frontends: Frontends, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
 ) -> None:
     from sparksql.gateway.bootstrap import start_spark
 
@@ -139,10 +139,10 @@ async def _start_spark(
         lifecycle.init_failed(started.init_failure)
         return
     spark = started.assemble(lifecycle.register, log_mask)
-    await doors.open(service.clients, lifecycle.settings, started.driver)
+    await frontends.open(service.clients, lifecycle.settings, started.driver)
     lifecycle.ready(spark)
     log.info("ready after %.1f s, boot id %s", time.monotonic() - began, lifecycle.boot_id)
-    await asyncio.gather(spark.engine.watch(), service.clients.watch())
+    await asyncio.gather(spark.operations.watch(), service.clients.watch())
 
 
 def _bound_heap() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from sparksql.wire.control import AnyDoor, OperationState, WireModel
+from pydantic import Field
+
+from sparksql.wire.control import AnyClientProtocol, OperationState, WireModel
 from sparksql.wire.versions import or_else
 
 
@@ -13,7 +15,7 @@ class ClientSessionView(WireModel):
     """A client's session inside this driver. `name` is what the client calls itself."""
 
     handle: str
-    door: AnyDoor
+    protocol: AnyClientProtocol = Field(alias="door")
     name: str = ""
     open_time: datetime
     last_used_time: datetime
@@ -25,7 +27,7 @@ class ClientOperationView(WireModel):
 
     operation_id: str
     session: str
-    door: AnyDoor
+    protocol: AnyClientProtocol = Field(alias="door")
     state: Annotated[OperationState, or_else(OperationState.RUNNING)]
     statement_type: str | None = None
     submitted_time: datetime | None = None

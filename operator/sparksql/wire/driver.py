@@ -50,7 +50,7 @@ class SqlPolicy(WireModel):
 
 
 class Endpoints(WireModel):
-    """Which doors are open to clients besides the operator's own API, and where two of them listen."""
+    """Which protocols are open to clients besides the operator's own API, and where two of them listen."""
 
     rest: bool = True
     connect: bool = False

@@ -22,7 +22,7 @@ from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
 from tests.bench.latency.common import ROOT, Object, machine
-from tests.integration.operator.world import World, free_port
+from tests.integration.operator.environment import Environment, free_port
 from tests.support import apiserver as servers
 from tests.support.watching import watch
 
@@ -86,7 +86,7 @@ async def steady(port: int, started: float, seconds: float = 120) -> float:
     raise SystemExit("the operator does not come to rest")
 
 
-async def create(world: World, count: int, prefix: str) -> None:
+async def create(world: Environment, count: int, prefix: str) -> None:
     limit = asyncio.Semaphore(32)
 
     async def one(i: int) -> None:
@@ -96,7 +96,7 @@ async def create(world: World, count: int, prefix: str) -> None:
     await asyncio.gather(*(one(i) for i in range(count)))
 
 
-async def all_ended(world: World, count: int, seconds: float = 600) -> None:
+async def all_ended(world: Environment, count: int, seconds: float = 600) -> None:
     """By a watch: listing thousands of objects again and again would be most of what the machine does."""
     finished: set[str] = set()
 
@@ -111,7 +111,7 @@ async def all_ended(world: World, count: int, seconds: float = 600) -> None:
         await asyncio.wait_for(follow(), seconds)
 
 
-async def sessions(world: World) -> None:
+async def sessions(world: Environment) -> None:
     await world.create_class()
     for i in range(SESSIONS):
         await world.create_session(f"s{i}")
@@ -119,7 +119,7 @@ async def sessions(world: World) -> None:
         await world.session_ready(f"s{i}", seconds=60)
 
 
-async def throughput(world: World, kubeconfig: Path) -> None:
+async def throughput(world: Environment, kubeconfig: Path) -> None:
     async with operator(kubeconfig, world.namespace):
         await sessions(world)
         started = time.monotonic()
@@ -131,7 +131,7 @@ async def throughput(world: World, kubeconfig: Path) -> None:
     )
 
 
-async def create_ended(world: World, count: int, prefix: str, pattern: Object) -> None:
+async def create_ended(world: Environment, count: int, prefix: str, pattern: Object) -> None:
     """Statements as the operator left them: finalizer and the status of `pattern`, which it ended itself."""
     limit = asyncio.Semaphore(32)
     finalizers = pattern["metadata"]["finalizers"]
@@ -151,7 +151,7 @@ async def create_ended(world: World, count: int, prefix: str, pattern: Object) -
     await asyncio.gather(*(one(i) for i in range(count)))
 
 
-async def scale(world: World, kubeconfig: Path) -> None:
+async def scale(world: Environment, kubeconfig: Path) -> None:
     async with operator(kubeconfig, world.namespace):
         await sessions(world)
         await asyncio.gather(create(world, SESSIONS, "first"), all_ended(world, SESSIONS))
@@ -177,7 +177,10 @@ async def main(names: list[str]) -> None:
         for name in names or ["throughput", "scale"]:
             namespace = server.namespace()
             credentials = Credentials.from_kubeconfig(server.kubeconfig)
-            async with KubeClient(credentials) as client, World(client, namespace, credentials).running() as world:
+            async with (
+                KubeClient(credentials) as client,
+                Environment(client, namespace, credentials).running() as world,
+            ):
                 await {"throughput": throughput, "scale": scale}[name](world, server.kubeconfig)
 
 

@@ -1,4 +1,4 @@
-"""A large result read through every door, one after the other, of the same gateway: rows a second, and the driver's memory meanwhile.
+"""A large result read through every frontend, one after the other, of the same gateway: rows a second, and the driver's memory meanwhile.
 
 Usage: python -m tests.bench.results.results [ROWS] [SECONDS]. ROWS of 5 columns (20,000,000), SECONDS at most for each way's reading (120). A way that is
 not done by then is judged by what it has read. Rows become values of the client's language: Python objects, or Arrow's columns.

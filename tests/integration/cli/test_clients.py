@@ -13,7 +13,7 @@ import pytest
 
 from sparksql.api.names import child_base
 from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
-from sparksql.wire.control import Door, OperationState
+from sparksql.wire.control import ClientProtocol, OperationState
 from tests.integration.cli.cli_cluster import DEADLINE_SECONDS, Cluster, session_status
 from tests.integration.cli.cli_gateway import Served
 
@@ -22,12 +22,12 @@ SINCE = datetime.now(UTC) - timedelta(seconds=30)
 CLIENTS = ClientsView(
     sessions=(
         ClientSessionView(
-            handle="h-1", door=Door.REST, name="dashboard", open_time=SINCE, last_used_time=SINCE, operations=2
+            handle="h-1", protocol=ClientProtocol.REST, name="dashboard", open_time=SINCE, last_used_time=SINCE, operations=2
         ),
     ),
     operations=(
         ClientOperationView(
-            operation_id=OPERATION, session="h-1", door=Door.REST, state=OperationState.RUNNING,
+            operation_id=OPERATION, session="h-1", protocol=ClientProtocol.REST, state=OperationState.RUNNING,
             statement_type="SELECT", submitted_time=SINCE,
         ),
     ),
@@ -142,12 +142,12 @@ def test_connect_shows_addresses_and_commands_that_work(cluster: Cluster) -> Non
     assert f"port-forward service/{service} 8443 10000" in done.stdout
 
 
-def test_connect_to_one_door(cluster: Cluster) -> None:
+def test_connect_to_one_protocol(cluster: Cluster) -> None:
     _ready(cluster)
     done = cluster.run("connect", "bi", "--door", "thrift")
     assert "jdbc:hive2" in done.stdout
     assert "https" not in done.stdout
-    closed = cluster.run("connect", "bi", "--door", "connect")
+    closed = cluster.run("connect", "bi", "--protocol", "connect")
     assert (closed.returncode, closed.stdout) == (1, "")
     assert "endpoint connect of session bi is off: turn it on in spec.endpoints" in closed.stderr
 
@@ -173,7 +173,7 @@ def test_a_way_from_outside_leads_to_the_service(
     )
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    plugin = cluster.start("connect", "bi", "--door", "thrift", "--port-forward")
+    plugin = cluster.start("connect", "bi", "--protocol", "thrift", "--port-forward")
     assert plugin.stderr is not None
     assert plugin.stderr.readline() == "Forwarding from 127.0.0.1:10000 -> 10000\n"
     plugin.send_signal(signal.SIGINT)

@@ -7,19 +7,19 @@ import asyncio
 import pytest
 
 from sparksql.kube.resources import CONFIG_MAPS, SESSIONS, STATEMENTS
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
 
 
 @pytest.fixture
-async def ready(world: World) -> World:
+async def ready(world: Environment) -> Environment:
     """A class and a session `s`, still without an operator."""
     await world.create_class()
     await world.create_session()
     return world
 
 
-async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(ready: World) -> None:
+async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("one")
         status = (await ready.finished("one"))["status"]
@@ -34,7 +34,7 @@ async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(r
     assert [e.operation_id for e in ready.ledger.ran("one")] == [status["operationId"]]
 
 
-async def test_statement_created_before_its_session_waits_for_session_and_class(world: World) -> None:
+async def test_statement_created_before_its_session_waits_for_session_and_class(world: Environment) -> None:
     async with world.operator():
         await world.create_statement("early")
         await world.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
@@ -44,7 +44,7 @@ async def test_statement_created_before_its_session_waits_for_session_and_class(
         await world.finished("early")
 
 
-async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: World) -> None:
+async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("held", "INSERT INTO t HOLD")
         running = await ready.in_phase(STATEMENTS, "held", "Running")
@@ -62,7 +62,7 @@ async def test_statement_conditions_follow_the_phases_and_events_announce_them(r
         await ready.until("events of statement and session", told)
 
 
-async def test_sql_error_is_shown_as_the_gateway_told_it(ready: World) -> None:
+async def test_sql_error_is_shown_as_the_gateway_told_it(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("bad", "SELECT FAIL")
         done = await ready.ended("bad", "Error", "SqlError")
@@ -73,7 +73,7 @@ async def test_sql_error_is_shown_as_the_gateway_told_it(ready: World) -> None:
     assert len(ready.ledger.ran("bad")) == 1
 
 
-async def test_result_with_thousands_of_columns_arrives(ready: World) -> None:
+async def test_result_with_thousands_of_columns_arrives(ready: Environment) -> None:
     """A line of the event stream has no bound of its own."""
     async with ready.operator():
         await ready.create_statement("wide", "SELECT HOLD WIDE")
@@ -85,7 +85,7 @@ async def test_result_with_thousands_of_columns_arrives(ready: World) -> None:
     assert len(done["status"]["result"]["columns"]) == 2000
 
 
-async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_twice(ready: World) -> None:
+async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_twice(ready: Environment) -> None:
     names = [f"st-{i:03}" for i in range(200)]
     async with ready.operator(workers=8):
         await ready.session_ready()
@@ -95,7 +95,7 @@ async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_tw
     assert sorted(ready.ledger.order()) == names
 
 
-async def test_order_is_priority_then_creation_and_at_most_so_many_run(world: World) -> None:
+async def test_order_is_priority_then_creation_and_at_most_so_many_run(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=1)
     async with world.operator():
@@ -112,7 +112,7 @@ async def test_order_is_priority_then_creation_and_at_most_so_many_run(world: Wo
     assert world.ledger.order() == ["first", "high", "c", "a", "b", "low"]
 
 
-async def test_at_most_max_concurrent_statements_are_handed_over(world: World) -> None:
+async def test_at_most_max_concurrent_statements_are_handed_over(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=3)
     names = [f"st-{i}" for i in range(8)]
@@ -131,7 +131,7 @@ async def test_at_most_max_concurrent_statements_are_handed_over(world: World) -
     assert max(world.ledger.peak.values()) == 3
 
 
-async def test_session_counts_its_statements(world: World) -> None:
+async def test_session_counts_its_statements(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=1)
     async with world.operator():
@@ -144,7 +144,7 @@ async def test_session_counts_its_statements(world: World) -> None:
 # --- dependencies
 
 
-async def test_statements_run_after_the_statements_they_depend_on(ready: World) -> None:
+async def test_statements_run_after_the_statements_they_depend_on(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("last", "INSERT 3", dependsOn=[{"name": "middle"}, {"name": "start"}])
         await ready.create_statement("middle", "INSERT 2", dependsOn=[{"name": "start"}])
@@ -154,7 +154,7 @@ async def test_statements_run_after_the_statements_they_depend_on(ready: World) 
     assert ready.ledger.order() == ["start", "middle", "last"]
 
 
-async def test_failure_goes_through_a_chain_of_dependants(ready: World) -> None:
+async def test_failure_goes_through_a_chain_of_dependants(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("last", dependsOn=[{"name": "middle"}])
         await ready.create_statement("middle", dependsOn=[{"name": "start"}])
@@ -164,7 +164,7 @@ async def test_failure_goes_through_a_chain_of_dependants(ready: World) -> None:
     assert ready.ledger.order() == ["start"]
 
 
-async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: World) -> None:
+async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: Environment) -> None:
     async with ready.operator():
         for name, on in (("a", "b"), ("b", "c"), ("c", "a")):
             await ready.create_statement(name, dependsOn=[{"name": on}])
@@ -173,7 +173,7 @@ async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: World)
     assert ready.ledger.executions == []
 
 
-async def test_met_dependency_that_is_deleted_stays_met(ready: World) -> None:
+async def test_met_dependency_that_is_deleted_stays_met(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("a", ttlSecondsAfterFinished=0)
         await ready.create_statement("waits", dependsOn=[{"name": "a"}, {"name": "b"}])
@@ -186,7 +186,7 @@ async def test_met_dependency_that_is_deleted_stays_met(ready: World) -> None:
 # --- runs and attempts
 
 
-async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: World) -> None:
+async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("again", "INSERT INTO t")
         first = await ready.finished("again")
@@ -200,7 +200,7 @@ async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: Wo
     assert len(ready.ledger.ran("again")) == 2
 
 
-async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(ready: World) -> None:
+async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("again", "INSERT HOLD")
         await ready.in_phase(STATEMENTS, "again", "Running")
@@ -213,7 +213,7 @@ async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(rea
     assert len(ready.ledger.ran("again")) == 2
 
 
-async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: World) -> None:
+async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: Environment) -> None:
     async with ready.operator():
         retry = {"limit": 2, "backoffSeconds": 0, "on": ["SqlError"]}
         await ready.create_statement("stubborn", "INSERT FAIL", retry=retry)
@@ -226,7 +226,7 @@ async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: Wo
 # --- inputs
 
 
-async def test_parameters_come_from_values_config_maps_and_secrets(ready: World) -> None:
+async def test_parameters_come_from_values_config_maps_and_secrets(ready: Environment) -> None:
     await ready.create_secret("creds", key="geheim")
     parameters = [
         {"name": "day", "value": "2026-01-31", "type": "DATE"},
@@ -246,7 +246,7 @@ async def test_parameters_come_from_values_config_maps_and_secrets(ready: World)
     assert "geheim" not in str(done)
 
 
-async def test_statement_that_waits_for_its_source_holds_nobody_up(world: World) -> None:
+async def test_statement_that_waits_for_its_source_holds_nobody_up(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=1)
     async with world.operator():
@@ -260,7 +260,7 @@ async def test_statement_that_waits_for_its_source_holds_nobody_up(world: World)
     assert [e.sql for e in world.ledger.ran("waits")] == ["SELECT 2"]
 
 
-async def test_text_from_a_config_map_is_read_once_a_run(ready: World) -> None:
+async def test_text_from_a_config_map_is_read_once_a_run(ready: Environment) -> None:
     await ready.create_config_map("job", **{"q.sql": "INSERT 1 HOLD"})
     async with ready.operator():
         source = {"configMapKeyRef": {"name": "job", "key": "q.sql"}}
@@ -274,7 +274,7 @@ async def test_text_from_a_config_map_is_read_once_a_run(ready: World) -> None:
     assert [e.sql for e in ready.ledger.ran("job")] == ["INSERT 1 HOLD", "INSERT 2"]
 
 
-async def test_statement_settings_reach_the_driver(world: World) -> None:
+async def test_statement_settings_reach_the_driver(world: Environment) -> None:
     await world.create_class(
         limits={"previewRows": 5, "executionSeconds": 100},
         defaults={"conf": {"spark.sql.shuffle.partitions": "2"}, "statementTimeouts": {"executionSeconds": 50}},

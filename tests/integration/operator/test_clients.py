@@ -1,4 +1,4 @@
-"""Clients of a driver, as an operator sees them: doors that are opened, counts, idleness, and what a restart means to them."""
+"""Clients of a driver, as an operator sees them: protocols that are opened, counts, idleness, and what a restart means to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from sparksql.api.names import child_base
 from sparksql.kube.resources import NETWORK_POLICIES, PODS, SERVICES, SESSIONS, STATEMENTS
 from sparksql.wire.driver import ClientLimits
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.environment import Environment, message_of
 
 OPEN = {"rest": False, "connect": True, "thrift": True}
 
@@ -22,11 +22,11 @@ def counts(obj: dict[str, Any]) -> tuple[int, int, int]:
     return status.get("clients", {}).get("sessions", 0), statements.get("running", 0), statements.get("queued", 0)
 
 
-async def counted(world: World, sessions: int, running: int, queued: int) -> dict[str, Any]:
+async def counted(world: Environment, sessions: int, running: int, queued: int) -> dict[str, Any]:
     return await world.wait(SESSIONS, "s", "counts", lambda o: counts(o) == (sessions, running, queued))
 
 
-async def test_enabled_endpoints_get_ports_network_rules_and_addresses(world: World) -> None:
+async def test_enabled_endpoints_get_ports_network_rules_and_addresses(world: Environment) -> None:
     bi = {"podSelector": {"matchLabels": {"app": "bi"}}}
     await world.create_class(networkPolicy={"clients": [bi]}, limits={"executionSeconds": 60})
     session = await world.create_session(endpoints=OPEN, statementTimeouts={"queueSeconds": 5}, maxQueuedStatements=7)
@@ -51,7 +51,7 @@ async def test_enabled_endpoints_get_ports_network_rules_and_addresses(world: Wo
     assert [{port["port"] for port in rule["ports"]} for rule in rules if bi in rule["from"]] == [{15002, 10000}]
 
 
-async def test_endpoint_that_is_turned_off_again_is_closed_with_the_next_driver(world: World) -> None:
+async def test_endpoint_that_is_turned_off_again_is_closed_with_the_next_driver(world: Environment) -> None:
     await world.create_class()
     session = await world.create_session(endpoints=OPEN)
     base = child_base("s", session["metadata"]["uid"])
@@ -66,7 +66,7 @@ async def test_endpoint_that_is_turned_off_again_is_closed_with_the_next_driver(
     assert {port["port"] for port in ports} == {8443, 7078, 7079}
 
 
-async def test_statements_of_both_kinds_are_counted_and_none_twice(world: World) -> None:
+async def test_statements_of_both_kinds_are_counted_and_none_twice(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=1)
     async with world.operator():
@@ -82,7 +82,7 @@ async def test_statements_of_both_kinds_are_counted_and_none_twice(world: World)
         await world.finished("waits")
 
 
-async def test_session_that_a_client_has_open_is_not_closed_as_idle(world: World) -> None:
+async def test_session_that_a_client_has_open_is_not_closed_as_idle(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -99,7 +99,7 @@ async def test_session_that_a_client_has_open_is_not_closed_as_idle(world: World
     assert "endpoints" not in closed["status"]
 
 
-async def test_change_waits_for_what_clients_run_and_tells_that_their_sessions_end(world: World) -> None:
+async def test_change_waits_for_what_clients_run_and_tells_that_their_sessions_end(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -124,7 +124,7 @@ async def test_change_waits_for_what_clients_run_and_tells_that_their_sessions_e
         await world.session_ready()
 
 
-async def test_session_message_counts_the_client_sessions_lost_with_a_driver(world: World) -> None:
+async def test_session_message_counts_the_client_sessions_lost_with_a_driver(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -138,7 +138,7 @@ async def test_session_message_counts_the_client_sessions_lost_with_a_driver(wor
 
 
 @pytest.mark.parametrize("key", ["spark.sql.gateway.session.max-num"])
-async def test_statement_cannot_set_what_is_read_at_a_drivers_start(world: World, key: str) -> None:
+async def test_statement_cannot_set_what_is_read_at_a_drivers_start(world: Environment, key: str) -> None:
     await world.create_class()
     await world.create_session(conf={key: "5"})
     async with world.operator():

@@ -18,8 +18,8 @@ from sparksql.kube.resources import (
     SESSIONS,
     Resource,
 )
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import Object, World, message_of, reason_of
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, Object, message_of, reason_of
 
 CONTENT: dict[Resource, Object] = {
     SECRETS: {"kind": "Secret", "stringData": {"token": "theirs"}},
@@ -31,14 +31,14 @@ CONTENT: dict[Resource, Object] = {
 _SECONDS = itertools.count(9000)
 
 
-async def looks_again(world: World) -> Object:
+async def looks_again(world: Environment) -> Object:
     """The session after the operator has looked at it once more."""
     changed = await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": next(_SECONDS), "action": "Close"}})
     generation = changed["metadata"]["generation"]
     return await world.reaches(SESSIONS, "s", observedGeneration=generation)
 
 
-async def taken(world: World, resource: Resource, name: str, content: Object) -> Object:
+async def taken(world: Environment, resource: Resource, name: str, content: Object) -> Object:
     body = {"apiVersion": resource.api_version, "metadata": {"name": name}, **content}
     return await world.client.create(resource, world.namespace, body)
 
@@ -49,7 +49,7 @@ def incarnation(session: Object) -> int:
 
 @pytest.mark.parametrize("resource", CONTENT, ids=lambda resource: resource.plural)
 async def test_a_session_whose_child_name_is_taken_is_in_conflict_until_it_is_free(
-    world: World, resource: Resource
+    world: Environment, resource: Resource
 ) -> None:
     session = await world.create_session()
     name = child_base("s", session["metadata"]["uid"])
@@ -87,7 +87,9 @@ FOREIGN: dict[str, list[Object]] = {
 
 
 @pytest.mark.parametrize("whose", FOREIGN)
-async def test_a_pod_under_the_drivers_name_that_is_not_the_sessions_is_a_conflict(world: World, whose: str) -> None:
+async def test_a_pod_under_the_drivers_name_that_is_not_the_sessions_is_a_conflict(
+    world: Environment, whose: str
+) -> None:
     """It is not waited for as if it were the driver before, and not deleted."""
     session = await world.create_session()
     name = driver_pod_name("s", session["metadata"]["uid"], 1)
@@ -111,7 +113,7 @@ async def test_a_pod_under_the_drivers_name_that_is_not_the_sessions_is_a_confli
         await world.session_ready()
 
 
-async def test_a_session_whose_pods_name_is_taken_is_deleted_at_once(world: World) -> None:
+async def test_a_session_whose_pods_name_is_taken_is_deleted_at_once(world: Environment) -> None:
     session = await world.create_session()
     name = driver_pod_name("s", session["metadata"]["uid"], 1)
     await taken(world, PODS, name, {"kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -124,7 +126,7 @@ async def test_a_session_whose_pods_name_is_taken_is_deleted_at_once(world: Worl
     assert await world.get(PODS, name)
 
 
-async def test_a_role_binding_that_binds_something_else_is_a_conflict(world: World) -> None:
+async def test_a_role_binding_that_binds_something_else_is_a_conflict(world: Environment) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     name = "spark-sql-driver-spark"
     await taken(world, ROLE_BINDINGS, name, {"kind": "RoleBinding", "roleRef": role, "subjects": []})
@@ -138,7 +140,7 @@ async def test_a_role_binding_that_binds_something_else_is_a_conflict(world: Wor
         await world.session_ready()
 
 
-async def test_driver_network_policy_admits_the_operator_by_its_namespace(world: World) -> None:
+async def test_driver_network_policy_admits_the_operator_by_its_namespace(world: Environment) -> None:
     world.credentials = replace(world.credentials, pod_namespace="spark-sql-system")
     await world.create_class()
     session = await world.create_session()
@@ -150,7 +152,7 @@ async def test_driver_network_policy_admits_the_operator_by_its_namespace(world:
     assert selected == [{"kubernetes.io/metadata.name": "spark-sql-system"}]
 
 
-async def test_driver_network_policy_admits_no_namespace_for_an_operator_outside_a_pod(world: World) -> None:
+async def test_driver_network_policy_admits_no_namespace_for_an_operator_outside_a_pod(world: Environment) -> None:
     await world.create_class()
     session = await world.create_session()
     async with world.operator():

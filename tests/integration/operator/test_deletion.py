@@ -9,8 +9,8 @@ import pytest
 from sparksql.api.names import dedicated_session_name
 from sparksql.kube.resources import EVENTS, SESSIONS, STATEMENTS
 from sparksql.operator import Operator
+from tests.integration.operator.environment import Environment, message_of, reason_of
 from tests.integration.operator.fake_kubelet import Plan
-from tests.integration.operator.world import World, message_of, reason_of
 
 STATEMENT_DEADLINE, SESSION_DEADLINE = 15.0, 30.0
 MARGIN = 15.0  # for a busy machine
@@ -19,7 +19,7 @@ MARGIN = 15.0  # for a busy machine
 # --- dedicated sessions
 
 
-async def test_dedicated_session_lives_as_long_as_its_statement_runs(world: World) -> None:
+async def test_dedicated_session_lives_as_long_as_its_statement_runs(world: Environment) -> None:
     await world.create_class()
     async with world.operator():
         made = await world.dedicated("own", "INSERT HOLD", {"conf": {"spark.sql.ansi.enabled": "true"}})
@@ -35,7 +35,7 @@ async def test_dedicated_session_lives_as_long_as_its_statement_runs(world: Worl
     assert done["status"]["result"]["preview"] == [["1"]]
 
 
-async def test_statement_with_a_dedicated_session_runs_again_on_a_new_driver(world: World) -> None:
+async def test_statement_with_a_dedicated_session_runs_again_on_a_new_driver(world: Environment) -> None:
     await world.create_class()
     async with world.operator():
         await world.dedicated("own", "INSERT INTO t")
@@ -47,7 +47,7 @@ async def test_statement_with_a_dedicated_session_runs_again_on_a_new_driver(wor
 
 
 @pytest.mark.parametrize("end", ["cancel", "delete"])
-async def test_dedicated_session_goes_when_its_statement_is_canceled_or_deleted(world: World, end: str) -> None:
+async def test_dedicated_session_goes_when_its_statement_is_canceled_or_deleted(world: Environment, end: str) -> None:
     await world.create_class()
     async with world.operator():
         made = await world.dedicated("own", "INSERT HOLD")
@@ -72,7 +72,7 @@ async def test_dedicated_session_goes_when_its_statement_is_canceled_or_deleted(
     ],
 )
 async def test_dedicated_session_that_cannot_start_ends_its_statement_with_the_reason(
-    world: World, template: dict[str, object], reason: str, names: str
+    world: Environment, template: dict[str, object], reason: str, names: str
 ) -> None:
     await world.create_class(limits={"driver": {"cpu": "8"}})
     made = await world.dedicated("own", "INSERT INTO t", template)
@@ -85,7 +85,7 @@ async def test_dedicated_session_that_cannot_start_ends_its_statement_with_the_r
     assert world.ledger.executions == []
 
 
-async def test_dedicated_session_of_the_same_name_that_is_somebody_elses_is_left_alone(world: World) -> None:
+async def test_dedicated_session_of_the_same_name_that_is_somebody_elses_is_left_alone(world: Environment) -> None:
     await world.create_class()
     made = await world.dedicated("own", timeouts={"queueSeconds": 2})
     name = dedicated_session_name("own", made["metadata"]["uid"])
@@ -98,7 +98,7 @@ async def test_dedicated_session_of_the_same_name_that_is_somebody_elses_is_left
 # --- deletion in every state
 
 
-async def test_statement_in_every_state_is_let_go_at_once(world: World) -> None:
+async def test_statement_in_every_state_is_let_go_at_once(world: Environment) -> None:
     await world.create_class()
     await world.create_session(maxConcurrentStatements=2)
     async with world.operator() as operator:
@@ -129,7 +129,7 @@ async def test_statement_in_every_state_is_let_go_at_once(world: World) -> None:
     assert "queued" not in world.ledger.order()
 
 
-async def test_session_in_every_state_is_let_go(world: World) -> None:
+async def test_session_in_every_state_is_let_go(world: Environment) -> None:
     await world.create_class()
     world.kubelet.plans |= {
         "unschedulable": Plan(unschedulable=True),
@@ -162,7 +162,7 @@ async def test_session_in_every_state_is_let_go(world: World) -> None:
         _assert_no_deadline_passed(operator)
 
 
-async def test_object_that_cannot_be_cleaned_up_is_let_go_at_its_deadline_with_a_warning(world: World) -> None:
+async def test_object_that_cannot_be_cleaned_up_is_let_go_at_its_deadline_with_a_warning(world: Environment) -> None:
     """A statement that does not stop and a pod whose node is dead: 15 s and 30 s, no more."""
     await world.create_class()
     await world.create_session("stubborn")
@@ -188,7 +188,7 @@ async def test_object_that_cannot_be_cleaned_up_is_let_go_at_its_deadline_with_a
         assert f'sparksql_finalizer_deadlines_total{{kind="{kind}"}} 1.0' in metrics
 
 
-async def test_driver_that_ignores_sigterm_has_its_grace_and_no_more(world: World) -> None:
+async def test_driver_that_ignores_sigterm_has_its_grace_and_no_more(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     world.kubelet.plans["s"] = Plan(ignores_sigterm=True)
@@ -204,7 +204,7 @@ async def test_driver_that_ignores_sigterm_has_its_grace_and_no_more(world: Worl
 # --- namespaces
 
 
-async def test_namespace_is_let_go_whatever_runs_in_it(world: World) -> None:
+async def test_namespace_is_let_go_whatever_runs_in_it(world: Environment) -> None:
     await world.create_class()
     world.kubelet.plans["s"] = Plan(node_dead=True)
     await world.create_session()
@@ -220,7 +220,7 @@ async def test_namespace_is_let_go_whatever_runs_in_it(world: World) -> None:
         _assert_no_deadline_passed(operator)
 
 
-async def test_no_driver_is_created_in_a_terminating_namespace(world: World) -> None:
+async def test_no_driver_is_created_in_a_terminating_namespace(world: Environment) -> None:
     world.kubelet.plans["s"] = Plan()
     await world.create_session()
     await world.dedicated("own")
@@ -240,16 +240,16 @@ def _assert_no_deadline_passed(operator: Operator) -> None:
     assert "sparksql_finalizer_deadlines_total{" not in operator.metrics.render().decode()
 
 
-async def _no_pods(world: World) -> bool:
+async def _no_pods(world: Environment) -> bool:
     return await world.driver_pods() == []
 
 
-async def _ending_pod(world: World) -> object:
+async def _ending_pod(world: Environment) -> object:
     pods = await world.driver_pods()
     return next((p for p in pods if p["metadata"].get("deletionTimestamp")), None)
 
 
-async def _warned(world: World, name: str) -> bool:
+async def _warned(world: Environment, name: str) -> bool:
     events = (await world.client.list(EVENTS, world.namespace)).items
     return any(
         e["reason"] == "FinalizerDeadline" and e["type"] == "Warning" and e["involvedObject"]["name"] == name

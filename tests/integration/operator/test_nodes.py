@@ -8,14 +8,14 @@ import pytest
 
 from sparksql.api.names import child_base
 from sparksql.kube.resources import PODS, SERVICES, SESSIONS, STATEMENTS
+from tests.integration.operator.environment import Environment, Object, message_of, reason_of
 from tests.integration.operator.fake_kubelet import Plan
-from tests.integration.operator.world import Object, World, message_of, reason_of
 
 GATE = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
 SHORT = {"schedulingSeconds": 1, "imagePullSeconds": 1, "driverStartSeconds": 60}
 
 
-async def queued(world: World) -> Object:
+async def queued(world: Environment) -> Object:
     """The session in its queue, when the deadlines of a start are over."""
     waiting = await world.in_phase(SESSIONS, "s", "Starting", "WaitingInQueue")
     since = time.monotonic()
@@ -28,7 +28,7 @@ async def queued(world: World) -> Object:
     return after
 
 
-async def test_a_gate_is_waited_for_and_costs_nothing(world: World) -> None:
+async def test_a_gate_is_waited_for_and_costs_nothing(world: Environment) -> None:
     await world.create_class(podTemplate={"driver": {"spec": GATE}})
     await world.create_session()
     async with world.operator(deadlines=SHORT, maxDriverRestarts=0):
@@ -44,7 +44,7 @@ async def test_a_gate_is_waited_for_and_costs_nothing(world: World) -> None:
     assert [name[-2:] for name in world.kubelet.started] == ["-1"]
 
 
-async def test_no_room_in_a_queue_is_no_failure(world: World) -> None:
+async def test_no_room_in_a_queue_is_no_failure(world: Environment) -> None:
     await world.create_class(scheduling={"schedulerName": "yunikorn", "queueLabel": {"queue": "root.team-a"}})
     world.kubelet.plans["s"] = Plan(unschedulable=True)
     await world.create_session()
@@ -52,7 +52,7 @@ async def test_no_room_in_a_queue_is_no_failure(world: World) -> None:
         assert "Insufficient cpu" in message_of(await queued(world))
 
 
-async def test_a_node_that_stops_answering_is_waited_for_up_to_a_deadline(world: World) -> None:
+async def test_a_node_that_stops_answering_is_waited_for_up_to_a_deadline(world: Environment) -> None:
     """The next driver starts beside the old pod, which is left to Kubernetes; nothing runs twice that may not."""
     await world.create_class()
     session = await world.create_session()
@@ -82,7 +82,7 @@ async def test_a_node_that_stops_answering_is_waited_for_up_to_a_deadline(world:
 
 
 @pytest.mark.parametrize("wish", [{"desiredState": "Stopped"}])
-async def test_a_session_on_an_unresponsive_node_can_be_stopped(world: World, wish: Object) -> None:
+async def test_a_session_on_an_unresponsive_node_can_be_stopped(world: Environment, wish: Object) -> None:
     await world.create_class()
     await world.create_session()
     world.kubelet.plans["s"] = Plan(node_dead=True)

@@ -10,7 +10,7 @@ import pytest
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import error_from
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
-from tests.integration.operator.world import World
+from tests.integration.operator.environment import Environment
 
 Object = dict[str, Any]
 TOLD_SECONDS = 2  # forty times the first backoff
@@ -36,7 +36,7 @@ def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> li
 
 
 async def test_a_write_that_is_turned_away_is_tried_again_when_the_server_says(
-    world: World, asked: list[float]
+    world: Environment, asked: list[float]
 ) -> None:
     await world.create_class()
     await world.create_session()

@@ -8,9 +8,9 @@ import time
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import EVENTS, SESSION_CLASSES, SESSIONS, STATEMENTS
-from tests.integration.operator.streaming_witness import StreamWitness
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
+from tests.integration.operator.stream_contract_monitor import StreamWitness
 from tests.support.apiserver import ApiServer
 
 NONE = {"running": 0, "queued": 0}
@@ -18,7 +18,7 @@ SHOWN_SECONDS = 1.0  # the end of the last statement is in the session's status 
 SLACK_SECONDS = 2.0  # for a machine that runs other tests at the same time
 
 
-async def test_end_of_the_last_statement_is_shown_at_once(world: World) -> None:
+async def test_end_of_the_last_statement_is_shown_at_once(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -34,7 +34,7 @@ async def test_end_of_the_last_statement_is_shown_at_once(world: World) -> None:
         assert time.monotonic() - ended < SHOWN_SECONDS + SLACK_SECONDS
 
 
-async def test_end_of_the_last_statement_of_clients_is_shown_at_once(world: World) -> None:
+async def test_end_of_the_last_statement_of_clients_is_shown_at_once(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -50,7 +50,7 @@ async def test_end_of_the_last_statement_of_clients_is_shown_at_once(world: Worl
 async def test_stream_that_is_stopped_is_neither_running_nor_queued(crds: ApiServer, namespace: str) -> None:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client, contextlib.AsyncExitStack() as stack:
-        world = World(client, namespace, credentials)
+        world = Environment(client, namespace, credentials)
         world.witness = StreamWitness(client, namespace)
         await stack.enter_async_context(world.running())
         await world.create_class(storage={"checkpointRoot": "file:///data/checkpoints"})
@@ -65,7 +65,7 @@ async def test_stream_that_is_stopped_is_neither_running_nor_queued(crds: ApiSer
         assert time.monotonic() - stopped < SHOWN_SECONDS + SLACK_SECONDS
 
 
-async def test_statements_that_end_after_their_driver_are_not_counted_any_more(world: World) -> None:
+async def test_statements_that_end_after_their_driver_are_not_counted_any_more(world: Environment) -> None:
     """The session is over before them: nothing else happens to it that could set its counters right."""
     await world.create_class()
     await world.create_session()
@@ -81,7 +81,7 @@ async def test_statements_that_end_after_their_driver_are_not_counted_any_more(w
         await world.reaches(SESSIONS, "s", statements=NONE)
 
 
-async def test_sessions_of_a_class_have_a_bound_over_all_namespaces(world: World) -> None:
+async def test_sessions_of_a_class_have_a_bound_over_all_namespaces(world: Environment) -> None:
     await world.create_class(limits={"sessions": 1})
     async with world.operator():
         first = await world.create_session("a")
@@ -101,7 +101,7 @@ async def test_sessions_of_a_class_have_a_bound_over_all_namespaces(world: World
     assert [name.split("-")[0] for name in world.kubelet.started] == ["a", "b", "c"]
 
 
-async def test_all_sessions_together_have_a_bound(world: World) -> None:
+async def test_all_sessions_together_have_a_bound(world: Environment) -> None:
     await world.create_class()
     await world.create_class(f"other-{world.namespace}")
     async with world.operator(limits={"sessions": 1}):
@@ -114,7 +114,7 @@ async def test_all_sessions_together_have_a_bound(world: World) -> None:
         await world.session_ready("b")
 
 
-async def test_a_session_that_may_not_start_takes_no_place(world: World) -> None:
+async def test_a_session_that_may_not_start_takes_no_place(world: Environment) -> None:
     await world.create_class(limits={"sessions": 1, "driver": {"cpu": "1"}})
     async with world.operator():
         first = await world.create_session("greedy", driver={"cpu": "2"})
@@ -124,7 +124,7 @@ async def test_a_session_that_may_not_start_takes_no_place(world: World) -> None
         await world.session_ready("modest")
 
 
-async def test_a_class_says_that_its_warm_pool_does_nothing(world: World) -> None:
+async def test_a_class_says_that_its_warm_pool_does_nothing(world: Environment) -> None:
     await world.create_class(warmPool={"size": 2})
 
     async def pooled() -> bool:
@@ -140,7 +140,7 @@ async def test_a_class_says_that_its_warm_pool_does_nothing(world: World) -> Non
         await world.until("an event says so", told)
 
 
-async def test_a_canceled_statement_and_a_stopped_session_are_ready(world: World) -> None:
+async def test_a_canceled_statement_and_a_stopped_session_are_ready(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():

@@ -18,7 +18,7 @@ from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.kube.resources import LEASES, STATEMENTS
 from sparksql.process.probes import STUCK_QUEUE_SECONDS, Health
-from tests.integration.operator.world import World, free_port
+from tests.integration.operator.environment import Environment, free_port
 from tests.support.apiserver import ApiServer
 
 KILLS = 2
@@ -28,7 +28,7 @@ LEASE = "operator"
 class Process:
     """`python -m sparksql.operator` for the world's namespace."""
 
-    def __init__(self, world: World, server: ApiServer, folder: Path, **config: Any) -> None:
+    def __init__(self, world: Environment, server: ApiServer, folder: Path, **config: Any) -> None:
         self.port = free_port()
         self.log = folder / f"operator-{self.port}.log"
         file = folder / f"config-{self.port}.json"
@@ -66,7 +66,7 @@ class Process:
 
 
 @pytest.fixture
-def start(world: World, crds: ApiServer, tmp_path: Path) -> Iterator[Any]:
+def start(world: Environment, crds: ApiServer, tmp_path: Path) -> Iterator[Any]:
     """Starts processes and ends them all afterwards."""
     processes: list[Process] = []
 
@@ -80,7 +80,7 @@ def start(world: World, crds: ApiServer, tmp_path: Path) -> Iterator[Any]:
         print(f"--- {process.log.name}\n{process.log.read_text()[-4000:]}")
 
 
-async def test_process_killed_again_and_again_runs_every_effect_once(world: World, start: Any) -> None:
+async def test_process_killed_again_and_again_runs_every_effect_once(world: Environment, start: Any) -> None:
     names = [f"effect-{i:02}" for i in range(40)]
     await world.create_class()
     await world.create_session()
@@ -96,7 +96,7 @@ async def test_process_killed_again_and_again_runs_every_effect_once(world: Worl
     assert sorted(world.ledger.order()) == names
 
 
-async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(world: World, start: Any) -> None:
+async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(world: Environment, start: Any) -> None:
     await world.create_class()
     await world.create_session()
     lease = {"name": LEASE, "namespace": world.namespace}
@@ -118,7 +118,9 @@ async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(world
     assert len(world.ledger.ran("one")) == 1, holder
 
 
-async def test_operator_probes_metrics_and_log_show_statements_without_sql_literals(world: World, start: Any) -> None:
+async def test_operator_probes_metrics_and_log_show_statements_without_sql_literals(
+    world: Environment, start: Any
+) -> None:
     await world.create_class()
     await world.create_session()
     process = start()

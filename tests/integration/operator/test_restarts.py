@@ -11,14 +11,14 @@ import pytest
 
 from sparksql.api.names import child_base
 from sparksql.kube.resources import PODS, SECRETS, SESSIONS, STATEMENTS
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.fake_kubelet import Plan
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
 
 # --- stop, restart, change
 
 
-async def test_stop_waits_for_running_statements_and_start_makes_a_new_driver(world: World) -> None:
+async def test_stop_waits_for_running_statements_and_start_makes_a_new_driver(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -37,7 +37,7 @@ async def test_stop_waits_for_running_statements_and_start_makes_a_new_driver(wo
     assert [name[-2:] for name in world.kubelet.started] == ["-1", "-2"]
 
 
-async def test_session_that_is_wanted_again_while_it_stops_starts_again(world: World) -> None:
+async def test_session_that_is_wanted_again_while_it_stops_starts_again(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -52,7 +52,9 @@ async def test_session_that_is_wanted_again_while_it_stops_starts_again(world: W
 
 
 @pytest.mark.parametrize("change", [{"restartNonce": "1"}, {"conf": {"spark.sql.ansi.enabled": "true"}}])
-async def test_change_that_needs_a_new_driver_drains_the_old_one_first(world: World, change: dict[str, Any]) -> None:
+async def test_change_that_needs_a_new_driver_drains_the_old_one_first(
+    world: Environment, change: dict[str, Any]
+) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -71,7 +73,7 @@ async def test_change_that_needs_a_new_driver_drains_the_old_one_first(world: Wo
     assert set(change.get("conf", {}).items()) <= set(config.spark_conf.items())
 
 
-async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driver(world: World) -> None:
+async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driver(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -82,7 +84,7 @@ async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driv
     assert len(world.kubelet.started) == 1
 
 
-async def test_hibernation_is_told_to_be_missing(world: World) -> None:
+async def test_hibernation_is_told_to_be_missing(world: Environment) -> None:
     await world.create_class()
     await world.create_session(idle={"timeoutSeconds": 1, "action": "Hibernate"})
     async with world.operator():
@@ -95,7 +97,7 @@ async def test_hibernation_is_told_to_be_missing(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["crash_driver", "remove_pod"])
-async def test_lost_driver_ends_effects_and_repeats_reads(world: World, how: str) -> None:
+async def test_lost_driver_ends_effects_and_repeats_reads(world: Environment, how: str) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -114,7 +116,7 @@ async def test_lost_driver_ends_effects_and_repeats_reads(world: World, how: str
     assert session.config.incarnation == 2
 
 
-async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash(world: World) -> None:
+async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -127,7 +129,7 @@ async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash
     assert done["status"]["attempt"] == 2
 
 
-async def test_read_gives_up_after_three_attempts(world: World) -> None:
+async def test_read_gives_up_after_three_attempts(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator():
@@ -138,7 +140,7 @@ async def test_read_gives_up_after_three_attempts(world: World) -> None:
         await world.ended("read", "Error", "SessionLost")
 
 
-async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(world: World) -> None:
+async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(world: Environment) -> None:
     await world.create_class()
     await world.create_session()
     async with world.operator(maxDriverRestarts=1):
@@ -153,7 +155,7 @@ async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(wor
 
 
 @pytest.mark.parametrize("how", ["crash", "restart", "slow restart"])
-async def test_lost_session_state_is_told(world: World, how: str) -> None:
+async def test_lost_session_state_is_told(world: Environment, how: str) -> None:
     world.kubelet.plans["s"] = Plan(lingers_seconds=1 if how == "slow restart" else 0)
     await world.create_class()
     await world.create_session()
@@ -175,7 +177,7 @@ async def test_lost_session_state_is_told(world: World, how: str) -> None:
         await world.session_ready()
 
 
-async def test_drained_driver_does_not_close_the_statements_of_a_living_session(world: World) -> None:
+async def test_drained_driver_does_not_close_the_statements_of_a_living_session(world: Environment) -> None:
     """Somebody deletes the pod: the gateway closes what runs, but the session goes on."""
     await world.create_class()
     await world.create_session()
@@ -190,7 +192,7 @@ async def test_drained_driver_does_not_close_the_statements_of_a_living_session(
         await world.finished("read")
 
 
-async def test_token_and_certificate_stay_over_restarts(world: World) -> None:
+async def test_token_and_certificate_stay_over_restarts(world: Environment) -> None:
     await world.create_class()
     session = await world.create_session()
     name = child_base("s", session["metadata"]["uid"])

@@ -12,10 +12,10 @@ import pytest_asyncio
 
 from sparksql.kube.resources import SAVEPOINTS, STATEMENTS
 from sparksql.wire.control import StreamOptions
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import message_of, reason_of
 from tests.integration.operator.fake_streams import Saved
-from tests.integration.operator.savepoint_world import TEXT, SavepointWorld
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import message_of, reason_of
+from tests.integration.operator.savepoint_environment import TEXT, SavepointEnvironment
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -26,8 +26,8 @@ UNFIT = f"{TEXT} UNFIT"
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[SavepointWorld]:
-    async with SavepointWorld.made(crds, namespace) as world:
+async def world(crds: ApiServer, namespace: str) -> AsyncIterator[SavepointEnvironment]:
+    async with SavepointEnvironment.made(crds, namespace) as world:
         yield world
 
 
@@ -37,14 +37,14 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparksql.domain.savepoint.steps.FIRST_BACKOFF_SECONDS", 0.0)
 
 
-def options(world: SavepointWorld, name: str = "st") -> Iterator[StreamOptions]:
+def options(world: SavepointEnvironment, name: str = "st") -> Iterator[StreamOptions]:
     """How the attempts ran."""
     for execution in world.ledger.ran(name):
         assert execution.request.streaming is not None
         yield execution.request.streaming
 
 
-async def commits(world: SavepointWorld, batch: int, **wanted: Any) -> Object:
+async def commits(world: SavepointEnvironment, batch: int, **wanted: Any) -> Object:
     """As soon as it runs well and has committed this batch: one that goes on has committed others before."""
     await world.wait(STATEMENTS, "st", f"commits {batch}", lambda o: _committed(o) == batch)
     return await world.runs(**wanted)
@@ -54,7 +54,7 @@ def _committed(statement: Object) -> object:
     return statement.get("status", {}).get("streaming", {}).get("committedBatchId")
 
 
-def folders(world: SavepointWorld) -> list[str]:
+def folders(world: SavepointEnvironment) -> list[str]:
     """Folders of the attempts' checkpoints, below the statement's own."""
     return [each.checkpoint.rsplit("/", 1)[-1] for each in options(world)]
 
@@ -67,7 +67,9 @@ def streaming_of(statement: Object) -> Object:
 # --- startFrom
 
 
-async def test_stream_starts_from_a_savepoint_and_moves_to_another_by_restore_nonce(world: SavepointWorld) -> None:
+async def test_stream_starts_from_a_savepoint_and_moves_to_another_by_restore_nonce(
+    world: SavepointEnvironment,
+) -> None:
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c", sql_hash="abc")
     async with world.operator():
         await world.stream(streaming=FROM)
@@ -103,7 +105,9 @@ async def test_stream_starts_from_a_savepoint_and_moves_to_another_by_restore_no
     )
 
 
-async def test_restarted_stream_goes_on_from_its_checkpoint_not_its_first_savepoint(world: SavepointWorld) -> None:
+async def test_restarted_stream_goes_on_from_its_checkpoint_not_its_first_savepoint(
+    world: SavepointEnvironment,
+) -> None:
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c")
     async with world.operator():
         await world.save(source="Existing", location=OLD)
@@ -113,7 +117,7 @@ async def test_restarted_stream_goes_on_from_its_checkpoint_not_its_first_savepo
     assert folders(world) == ["1", "1"]
 
 
-async def test_savepoint_that_cannot_be_had_ends_the_statement(world: SavepointWorld) -> None:
+async def test_savepoint_that_cannot_be_had_ends_the_statement(world: SavepointEnvironment) -> None:
     async with world.operator():
         await world.save(source="Existing", location=OLD)
         await world.stream(streaming=FROM)
@@ -127,7 +131,7 @@ async def test_savepoint_that_cannot_be_had_ends_the_statement(world: SavepointW
 # --- upgradeMode: Savepoint
 
 
-async def test_stopped_stream_takes_a_savepoint_and_resumes_from_its_checkpoint(world: SavepointWorld) -> None:
+async def test_stopped_stream_takes_a_savepoint_and_resumes_from_its_checkpoint(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["st-stop-"] = 1
     async with world.operator():
@@ -150,7 +154,7 @@ async def test_stopped_stream_takes_a_savepoint_and_resumes_from_its_checkpoint(
     assert [each.restore for each in options(world)] == [None, None]
 
 
-async def test_changed_text_goes_on_after_a_savepoint(world: SavepointWorld) -> None:
+async def test_changed_text_goes_on_after_a_savepoint(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["st-stop-"] = 1
     async with world.operator():
@@ -170,7 +174,9 @@ async def test_changed_text_goes_on_after_a_savepoint(world: SavepointWorld) -> 
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_upgrade_with_a_failed_savepoint_is_parked_until_the_savepoint_is_deleted(world: SavepointWorld) -> None:
+async def test_upgrade_with_a_failed_savepoint_is_parked_until_the_savepoint_is_deleted(
+    world: SavepointEnvironment,
+) -> None:
     world.ledger.savepoints.messages["st-stop-"] = ["disk full"] * 4
     async with world.operator():
         await world.streams(streaming={"upgradeMode": "Savepoint"})
@@ -194,7 +200,7 @@ async def test_upgrade_with_a_failed_savepoint_is_parked_until_the_savepoint_is_
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_stream_stops_even_if_its_stop_savepoint_fails(world: SavepointWorld) -> None:
+async def test_stream_stops_even_if_its_stop_savepoint_fails(world: SavepointEnvironment) -> None:
     world.ledger.savepoints.messages["st-stop-"] = ["disk full"] * 4
     async with world.operator():
         await world.streams(streaming={"upgradeMode": "Savepoint"})
@@ -211,7 +217,9 @@ async def test_stream_stops_even_if_its_stop_savepoint_fails(world: SavepointWor
 # --- texts that the state does not fit
 
 
-async def test_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_back(world: SavepointWorld) -> None:
+async def test_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_back(
+    world: SavepointEnvironment,
+) -> None:
     async with world.operator():
         first = await world.streams()
         await world.wish(desiredState="Stopped")
@@ -227,7 +235,7 @@ async def test_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_
     assert streaming_of(second)["queryId"] == streaming_of(first)["queryId"]
 
 
-async def test_stream_with_incompatible_sql_begins_anew_with_start_fresh(world: SavepointWorld) -> None:
+async def test_stream_with_incompatible_sql_begins_anew_with_start_fresh(world: SavepointEnvironment) -> None:
     async with world.operator():
         first = await world.streams()
         await world.wish(sql=UNFIT)
@@ -244,7 +252,7 @@ async def test_stream_with_incompatible_sql_begins_anew_with_start_fresh(world: 
 # --- schedules and retention
 
 
-async def test_schedule_makes_savepoints_and_retention_removes_them(world: SavepointWorld) -> None:
+async def test_schedule_makes_savepoints_and_retention_removes_them(world: SavepointEnvironment) -> None:
     rules = {"schedule": {"intervalSeconds": 1}, "retention": {"keepLast": 2}}
     async with world.operator(), cleaning(world):
         await world.streams()
@@ -267,7 +275,7 @@ async def test_schedule_makes_savepoints_and_retention_removes_them(world: Savep
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
 async def test_statement_deletion_treats_operator_made_savepoints_by_on_delete_policy(
-    world: SavepointWorld, policy: str
+    world: SavepointEnvironment, policy: str
 ) -> None:
     async with world.operator(), cleaning(world):
         await world.streams(streaming={"upgradeMode": "Savepoint", "savepoints": {"onDelete": policy}})
@@ -288,7 +296,7 @@ async def test_statement_deletion_treats_operator_made_savepoints_by_on_delete_p
 
 
 @contextlib.asynccontextmanager
-async def cleaning(world: SavepointWorld) -> AsyncIterator[None]:
+async def cleaning(world: SavepointEnvironment) -> AsyncIterator[None]:
     """A controller of Jobs whose pods succeed at once."""
 
     async def work() -> None:
@@ -309,11 +317,11 @@ async def cleaning(world: SavepointWorld) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _living(world: SavepointWorld) -> int:
+def _living(world: SavepointEnvironment) -> int:
     return sum(1 for name in world.witness.names() if world.witness.latest(SAVEPOINTS, name) is not None)
 
 
-def _settled(world: SavepointWorld) -> bool:
+def _settled(world: SavepointEnvironment) -> bool:
     """Nothing is being taken or removed, and two of the operator's own are left."""
     found = [world.witness.latest(SAVEPOINTS, name) for name in world.witness.names()]
     living = [obj for obj in found if obj is not None]

@@ -11,19 +11,19 @@ import pytest_asyncio
 from sparksql.drivers.client import GatewayClient
 from sparksql.kube.resources import EVENTS, SAVEPOINTS, STATEMENTS
 from sparksql.wire.control import GatewayInfo
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import message_of
 from tests.integration.operator.fake_savepoints import FILE_COUNT, SIZE_BYTES, SPARK_VERSION
 from tests.integration.operator.fake_streams import Saved
-from tests.integration.operator.savepoint_world import SAVEPOINT_ROOT, TEXT, SavepointWorld, dies
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import message_of
+from tests.integration.operator.savepoint_environment import SAVEPOINT_ROOT, TEXT, SavepointEnvironment, dies
 from tests.support.apiserver import ApiServer
 
 OLD = "file:///old/savepoint"
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[SavepointWorld]:
-    async with SavepointWorld.made(crds, namespace) as world:
+async def world(crds: ApiServer, namespace: str) -> AsyncIterator[SavepointEnvironment]:
+    async with SavepointEnvironment.made(crds, namespace) as world:
         yield world
 
 
@@ -36,7 +36,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- taken
 
 
-async def test_savepoint_waits_for_the_first_batch_and_completes_with_full_status(world: SavepointWorld) -> None:
+async def test_savepoint_waits_for_the_first_batch_and_completes_with_full_status(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -71,7 +71,7 @@ async def test_savepoint_waits_for_the_first_batch_and_completes_with_full_statu
     assert len(drivers.begun) == 1
 
 
-async def test_savepoint_created_before_its_statement_waits_and_is_taken(world: SavepointWorld) -> None:
+async def test_savepoint_created_before_its_statement_waits_and_is_taken(world: SavepointEnvironment) -> None:
     async with world.operator():
         await world.save()
         waits = await world.in_phase(SAVEPOINTS, "sp", "Pending", "StatementNotFound")
@@ -81,7 +81,7 @@ async def test_savepoint_created_before_its_statement_waits_and_is_taken(world: 
 
 
 async def test_savepoint_whose_statement_never_appears_fails(
-    world: SavepointWorld, monkeypatch: pytest.MonkeyPatch
+    world: SavepointEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparksql.domain.savepoint.decide.STATEMENT_SECONDS", 0.0)
     async with world.operator():
@@ -90,7 +90,7 @@ async def test_savepoint_whose_statement_never_appears_fails(
     assert message_of(failed).endswith("there is no SqlStatement st; create it, then a new SqlSavepoint")
 
 
-async def test_statement_that_is_no_stream_has_no_state(world: SavepointWorld) -> None:
+async def test_statement_that_is_no_stream_has_no_state(world: SavepointEnvironment) -> None:
     async with world.operator():
         await world.create_statement("st")
         await world.save()
@@ -103,7 +103,7 @@ async def test_statement_that_is_no_stream_has_no_state(world: SavepointWorld) -
 
 @pytest.mark.parametrize(("side", "step"), [("after", "intent"), ("after", "save"), ("before", "end")])
 async def test_operator_that_dies_on_the_way_copies_nothing_twice(
-    world: SavepointWorld, monkeypatch: pytest.MonkeyPatch, side: str, step: str
+    world: SavepointEnvironment, monkeypatch: pytest.MonkeyPatch, side: str, step: str
 ) -> None:
     drivers = world.ledger.savepoints
     async with world.operator():
@@ -121,7 +121,7 @@ async def test_operator_that_dies_on_the_way_copies_nothing_twice(
 
 
 async def test_savepoint_is_taken_as_soon_as_a_new_operator_hears_of_the_driver(
-    world: SavepointWorld, monkeypatch: pytest.MonkeyPatch
+    world: SavepointEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing in any object changes then: the gateway itself must wake it."""
     monkeypatch.setattr("sparksql.domain.savepoint.steps.WAITING_SECONDS", 3600.0)
@@ -141,7 +141,7 @@ async def test_savepoint_is_taken_as_soon_as_a_new_operator_hears_of_the_driver(
         await world.saved()
 
 
-async def test_driver_whose_answer_is_lost_is_asked_again(world: SavepointWorld) -> None:
+async def test_driver_whose_answer_is_lost_is_asked_again(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     async with world.operator():
         await world.streams()
@@ -154,7 +154,7 @@ async def test_driver_whose_answer_is_lost_is_asked_again(world: SavepointWorld)
 # --- failures
 
 
-async def test_failed_attempt_is_followed_by_another_one_after_a_while(world: SavepointWorld) -> None:
+async def test_failed_attempt_is_followed_by_another_one_after_a_while(world: SavepointEnvironment) -> None:
     world.ledger.savepoints.messages["sp"] = ["disk full"]
     async with world.operator():
         await world.streams()
@@ -169,7 +169,7 @@ async def test_failed_attempt_is_followed_by_another_one_after_a_while(world: Sa
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_savepoint_fails_after_its_last_attempt(world: SavepointWorld) -> None:
+async def test_savepoint_fails_after_its_last_attempt(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.messages["sp"] = ["disk full"] * 2
     async with world.operator():
@@ -186,7 +186,7 @@ async def test_savepoint_fails_after_its_last_attempt(world: SavepointWorld) -> 
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_attempt_that_takes_too_long_is_ended_and_made_again(world: SavepointWorld) -> None:
+async def test_attempt_that_takes_too_long_is_ended_and_made_again(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -202,7 +202,7 @@ async def test_attempt_that_takes_too_long_is_ended_and_made_again(world: Savepo
 
 
 @pytest.mark.usefixtures("_at_once")
-async def test_driver_that_is_lost_is_followed_by_an_attempt_on_the_next_one(world: SavepointWorld) -> None:
+async def test_driver_that_is_lost_is_followed_by_an_attempt_on_the_next_one(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -219,7 +219,7 @@ async def test_driver_that_is_lost_is_followed_by_an_attempt_on_the_next_one(wor
     assert [copy.id for copy in drivers.copies("sp")] == [two.id]
 
 
-async def test_unfinished_savepoint_of_a_deleted_statement_is_abandoned(world: SavepointWorld) -> None:
+async def test_unfinished_savepoint_of_a_deleted_statement_is_abandoned(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -236,7 +236,7 @@ async def test_unfinished_savepoint_of_a_deleted_statement_is_abandoned(world: S
 # --- adopted
 
 
-async def test_existing_one_is_adopted_with_what_the_driver_finds(world: SavepointWorld) -> None:
+async def test_existing_one_is_adopted_with_what_the_driver_finds(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c", owner="another", sql_hash="abc")
     async with world.operator():
@@ -256,7 +256,7 @@ async def test_existing_one_is_adopted_with_what_the_driver_finds(world: Savepoi
 # --- deleted
 
 
-async def test_deleted_savepoint_object_goes_only_after_its_data(world: SavepointWorld) -> None:
+async def test_deleted_savepoint_object_goes_only_after_its_data(world: SavepointEnvironment) -> None:
     async with world.operator() as operator:
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -277,7 +277,7 @@ async def test_deleted_savepoint_object_goes_only_after_its_data(world: Savepoin
     assert forgotten["status"]["phase"] == "Running"
 
 
-async def test_data_of_a_deleted_retained_or_adopted_savepoint_stays(world: SavepointWorld) -> None:
+async def test_data_of_a_deleted_retained_or_adopted_savepoint_stays(world: SavepointEnvironment) -> None:
     world.ledger.checkpoints.saved[OLD] = Saved(7, "6f0c")
     async with world.operator():
         await world.streams()
@@ -290,7 +290,7 @@ async def test_data_of_a_deleted_retained_or_adopted_savepoint_stays(world: Save
     assert await world.jobs() == []
 
 
-async def test_deleted_savepoint_is_held_while_a_statement_refers_to_it(world: SavepointWorld) -> None:
+async def test_deleted_savepoint_is_held_while_a_statement_refers_to_it(world: SavepointEnvironment) -> None:
     async with world.operator():
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -311,7 +311,7 @@ async def test_deleted_savepoint_is_held_while_a_statement_refers_to_it(world: S
     assert held["metadata"]["finalizers"]
 
 
-async def test_deleted_savepoint_goes_with_a_warning_if_its_data_cannot_be_deleted(world: SavepointWorld) -> None:
+async def test_deleted_savepoint_goes_with_a_warning_if_its_data_cannot_be_deleted(world: SavepointEnvironment) -> None:
     async with world.operator() as operator:
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -325,7 +325,7 @@ async def test_deleted_savepoint_goes_with_a_warning_if_its_data_cannot_be_delet
     assert 'sparksql_finalizer_deadlines_total{kind="SqlSavepoint"} 1.0' in metrics
 
 
-async def test_deletion_ends_a_copy_that_runs(world: SavepointWorld) -> None:
+async def test_deletion_ends_a_copy_that_runs(world: SavepointEnvironment) -> None:
     drivers = world.ledger.savepoints
     drivers.held["sp"] = 1
     async with world.operator():
@@ -340,7 +340,7 @@ async def test_deletion_ends_a_copy_that_runs(world: SavepointWorld) -> None:
     assert condition(view, "Healthy") == "True"
 
 
-async def test_savepoint_in_a_terminating_namespace_goes_without_a_cleanup_job(world: SavepointWorld) -> None:
+async def test_savepoint_in_a_terminating_namespace_goes_without_a_cleanup_job(world: SavepointEnvironment) -> None:
     async with world.operator():
         await world.streams()
         await world.save(reclaimPolicy="Delete")
@@ -351,6 +351,6 @@ async def test_savepoint_in_a_terminating_namespace_goes_without_a_cleanup_job(w
     assert await world.jobs() == []
 
 
-async def _has_event(world: SavepointWorld, reason: str, type_: str = "Warning") -> bool:
+async def _has_event(world: SavepointEnvironment, reason: str, type_: str = "Warning") -> bool:
     events = (await world.client.list(EVENTS, world.namespace)).items
     return any((e["reason"], e["type"], e["involvedObject"]["name"]) == (reason, type_, "sp") for e in events)

@@ -20,14 +20,14 @@ from sparksql.kube.resources import (
     VOLUME_CLAIMS,
     Resource,
 )
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import IMAGE, Environment, message_of
 from tests.integration.operator.fake_kubelet import Plan
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import IMAGE, World, message_of
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 
 
-async def test_children_carry_the_sessions_name_and_belong_to_it(world: World) -> None:
+async def test_children_carry_the_sessions_name_and_belong_to_it(world: Environment) -> None:
     await world.create_class()
     session = await world.create_session()
     async with world.operator():
@@ -42,7 +42,7 @@ async def test_children_carry_the_sessions_name_and_belong_to_it(world: World) -
     assert [o["uid"] for o in pod["metadata"]["ownerReferences"]] == [uid]
 
 
-async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(world: World) -> None:
+async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(world: Environment) -> None:
     await world.create_class()
     session = await world.create_session()
     base = child_base("s", session["metadata"]["uid"])
@@ -73,7 +73,7 @@ async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(w
     ],
 )
 async def test_session_that_cannot_start_fails_with_the_reason(
-    world: World, reason: str, plan: Plan, deadlines: dict[str, int]
+    world: Environment, reason: str, plan: Plan, deadlines: dict[str, int]
 ) -> None:
     """One short deadline in each case: of two that pass together, the slower machine would choose the reason."""
     await world.create_class()
@@ -92,7 +92,7 @@ async def test_session_that_cannot_start_fails_with_the_reason(
     assert len(world.kubelet.started) == 1
 
 
-async def test_failed_session_starts_again_with_a_new_restart_nonce(world: World) -> None:
+async def test_failed_session_starts_again_with_a_new_restart_nonce(world: Environment) -> None:
     await world.create_class()
     world.kubelet.plans["s"] = Plan(init_failure="no")
     await world.create_session(init=[{"sql": "CREATE TABEL t"}])
@@ -104,7 +104,7 @@ async def test_failed_session_starts_again_with_a_new_restart_nonce(world: World
     assert [name[-2:] for name in world.kubelet.started] == ["-1", "-2"]
 
 
-async def test_waiting_reasons_heal_when_the_cause_goes(world: World) -> None:
+async def test_waiting_reasons_heal_when_the_cause_goes(world: Environment) -> None:
     """The class's claim, the namespace's labels and the init source are each made after the session has asked for them."""
     await world.create_class(
         allow={"namespaces": {"matchLabels": {"team": "data"}}},
@@ -125,7 +125,7 @@ async def test_waiting_reasons_heal_when_the_cause_goes(world: World) -> None:
     assert [i.sql for i in gateway.config.init] == ["CREATE DATABASE d"]
 
 
-async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(world: World) -> None:
+async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(world: Environment) -> None:
     async with world.operator():
         await world.create_session()
         stalled = await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
@@ -152,7 +152,7 @@ async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(w
     ],
 )
 async def test_session_that_its_class_does_not_allow_is_refused_until_changed(
-    world: World, spec: dict[str, Any], reason: str, names: str
+    world: Environment, spec: dict[str, Any], reason: str, names: str
 ) -> None:
     await world.create_class(limits={"driver": {"memory": "8Gi"}, "executors": {"instances": 20}})
     await world.create_session(**spec)
@@ -165,7 +165,7 @@ async def test_session_that_its_class_does_not_allow_is_refused_until_changed(
     assert len(world.kubelet.started) == 1
 
 
-async def test_sessions_of_a_class_in_a_namespace_have_a_bound(world: World) -> None:
+async def test_sessions_of_a_class_in_a_namespace_have_a_bound(world: Environment) -> None:
     await world.create_class(limits={"sessionsPerNamespace": 1})
     async with world.operator(resyncSeconds=1):
         await world.create_session("a")
@@ -177,7 +177,7 @@ async def test_sessions_of_a_class_in_a_namespace_have_a_bound(world: World) -> 
         await world.session_ready("b")
 
 
-async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(world: World) -> None:
+async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(world: Environment) -> None:
     await world.create_class()
     await _set_quota(world, pods="0")
     async with world.operator(deadlines={"schedulingSeconds": 30}):
@@ -189,7 +189,7 @@ async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(
     assert [name[-2:] for name in world.kubelet.started] == ["-1"]
 
 
-async def test_quota_that_never_has_room_fails_the_session(world: World) -> None:
+async def test_quota_that_never_has_room_fails_the_session(world: Environment) -> None:
     await world.create_class()
     await _set_quota(world, pods="0")
     async with world.operator(deadlines={"schedulingSeconds": 1}):
@@ -197,7 +197,7 @@ async def test_quota_that_never_has_room_fails_the_session(world: World) -> None
         await world.in_phase(SESSIONS, "s", "Failed", "QuotaExceeded")
 
 
-async def test_child_of_somebody_else_is_never_adopted(world: World) -> None:
+async def test_child_of_somebody_else_is_never_adopted(world: Environment) -> None:
     session = await world.create_session()
     name = child_base("s", session["metadata"]["uid"])
     foreign = await world.create_secret(name, token="theirs")
@@ -209,11 +209,11 @@ async def test_child_of_somebody_else_is_never_adopted(world: World) -> None:
     assert world.kubelet.started == []
 
 
-async def _no_live_pods(world: World) -> bool:
+async def _no_live_pods(world: Environment) -> bool:
     return all(p.get("status", {}).get("phase") in ("Failed", "Succeeded") for p in await world.driver_pods())
 
 
-async def _set_quota(world: World, pods: str) -> None:
+async def _set_quota(world: Environment, pods: str) -> None:
     """No quota controller runs: what it would count is written by hand."""
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": pods}}}
     await world.client.apply(QUOTAS, world.namespace, "few", body)
@@ -222,7 +222,7 @@ async def _set_quota(world: World, pods: str) -> None:
     await world.until("the quota is in force", lambda: _admits(world, pods != "0"))
 
 
-async def _admits(world: World, wanted: bool) -> bool:
+async def _admits(world: Environment, wanted: bool) -> bool:
     """Whether a pod is let in is asked with a dry run."""
     resource = Resource("", "v1", "pods?dryRun=All")
     body = {

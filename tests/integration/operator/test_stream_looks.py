@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sparksql.api.execution import StatementMode
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
-from sparksql.wire.control import Mode
-from tests.integration.operator.streaming_witness import StreamWitness
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
+from tests.integration.operator.stream_contract_monitor import StreamWitness
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -24,10 +24,10 @@ ROOT = "file:///data/checkpoints"
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
+async def world(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client:
-        world = World(client, namespace, credentials)
+        world = Environment(client, namespace, credentials)
         world.witness = StreamWitness(client, namespace)
         async with world.running():
             await world.create_class(storage={"checkpointRoot": ROOT})
@@ -36,13 +36,13 @@ async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
         assert world.ledger.checkpoints.overlaps == []
 
 
-async def streams(world: World) -> Object:
+async def streams(world: Environment) -> Object:
     """A query that runs and has committed a batch."""
     await world.create_statement("st", TEXT, streaming={"restart": {"backoffSeconds": 0}})
     return await runs(world)
 
 
-async def runs(world: World, **wanted: Any) -> Object:
+async def runs(world: Environment, **wanted: Any) -> Object:
     def well(obj: Object) -> bool:
         status = obj.get("status", {})
         is_as_wanted = all(status.get(field) == value for field, value in wanted.items())
@@ -51,15 +51,15 @@ async def runs(world: World, **wanted: Any) -> Object:
     return await world.wait(STATEMENTS, "st", f"streams {wanted}", well)
 
 
-async def refused(world: World, reason: str = "StateIncompatible") -> Object:
+async def refused(world: Environment, reason: str = "StateIncompatible") -> Object:
     return await world.in_phase(STATEMENTS, "st", "Running", reason)
 
 
-def ran(world: World) -> list[str]:
+def ran(world: Environment) -> list[str]:
     return [e.sql for e in world.ledger.ran("st")]
 
 
-async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(world: World) -> None:
+async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(world: Environment) -> None:
     async with world.operator():
         first = await streams(world)
         await world.patch(STATEMENTS, "st", {"sql": UNFIT})
@@ -74,11 +74,11 @@ async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(wo
     runs_of = {obj["status"]["streaming"]["runId"] for obj in (first, seen, healed)}
     assert (len(runs_of), ran(world)) == (1, [TEXT])
     (look,) = world.ledger.looks
-    assert (look.mode, look.sql, look.streaming) == (Mode.VALIDATE, UNFIT, None)
+    assert (look.mode, look.sql, look.streaming) == (StatementMode.VALIDATE, UNFIT, None)
 
 
 @pytest.mark.parametrize("sql", [f"{TEXT} BROKEN"])
-async def test_text_that_is_wrong_leaves_the_query_alone_and_names_the_place(world: World, sql: str) -> None:
+async def test_text_that_is_wrong_leaves_the_query_alone_and_names_the_place(world: Environment, sql: str) -> None:
     async with world.operator():
         await streams(world)
         await world.patch(STATEMENTS, "st", {"sql": sql})
@@ -89,7 +89,7 @@ async def test_text_that_is_wrong_leaves_the_query_alone_and_names_the_place(wor
     assert ran(world) == [TEXT, f"{TEXT} WHERE true"]
 
 
-async def test_conf_that_the_class_refuses_leaves_the_query_alone(world: World) -> None:
+async def test_conf_that_the_class_refuses_leaves_the_query_alone(world: Environment) -> None:
     async with world.operator():
         await streams(world)
         await world.patch(STATEMENTS, "st", {"conf": {"spark.driver.memory": "1g"}})
@@ -100,7 +100,7 @@ async def test_conf_that_the_class_refuses_leaves_the_query_alone(world: World) 
     assert (ran(world), world.ledger.looks) == ([TEXT], [])
 
 
-async def test_operator_that_starts_again_asks_at_most_once_more(world: World) -> None:
+async def test_operator_that_starts_again_asks_at_most_once_more(world: Environment) -> None:
     async with world.operator():
         await streams(world)
         await world.patch(STATEMENTS, "st", {"sql": UNFIT})
@@ -117,7 +117,7 @@ async def test_operator_that_starts_again_asks_at_most_once_more(world: World) -
     assert ran(world) == [TEXT]
 
 
-async def test_driver_of_an_earlier_version_is_asked_nothing(world: World) -> None:
+async def test_driver_of_an_earlier_version_is_asked_nothing(world: Environment) -> None:
     world.ledger.compares_states = False
     async with world.operator():
         await streams(world)
@@ -131,12 +131,12 @@ async def test_driver_of_an_earlier_version_is_asked_nothing(world: World) -> No
     assert "restartNonce" in message_of(done)
 
 
-async def validate(world: World, name: str, sql: str, against: str = "st", **spec: Any) -> Object:
+async def validate(world: Environment, name: str, sql: str, against: str = "st", **spec: Any) -> Object:
     reference = {"statementRef": {"name": against}}
     return await world.create_statement(name, sql, mode="Validate", validateAgainst=reference, **spec)
 
 
-async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(world: World) -> None:
+async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(world: Environment) -> None:
     async with world.operator():
         running = await streams(world)
         await validate(world, "fits", TEXT)
@@ -163,7 +163,7 @@ async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(world: 
     assert ran(world) == [TEXT]
 
 
-async def test_statement_that_is_validated_against_is_waited_for(world: World) -> None:
+async def test_statement_that_is_validated_against_is_waited_for(world: Environment) -> None:
     async with world.operator():
         await validate(world, "v", TEXT)
         waits = await world.in_phase(STATEMENTS, "v", "Initialized", "WaitingForSource")
@@ -172,7 +172,7 @@ async def test_statement_that_is_validated_against_is_waited_for(world: World) -
     assert "spec.validateAgainst.statementRef.name: there is no SqlStatement st" in message_of(waits)
 
 
-async def test_batch_statement_has_no_state_to_validate_against(world: World) -> None:
+async def test_batch_statement_has_no_state_to_validate_against(world: Environment) -> None:
     async with world.operator():
         await world.create_statement("batch", "SELECT 1")
         await validate(world, "v", TEXT, against="batch")

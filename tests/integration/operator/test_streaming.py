@@ -12,10 +12,10 @@ from sparksql.api.names import LABEL_SESSION, dedicated_session_name
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import PODS, SESSION_CLASSES, SESSIONS, STATEMENTS
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.faults import Faults, Step, crash
-from tests.integration.operator.streaming_witness import StreamWitness
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.stream_contract_monitor import StreamWitness
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -24,11 +24,11 @@ ROOT = "file:///data/checkpoints"
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
+async def world(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     """A session of a class that has a place for checkpoints; at the end no two queries ever had the same one."""
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client:
-        world = World(client, namespace, credentials)
+        world = Environment(client, namespace, credentials)
         world.witness = StreamWitness(client, namespace)
         async with world.running():
             await world.create_class(storage={"checkpointRoot": f"{ROOT}/"})
@@ -37,11 +37,11 @@ async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
         assert world.ledger.checkpoints.overlaps == []
 
 
-async def stream(world: World, name: str = "st", sql: str = TEXT, **spec: Any) -> Object:
+async def stream(world: Environment, name: str = "st", sql: str = TEXT, **spec: Any) -> Object:
     return await world.create_statement(name, sql, **{"streaming": {"restart": {"backoffSeconds": 0}}, **spec})
 
 
-async def runs(world: World, name: str = "st", **wanted: Any) -> Object:
+async def runs(world: Environment, name: str = "st", **wanted: Any) -> Object:
     """As soon as it runs well and has committed a batch."""
 
     def well(obj: Object) -> bool:
@@ -52,15 +52,15 @@ async def runs(world: World, name: str = "st", **wanted: Any) -> Object:
     return await world.wait(STATEMENTS, name, f"streams {wanted}", well)
 
 
-async def wish(world: World, name: str = "st", **spec: Any) -> None:
+async def wish(world: Environment, name: str = "st", **spec: Any) -> None:
     await world.patch(STATEMENTS, name, spec)
 
 
-async def has_no_driver(world: World, session: str) -> bool:
+async def has_no_driver(world: Environment, session: str) -> bool:
     return all(pod["metadata"]["labels"][LABEL_SESSION] != session for pod in await world.driver_pods())
 
 
-def locations(world: World, name: str = "st") -> list[str]:
+def locations(world: Environment, name: str = "st") -> list[str]:
     """Folders below the root of the attempts that ran, without the statement's own prefix."""
     options = [e.request.streaming for e in world.ledger.ran(name)]
     return [o.checkpoint.rsplit("/", 1)[-1] for o in options if o is not None]
@@ -69,7 +69,7 @@ def locations(world: World, name: str = "st") -> list[str]:
 # --- start, stop, resume, end
 
 
-async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(world: World) -> None:
+async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(world: Environment) -> None:
     async with world.operator():
         made = await stream(world, streaming={"trigger": {"mode": "Interval", "intervalMillis": 500}})
         first = await runs(world)
@@ -94,7 +94,7 @@ async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(world: 
     assert {e.request.execution_seconds for e in world.ledger.ran("st")} == {0}
 
 
-async def test_stream_created_as_stopped_starts_only_when_set_to_running(world: World) -> None:
+async def test_stream_created_as_stopped_starts_only_when_set_to_running(world: Environment) -> None:
     async with world.operator():
         await stream(world, desiredState="Stopped")
         await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
@@ -105,7 +105,7 @@ async def test_stream_created_as_stopped_starts_only_when_set_to_running(world: 
 
 
 @pytest.mark.parametrize("way", ["running", "stopped"])
-async def test_canceled_stream_ends_and_its_next_run_has_a_new_checkpoint(world: World, way: str) -> None:
+async def test_canceled_stream_ends_and_its_next_run_has_a_new_checkpoint(world: Environment, way: str) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -120,7 +120,7 @@ async def test_canceled_stream_ends_and_its_next_run_has_a_new_checkpoint(world:
 
 
 @pytest.mark.parametrize("way", ["running", "stopped"])
-async def test_deleted_stream_is_canceled_in_the_driver(world: World, way: str) -> None:
+async def test_deleted_stream_is_canceled_in_the_driver(world: Environment, way: str) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -133,14 +133,14 @@ async def test_deleted_stream_is_canceled_in_the_driver(world: World, way: str) 
     assert view is not None and view.state == "Canceled"
 
 
-async def test_available_now_finishes(world: World) -> None:
+async def test_available_now_finishes(world: Environment) -> None:
     async with world.operator():
         await stream(world, streaming={"trigger": {"mode": "AvailableNow"}})
         done = await world.finished("st")
     assert done["status"]["streaming"]["committedBatchId"] == 0
 
 
-async def test_stream_is_limited_by_its_own_execution_timeout_and_not_its_class(world: World) -> None:
+async def test_stream_is_limited_by_its_own_execution_timeout_and_not_its_class(world: Environment) -> None:
     await world.create_class(
         f"other-{world.namespace}", storage={"checkpointRoot": ROOT}, limits={"executionSeconds": 1}
     )
@@ -155,7 +155,9 @@ async def test_stream_is_limited_by_its_own_execution_timeout_and_not_its_class(
 
 
 @pytest.mark.parametrize(("how", "is_seen"), [("crash_driver", True), ("remove_pod", False)])
-async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(world: World, how: str, is_seen: bool) -> None:
+async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(
+    world: Environment, how: str, is_seen: bool
+) -> None:
     """The next driver is told of one that vanished without having been seen to end: it may still write the checkpoint."""
     async with world.operator():
         await stream(world)
@@ -170,7 +172,7 @@ async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(world: W
     assert locations(world) == ["1", "1"]
 
 
-async def test_driver_that_was_shut_down_is_not_counted(world: World) -> None:
+async def test_driver_that_was_shut_down_is_not_counted(world: Environment) -> None:
     async with world.operator():
         await stream(world, streaming={"restart": {"limit": 0}})
         await runs(world)
@@ -180,7 +182,7 @@ async def test_driver_that_was_shut_down_is_not_counted(world: World) -> None:
     assert {e.request.streaming.unconfirmed for e in world.ledger.ran("st") if e.request.streaming is not None} == {()}
 
 
-async def test_operator_restart_leaves_a_running_stream_alone(world: World) -> None:
+async def test_operator_restart_leaves_a_running_stream_alone(world: Environment) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -193,7 +195,7 @@ async def test_operator_restart_leaves_a_running_stream_alone(world: World) -> N
     assert len(world.ledger.ran("st")) == 1
 
 
-async def test_failing_query_is_restarted_after_a_while_and_given_up_in_the_end(world: World) -> None:
+async def test_failing_query_is_restarted_after_a_while_and_given_up_in_the_end(world: Environment) -> None:
     async with world.operator():
         await stream(world, sql=f"{TEXT} FAIL", streaming={"restart": {"limit": 2, "backoffSeconds": 1}})
         waits = await world.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
@@ -206,7 +208,7 @@ async def test_failing_query_is_restarted_after_a_while_and_given_up_in_the_end(
     assert len(world.ledger.ran("st")) == 3
 
 
-async def test_stream_stopped_during_its_restart_backoff_has_no_next_attempt(world: World) -> None:
+async def test_stream_stopped_during_its_restart_backoff_has_no_next_attempt(world: Environment) -> None:
     async with world.operator():
         await stream(world, sql=f"{TEXT} FAIL", streaming={"restart": {"backoffSeconds": 600}})
         await world.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
@@ -215,7 +217,7 @@ async def test_stream_stopped_during_its_restart_backoff_has_no_next_attempt(wor
     assert "nextAttemptTime" not in rests["status"]
 
 
-async def test_text_that_cannot_start_is_not_tried_again(world: World) -> None:
+async def test_text_that_cannot_start_is_not_tried_again(world: Environment) -> None:
     async with world.operator():
         await stream(world, sql=f"{TEXT} BROKEN")
         done = await world.ended("st", "Error", "SqlError")
@@ -223,7 +225,9 @@ async def test_text_that_cannot_start_is_not_tried_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("step", [Step.INTENT, Step.SUBMIT, Step.RUNNING, Step.CANCEL])
-async def test_operator_that_dies_on_the_way_starts_nothing_twice(world: World, faults: Faults, step: Step) -> None:
+async def test_operator_that_dies_on_the_way_starts_nothing_twice(
+    world: Environment, faults: Faults, step: Step
+) -> None:
     async with world.operator():
         await world.session_ready()
     faults.after[step] = crash
@@ -245,7 +249,7 @@ async def test_operator_that_dies_on_the_way_starts_nothing_twice(world: World, 
 # --- changes
 
 
-async def test_changed_text_goes_on_with_the_state_that_fits(world: World) -> None:
+async def test_changed_text_goes_on_with_the_state_that_fits(world: Environment) -> None:
     other = f"{TEXT} WHERE true"
     async with world.operator():
         await stream(world)
@@ -257,7 +261,7 @@ async def test_changed_text_goes_on_with_the_state_that_fits(world: World) -> No
     assert locations(world) == ["1", "1"]
 
 
-async def test_upgrade_without_state_begins_on_another_checkpoint(world: World) -> None:
+async def test_upgrade_without_state_begins_on_another_checkpoint(world: Environment) -> None:
     async with world.operator():
         await stream(world)
         first = await runs(world)
@@ -277,7 +281,7 @@ async def test_upgrade_without_state_begins_on_another_checkpoint(world: World) 
 @pytest.mark.parametrize(
     "change", [{"conf": {"spark.sql.shuffle.partitions": "3"}}, {"streaming": {"outputMode": "Update"}}]
 )
-async def test_changed_settings_go_on_from_the_same_checkpoint(world: World, change: Object) -> None:
+async def test_changed_settings_go_on_from_the_same_checkpoint(world: Environment, change: Object) -> None:
     async with world.operator():
         await stream(world)
         first = await runs(world)
@@ -290,7 +294,7 @@ async def test_changed_settings_go_on_from_the_same_checkpoint(world: World, cha
     assert (first_request.conf, first_request.streaming) != (last_request.conf, last_request.streaming)
 
 
-async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_root(world: World) -> None:
+async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_root(world: Environment) -> None:
     async with world.operator():
         await stream(world)
         first = await runs(world)
@@ -308,7 +312,7 @@ async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_roo
 # --- refusals
 
 
-async def test_schedule_that_cannot_be_followed_is_refused(world: World) -> None:
+async def test_schedule_that_cannot_be_followed_is_refused(world: Environment) -> None:
     async with world.operator():
         await stream(world, streaming={"savepoints": {"schedule": {"cron": "61 * * * *"}}})
         done = await world.ended("st", "Error", "InvalidSpec")
@@ -316,7 +320,7 @@ async def test_schedule_that_cannot_be_followed_is_refused(world: World) -> None
     assert world.ledger.ran("st") == []
 
 
-async def test_class_without_a_place_for_checkpoints_is_refused(world: World) -> None:
+async def test_class_without_a_place_for_checkpoints_is_refused(world: Environment) -> None:
     name = f"other-{world.namespace}"
     await world.create_class(name)
     await world.create_session("bare", className=name)
@@ -327,7 +331,7 @@ async def test_class_without_a_place_for_checkpoints_is_refused(world: World) ->
     assert message_of(done) == wanted
 
 
-async def test_validation_of_a_stream_is_a_batch_statement(world: World) -> None:
+async def test_validation_of_a_stream_is_a_batch_statement(world: Environment) -> None:
     async with world.operator():
         await stream(world, sql="SELECT 1", mode="Validate")
         done = await world.finished("st")
@@ -338,7 +342,7 @@ async def test_validation_of_a_stream_is_a_batch_statement(world: World) -> None
 # --- others
 
 
-async def test_first_batch_meets_a_dependency(world: World) -> None:
+async def test_first_batch_meets_a_dependency(world: Environment) -> None:
     async with world.operator():
         await stream(world, sql=f"{TEXT} IDLE")
         await world.create_statement("next", dependsOn=[{"name": "st"}])
@@ -349,7 +353,7 @@ async def test_first_batch_meets_a_dependency(world: World) -> None:
         assert (await world.get(STATEMENTS, "st"))["status"]["phase"] == "Running"
 
 
-async def test_streams_take_no_slot_and_hold_nobody_back(world: World) -> None:
+async def test_streams_take_no_slot_and_hold_nobody_back(world: Environment) -> None:
     async with world.operator():
         for name in ("a", "b", "c"):
             await stream(world, name)
@@ -363,7 +367,7 @@ async def test_streams_take_no_slot_and_hold_nobody_back(world: World) -> None:
         await world.finished("batch")
 
 
-async def test_drain_waits_for_batch_statements_only(world: World) -> None:
+async def test_drain_waits_for_batch_statements_only(world: Environment) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -380,7 +384,7 @@ async def test_drain_waits_for_batch_statements_only(world: World) -> None:
     assert session.config.incarnation == 2
 
 
-async def test_stopped_session_leaves_its_streams_waiting(world: World) -> None:
+async def test_stopped_session_leaves_its_streams_waiting(world: Environment) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -392,7 +396,7 @@ async def test_stopped_session_leaves_its_streams_waiting(world: World) -> None:
     assert locations(world) == ["1", "1"]
 
 
-async def test_deleted_session_closes_its_running_and_stopped_streams(world: World) -> None:
+async def test_deleted_session_closes_its_running_and_stopped_streams(world: Environment) -> None:
     async with world.operator():
         await stream(world, "a")
         await stream(world, "b")
@@ -409,7 +413,7 @@ async def test_deleted_session_closes_its_running_and_stopped_streams(world: Wor
 # --- at rest
 
 
-async def test_stopped_stream_is_not_queued_and_does_not_keep_its_session_open(world: World) -> None:
+async def test_stopped_stream_is_not_queued_and_does_not_keep_its_session_open(world: Environment) -> None:
     async with world.operator():
         await stream(world)
         await runs(world)
@@ -424,7 +428,7 @@ async def test_stopped_stream_is_not_queued_and_does_not_keep_its_session_open(w
         assert rests["status"]["streaming"]["checkpointLocation"] in message_of(closed)
 
 
-async def test_stopped_stream_gives_its_dedicated_session_back(world: World) -> None:
+async def test_stopped_stream_gives_its_dedicated_session_back(world: Environment) -> None:
     async with world.operator():
         made = await world.dedicated("own", TEXT, streaming={"restart": {"backoffSeconds": 0}})
         await runs(world, "own")

@@ -9,7 +9,7 @@ import pytest
 from sparksql.kube.resources import EVENTS, SESSIONS, STATEMENTS
 from sparksql.wire import versions
 from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.environment import Environment, message_of
 
 Object = dict[str, Any]
 NEWER = (PROTOCOL_VERSION + 1, OLDEST_OPERATOR)
@@ -20,7 +20,7 @@ def skew(session: Object) -> Object | None:
     return next((c for c in session["status"]["conditions"] if c["type"] == "VersionSkew"), None)
 
 
-async def says(world: World, reason: str) -> Object:
+async def says(world: Environment, reason: str) -> Object:
     """The session once its condition has this reason."""
     found = await world.wait(SESSIONS, "s", f"says {reason}", lambda o: (skew(o) or {}).get("reason") == reason)
 
@@ -31,7 +31,7 @@ async def says(world: World, reason: str) -> Object:
     return found
 
 
-async def test_driver_of_a_later_version_that_says_more_than_is_known_is_worked_with(world: World) -> None:
+async def test_driver_of_a_later_version_that_says_more_than_is_known_is_worked_with(world: Environment) -> None:
     world.ledger.versions, world.ledger.says_more = NEWER, True
     await world.create_class()
     await world.create_session()
@@ -47,7 +47,7 @@ async def test_driver_of_a_later_version_that_says_more_than_is_known_is_worked_
 
 
 async def test_operator_upgrade_keeps_drivers_and_their_running_statements(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.create_class()
     before = await world.create_session()
@@ -81,7 +81,7 @@ async def test_operator_upgrade_keeps_drivers_and_their_running_statements(
 
 
 async def test_incompatible_driver_gets_no_new_statement_and_keeps_the_running_one(
-    world: World,
+    world: Environment,
 ) -> None:
     await world.create_class()
     await world.create_session()

@@ -78,8 +78,9 @@ READ: dict[str, str] = {
         "Streaming.on_incompatible Streaming.output_mode Streaming.restart Streaming.restore_nonce "
         "Streaming.savepoints Streaming.start_from Streaming.trigger Streaming.upgrade_mode Streaming.upsert "
         "Trigger.interval_millis Trigger.max_files_per_trigger Trigger.max_rows_per_trigger Trigger.mode "
-        "Upsert.delete_when Upsert.keys Upsert.order_by ValidateAgainst.statement_ref"
+        "ValidateAgainst.statement_ref"
     ),
+    "gateway/streaming": "Upsert.delete_when Upsert.keys Upsert.order_by",
 }
 
 

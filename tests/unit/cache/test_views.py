@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.conditions import find_condition
+from sparksql.api.execution import StatementMode
 from sparksql.api.savepoint import SavepointPhase, SavepointSource, SqlSavepoint
 from sparksql.api.session import SessionDesiredState, SessionPhase, SqlSession
-from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementMode, StatementPhase
+from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
 from sparksql.domain.admission import order
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended

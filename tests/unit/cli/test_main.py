@@ -36,6 +36,7 @@ class Terminal(io.StringIO):
         ["logs", "daily", "--session", "analytics"],
         ["status", "-o", "csv"],
         ["connect"],
+        ["connect", "analytics", "--protocol", "window"],
         ["connect", "analytics", "--door", "window"],
     ],
 )

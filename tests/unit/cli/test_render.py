@@ -14,8 +14,8 @@ from sparksql.cli.objects import Session, Statement
 from sparksql.cli.results import says_all
 from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
 from sparksql.wire.control import (
+    ClientProtocol,
     Column,
-    Door,
     OperationState,
     ResultSummary,
 )
@@ -231,14 +231,16 @@ def test_status_lists_sessions_and_statements() -> None:
 def test_clients_are_listed_with_ages_and_their_statements() -> None:
     now = datetime(2026, 1, 31, 8, 10, tzinfo=UTC)
     session = ClientSessionView(
-        handle="h-1", door=Door.THRIFT, name="b\x1bi", operations=2,
+        handle="h-1", protocol=ClientProtocol.THRIFT, name="b\x1bi", operations=2,
         open_time=now - timedelta(seconds=300), last_used_time=now - timedelta(seconds=2),
     )  # fmt: skip
     operation = ClientOperationView(
-        operation_id="op-1", session="h-1", door=Door.THRIFT, state=OperationState.RUNNING, statement_type="SELECT",
+        operation_id="op-1", session="h-1", protocol=ClientProtocol.THRIFT, state=OperationState.RUNNING, statement_type="SELECT",
         submitted_time=now - timedelta(seconds=61),
     )  # fmt: skip
-    stray = ClientOperationView(operation_id="op-2", session="gone", door=Door.REST, state=OperationState.PENDING)
+    stray = ClientOperationView(
+        operation_id="op-2", session="gone", protocol=ClientProtocol.REST, state=OperationState.PENDING
+    )
     view = ClientsView(sessions=(session,), operations=(operation, stray))
     clients, operations = render.client_summaries("analytics", view), render.operation_summaries("analytics", view)
     assert render.clients_text(clients, operations, now) == (

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from sparksql.api.names import ANNOTATION_TRIGGER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
-from sparksql.api.statement import SqlStatement
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.savepoint.gather import attempt_of, attempt_status, word_of
 from sparksql.controllers.savepoint.snapshot import savepoints_of, start_of, trigger_of
@@ -21,10 +20,10 @@ from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.engine.store import Store
 from sparksql.kube.builders.statement_children import savepoint_of
 from sparksql.wire.savepoints import SavepointState, SavepointView
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.statements import statement
 
-MADE = datetime(2026, 1, 31, 8, tzinfo=UTC)
 DONE = datetime(2026, 1, 31, 9, tzinfo=UTC)
-UID = "5f0c2a9e-0000-4000-8000-000000000001"
 
 
 def savepoint(
@@ -38,11 +37,6 @@ def savepoint(
         "spec": {"statementRef": {"name": statement}},
         "status": status or {},
     }  # fmt: skip
-
-
-def statement(name: str = "one", **spec: Any) -> SqlStatement:
-    metadata = {"name": name, "namespace": "team-a", "uid": UID, "generation": 1}
-    return SqlStatement.parse({"metadata": metadata, "spec": {"sessionRef": {"name": "s"}, "sql": "x", **spec}})
 
 
 def store(*savepoints: Any) -> Store:
@@ -81,7 +75,7 @@ def test_savepoint_snapshot_matches_the_metadata_spec_and_status_of_the_object()
         SavepointFacts(
             "before",
             SavepointPhase.COMPLETED,
-            MADE,
+            NOW,
             SavepointTrigger.PERIODIC,
             "s3a://b/before",
             DONE,
@@ -93,7 +87,7 @@ def test_savepoint_snapshot_matches_the_metadata_spec_and_status_of_the_object()
 
 
 def test_new_one_has_no_phase() -> None:
-    assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, MADE),)
+    assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, NOW),)
 
 
 def test_start_from_finds_a_savepoint_of_any_statement_in_the_same_namespace() -> None:

@@ -14,12 +14,23 @@ from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
-from tests.unit.domain.domain_samples import NOW, conditions_of, session, session_class, statement
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.conditions import (
+    CANCELED,
+    FAILED,
+    PARKED,
+    RESTS,
+    STREAMS,
+    SUCCEEDED,
+    UNDER_WAY,
+    conditions_of,
+)
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.sessions import session
+from tests.unit.domain.builders.statements import statement
 
 TYPES = ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
-T, F, U = "True", "False", "Unknown"
-UNDER_WAY, STOPPED, PARKED = (F, T, F, U, F), (T, F, F, U, F), (F, F, T, U, F)
-CANCELED, FAILED = (T, F, F, F, T), (F, F, T, F, T)
+T, F = "True", "False"
 STREAM = {"sql": "INSERT INTO t SELECT * FROM STREAM s", "streaming": {}}
 
 
@@ -33,7 +44,7 @@ def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[s
     ("phase", "row"),
     [
         *((phase, UNDER_WAY) for phase in ("Initialized", "Pending", "Running")),
-        ("Finished", (T, F, F, T, T)),
+        ("Finished", SUCCEEDED),
         *((phase, FAILED) for phase in ("Closed", "Error", "TimedOut")),
     ],
 )
@@ -47,7 +58,7 @@ def test_phases_of_a_statement_whatever_is_wished(phase: str, row: tuple[str, ..
         ("Canceled", "Canceled", False, CANCELED),
         ("Canceled", "Stopped", False, CANCELED),  # of a batch statement that is a wish to cancel as well
         ("Canceled", "Running", False, FAILED),
-        ("Stopped", "Stopped", False, STOPPED),
+        ("Stopped", "Stopped", False, RESTS),
         ("Stopped", "Running", False, UNDER_WAY),  # it goes on at once
         ("Stopped", "Canceled", False, UNDER_WAY),  # it ends at once
         ("Running", "Running", True, PARKED),  # it runs as before a change that is refused
@@ -62,10 +73,10 @@ def test_rest_and_cancellation_are_what_was_asked_for_only_by_wish(
 
 def test_every_phase_of_a_statement_has_a_row() -> None:
     for phase in StatementPhase:
-        assert of(phase) in {UNDER_WAY, (T, F, F, T, T), FAILED}
+        assert of(phase) in {UNDER_WAY, SUCCEEDED, FAILED}
 
 
-@pytest.mark.parametrize(("age", "row"), [(1, (T, F, F, U, F)), (100_000, UNDER_WAY)])
+@pytest.mark.parametrize(("age", "row"), [(1, STREAMS), (100_000, UNDER_WAY)])
 def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: tuple[str, ...]) -> None:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, **STREAM)
     began = NOW - timedelta(seconds=age)
@@ -98,7 +109,7 @@ def test_a_session_that_waits_for_a_person_is_stalled_and_still_under_way(phase:
     ("phase", "row"),
     [
         *((phase, UNDER_WAY) for phase in ("Pending", "InProgress")),
-        ("Completed", (T, F, F, T, T)),
+        ("Completed", SUCCEEDED),
         *((phase, FAILED) for phase in ("Failed", "Abandoned")),
     ],
 )

@@ -23,29 +23,28 @@ from sparksql.domain.savepoint.snapshot import (
 )
 from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
 from sparksql.domain.statement.snapshot import Driver, Silence
-from tests.unit.domain.savepoint_samples import (
+from tests.unit.domain.builders.conditions import SAVEPOINT_CONDITIONS, conditions, told
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.savepoints import (
     ATTEMPT,
     CHECKPOINT,
-    CONDITIONS,
     ELSEWHERE,
     ROOT,
     SAVEPOINT_UID,
     TARGET,
     WHOLE,
-    asked,
-    conditions,
     copying,
     decided,
     existing,
     id_of,
     saved,
     savepoint,
+    savepoint_snapshot,
     settled,
-    told,
     waiting,
 )
-from tests.unit.domain.statement_samples import DRIVER, NOW, UID, ago, statement
-from tests.unit.domain.stream_samples import resting, stream
+from tests.unit.domain.builders.statements import DRIVER, STATEMENT_UID, statement
+from tests.unit.domain.builders.streams import resting, stream
 
 NO_STATE = stream(resting(streaming={}, observedRunNonce=""))
 TWIN = saved().replace(metadata=saved().metadata.replace(uid="another"))
@@ -59,7 +58,7 @@ def test_savepoint_copy_starts_with_its_intent_recorded_in_the_status() -> None:
     assert decision.status.location == TARGET
     assert decision.status.start_time == NOW
     assert decision.status.trigger == "Manual"
-    assert decision.attempt == Attempt(DRIVER, UID, "standard", "writer")
+    assert decision.attempt == Attempt(DRIVER, STATEMENT_UID, "standard", "writer")
     text = saved().status.sql_hash
     assert text is not None
     assert decision.commands == (StartCopy(id_of(0), DRIVER, CHECKPOINT, TARGET, SAVEPOINT_UID, text),)
@@ -91,7 +90,7 @@ def test_a_trigger_once_recorded_stays() -> None:
 def test_savepoint_waits_while_statement_session_state_or_driver_is_missing(facts: dict[str, Any], reason: str) -> None:
     decision = decided(savepoint(), **facts)
     assert told(decision) == ("Pending", reason)
-    assert conditions(decision) == CONDITIONS["Pending"]
+    assert conditions(decision) == SAVEPOINT_CONDITIONS["Pending"]
     assert decision.status.message
     assert not decision.commands
     assert decision.requeue_after is not None and 0 < decision.requeue_after <= 60.1
@@ -112,7 +111,7 @@ def test_savepoint_that_can_never_be_taken_ends_before_its_first_attempt(
 ) -> None:
     decision = decided(savepoint(), **facts)
     assert told(decision) == (phase, reason)
-    assert conditions(decision) == CONDITIONS[phase]
+    assert conditions(decision) == SAVEPOINT_CONDITIONS[phase]
     assert names in (decision.status.message or "")
     assert decision.status.completion_time == NOW
     assert decision.status.location is None
@@ -188,7 +187,7 @@ def test_a_lost_request_with_nothing_left_to_copy_is_refused_for_good() -> None:
 def test_savepoint_completes_with_the_batch_size_and_version_the_driver_reports() -> None:
     decision = decided(savepoint(copying()), word=WHOLE)
     assert told(decision) == ("Completed", "Completed")
-    assert conditions(decision) == CONDITIONS["Completed"]
+    assert conditions(decision) == SAVEPOINT_CONDITIONS["Completed"]
     status = decision.status
     assert (status.batch_id, status.query_id, status.spark_version) == (41, "q", "4.1.4")
     assert (status.size_bytes, status.file_count, status.sql_hash) == (123, 9, "h")
@@ -239,7 +238,7 @@ def test_a_retry_uses_the_same_location_wherever_the_class_saves_now() -> None:
 def test_savepoint_fails_when_its_last_attempt_fails(limit: int) -> None:
     decision = decided(savepoint(copying(failures=limit), backoffLimit=limit), word=Failed("disk full"))
     assert told(decision) == ("Failed", "SavepointFailed")
-    assert conditions(decision) == CONDITIONS["Failed"]
+    assert conditions(decision) == SAVEPOINT_CONDITIONS["Failed"]
     assert decision.status.failures == limit + 1
     assert "disk full" in (decision.status.message or "")
     assert decision.status.completion_time == NOW
@@ -350,4 +349,4 @@ def test_each_savepoint_attempt_has_its_own_stable_id() -> None:
 
 
 def test_the_same_snapshot_leads_to_the_same_decision() -> None:
-    assert decide(asked(savepoint())) == decide(asked(savepoint()))
+    assert decide(savepoint_snapshot(savepoint())) == decide(savepoint_snapshot(savepoint()))

@@ -18,7 +18,8 @@ from sparksql.domain.savepoint.snapshot import (
     StartDeletionJob,
 )
 from sparksql.domain.statement.snapshot import Silence
-from tests.unit.domain.savepoint_samples import (
+from tests.unit.domain.builders.objects import ago
+from tests.unit.domain.builders.savepoints import (
     CHECKPOINT,
     ELSEWHERE,
     ROOT,
@@ -31,8 +32,7 @@ from tests.unit.domain.savepoint_samples import (
     saved,
     settled,
 )
-from tests.unit.domain.savepoint_samples import savepoint as sample
-from tests.unit.domain.statement_samples import ago
+from tests.unit.domain.builders.savepoints import savepoint as sample
 
 
 def going(status: dict[str, Any] | None = None, *, since: float = 1, **spec: Any) -> SqlSavepoint:

@@ -13,8 +13,8 @@ from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import Retention
 from sparksql.domain.savepoint.references import referenced, used_by
 from sparksql.domain.savepoint.retention import Savepoint, evaluate
-from tests.unit.domain.savepoint_samples import ELSEWHERE, TARGET, existing, saved, savepoint, settled
-from tests.unit.domain.statement_samples import ago
+from tests.unit.domain.builders.objects import ago
+from tests.unit.domain.builders.savepoints import ELSEWHERE, TARGET, existing, saved, savepoint, settled
 
 BEFORE = savepoint(settled())
 LAST = {"lastSavepoint": {"name": "before", "time": ago(1)}}

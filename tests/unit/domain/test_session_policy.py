@@ -14,7 +14,8 @@ from sparksql.api.session_class import LabelSelector
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.session.resolve import Resolved, database_name, matches, resolve, selects
 from sparksql.domain.violation import Violation
-from tests.unit.domain.domain_samples import session, session_class
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.sessions import session
 
 
 def asked(

@@ -18,17 +18,17 @@ from sparksql.domain.statement.snapshot import (
     Silence,
 )
 from sparksql.wire.control import OperationState
-from tests.unit.domain.statement_samples import NOW, ago, message, told
-from tests.unit.domain.stream_samples import (
+from tests.unit.domain.builders.conditions import PARKED, message, told
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.streams import (
     OTHER,
-    PARKED,
-    asked,
     created,
     fact,
     resting,
     running,
     shown,
     stream,
+    stream_snapshot,
     streaming_of,
     telling,
 )
@@ -46,7 +46,7 @@ def scheduled(*savepoints: SavepointFacts, now: datetime = NOW, **spec: Any) -> 
     """`stream()` was created 1000 s ago: due times are 400 s ago, 200 s from now, and so on."""
     schedule = {"schedule": {"intervalSeconds": 600, **spec}}
     of = stream(running(streaming=WITH_STATE), streaming={"savepoints": schedule})
-    return decide(asked(of, operation=telling(), savepoints=savepoints, now=now))
+    return decide(stream_snapshot(of, operation=telling(), savepoints=savepoints, now=now))
 
 
 def test_savepoint_that_is_not_due_is_announced() -> None:
@@ -97,7 +97,7 @@ def test_only_periodic_savepoints_count_for_the_schedule(trigger: SavepointTrigg
 def test_schedule_without_a_batch_has_nothing_to_save() -> None:
     of = stream(running(), **EVERY_TEN_MINUTES)
     told_ = {"committed_batch_id": None}
-    decision = decide(asked(of, operation=telling(told=told_), now=NOW + timedelta(seconds=201)))
+    decision = decide(stream_snapshot(of, operation=telling(told=told_), now=NOW + timedelta(seconds=201)))
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 
 
@@ -130,7 +130,7 @@ def test_no_periodic_savepoint_is_due_while_the_stream_does_not_run(
 ) -> None:
     status = {**status, "streaming": {**status["streaming"], "nextSavepointTime": ago(3)}}
     decision = decide(
-        asked(stream(status, **EVERY_TEN_MINUTES, **spec), operation=word, now=NOW + timedelta(seconds=203))
+        stream_snapshot(stream(status, **EVERY_TEN_MINUTES, **spec), operation=word, now=NOW + timedelta(seconds=203))
     )
     assert not any(isinstance(command, CreateSavepoint) for command in decision.commands)
     assert streaming_of(decision).next_savepoint_time is None
@@ -146,9 +146,11 @@ BAD_SCHEDULES = [
 @pytest.mark.parametrize(("schedule", "names", "remedy"), BAD_SCHEDULES)
 def test_schedule_that_cannot_be_followed_is_refused(schedule: dict[str, str], names: str, remedy: str) -> None:
     spec = {"savepoints": {"schedule": schedule}}
-    decision = decide(asked(stream(streaming=spec)))
+    decision = decide(stream_snapshot(stream(streaming=spec)))
     assert told(decision) == ("Error", "InvalidSpec")
     assert message(decision).startswith(f"spec.streaming.savepoints.schedule{names}")
     assert remedy in message(decision)
-    with_state = decide(asked(stream(running(streaming=WITH_STATE), sql=OTHER, streaming=spec), operation=OVER))
+    with_state = decide(
+        stream_snapshot(stream(running(streaming=WITH_STATE), sql=OTHER, streaming=spec), operation=OVER)
+    )
     assert (told(with_state), shown(with_state)) == (("Stopped", "InvalidSpec"), PARKED)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparksql.gateway import clean as program
-from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, CleaningRefused, check_place, clean
+from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, DeletionRefusedError, check_place, clean
 
 ROOT = "s3a://lake/savepoints"
 TARGET = f"{ROOT}/team-a/orders/before-release-uid-1"
@@ -113,7 +113,7 @@ def test_savepoint_removal_leaves_a_folder_of_doubtful_ownership_alone(
 ) -> None:
     before = {name: text for name, text in {**savepoint(), **change}.items() if text is not None}
     files = FakeFiles(before)
-    with pytest.raises(CleaningRefused, match=complaint):
+    with pytest.raises(DeletionRefusedError, match=complaint):
         clean(files, TARGET, ROOT, UID)
     assert files.files == before
 
@@ -125,12 +125,12 @@ def test_leftovers_of_file_systems_do_not_keep_a_savepoint() -> None:
 
 
 def test_an_empty_uid_owns_nothing() -> None:
-    with pytest.raises(CleaningRefused, match="does not name"):
+    with pytest.raises(DeletionRefusedError, match="does not name"):
         clean(FakeFiles(savepoint(uid="")), TARGET, ROOT, "")
 
 
 def test_absence_is_believed_only_of_a_root_that_is_there() -> None:
-    with pytest.raises(CleaningRefused, match="its keys"):
+    with pytest.raises(DeletionRefusedError, match="its keys"):
         clean(FakeFiles({}), TARGET, ROOT, UID)
 
 
@@ -171,7 +171,7 @@ def test_places_below_the_root(target: str, root: str) -> None:
     ],
 )
 def test_places_that_are_refused(target: str, root: str) -> None:
-    with pytest.raises(CleaningRefused, match=r"is not below|no plain location"):
+    with pytest.raises(DeletionRefusedError, match=r"is not below|no plain location"):
         check_place(target, root)
 
 

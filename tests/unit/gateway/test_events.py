@@ -13,7 +13,7 @@ from sparksql.gateway.frontends.control.service import ControlService
 from sparksql.gateway.lifecycle import Lifecycle
 from sparksql.gateway.operations.events import Changes, stream
 from sparksql.gateway.operations.register import OperationRegister
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.wire.control import Event, GatewayInfo, GatewayState
 from sparksql.wire.driver import DriverConfig
@@ -102,5 +102,5 @@ def test_gateway_info_has_its_protocol_version_and_oldest_operator_version(monke
     monkeypatch.setattr("sparksql.gateway.frontends.control.service.OLDEST_OPERATOR", 3)
     config = DriverConfig(namespace="n", session="s", session_uid="u", incarnation=1)
     lifecycle = Lifecycle(Settings(config, "", "", None, PodIdentity(), None), "boot", lambda: NOW)
-    info = ControlService(lifecycle, ClientService(lifecycle)).info()
+    info = ControlService(lifecycle, SessionService(lifecycle)).info()
     assert (info.protocol_version, info.oldest_operator_version) == (7, 3)

@@ -9,7 +9,14 @@ import pytest
 
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.streaming.checkpoints import fence as fencing
-from sparksql.gateway.streaming.checkpoints.fence import LEASE_SECONDS, SUFFIX, WAIT_SECONDS, Fence, Hold, Mark
+from sparksql.gateway.streaming.checkpoints.fence import (
+    LEASE_SECONDS,
+    SUFFIX,
+    WAIT_SECONDS,
+    CheckpointLease,
+    Fence,
+    WriterRecord,
+)
 
 CHECKPOINT = "s3a://bucket/checkpoints/team-a/st/1"
 PLACE = CHECKPOINT + SUFFIX
@@ -53,7 +60,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
         for fence in self.fences:
-            fence.look()
+            fence.refresh()
         self.then()
 
 
@@ -74,47 +81,49 @@ def going_on() -> None:
     """Nothing ends the attempt."""
 
 
-def taken(files: FakeFiles, clock: Clock, boot: str, operation: str, *unconfirmed: str) -> tuple[Fence, Hold]:
+def taken(
+    files: FakeFiles, clock: Clock, boot: str, operation: str, *unconfirmed: str
+) -> tuple[Fence, CheckpointLease]:
     fence = Fence(files, clock)
     clock.fences.append(fence)
-    hold = fence.hold(CHECKPOINT, boot, operation)
-    hold.take(unconfirmed, going_on)
-    return fence, hold
+    lease = fence.lease(CHECKPOINT, boot, operation)
+    lease.take(unconfirmed, going_on)
+    return fence, lease
 
 
-def mark(files: FakeFiles) -> Mark:
-    return Mark.from_json(files.texts[PLACE])
+def mark(files: FakeFiles) -> WriterRecord:
+    return WriterRecord.from_json(files.texts[PLACE])
 
 
-def refusal_of(hold: Hold) -> str:
+def refusal_of(lease: CheckpointLease) -> str:
     with pytest.raises(StatementError) as refused:
-        hold.check()
+        lease.check()
     return refused.value.error.message
 
 
 def test_a_checkpoint_that_nobody_writes_is_taken_at_once_and_given_back(files: FakeFiles, clock: Clock) -> None:
-    _, hold = taken(files, clock, "boot-1", "op-1")
-    assert mark(files) == Mark("boot-1", "op-1")
-    hold.verify()
-    hold.release()
+    _, lease = taken(files, clock, "boot-1", "op-1")
+    assert mark(files) == WriterRecord("boot-1", "op-1")
+    lease.verify()
+    lease.release()
     assert (clock.now, files.texts) == (100.0, {})
 
 
 def test_a_driver_that_was_seen_to_end_is_not_waited_for(files: FakeFiles, clock: Clock) -> None:
     taken(files, clock, "boot-1", "op-1")
     taken(files, clock, "boot-2", "op-2", "boot-0")
-    assert (clock.now, mark(files)) == (100.0, Mark("boot-2", "op-2"))
+    assert (clock.now, mark(files)) == (100.0, WriterRecord("boot-2", "op-2"))
 
 
 def test_a_driver_that_may_still_run_is_waited_for_and_stops(files: FakeFiles, clock: Clock) -> None:
     _, old = taken(files, clock, "boot-1", "op-1")
     _, new = taken(files, clock, "boot-2", "op-2", "boot-1")
     assert clock.now - 100.0 == pytest.approx(WAIT_SECONDS, abs=0.5)
-    assert mark(files) == Mark("boot-2", "op-2")
+    assert mark(files) == WriterRecord("boot-2", "op-2")
     assert refusal_of(old) == fencing.TAKEN_OVER
     old.release()
     new.verify()
-    assert mark(files) == Mark("boot-2", "op-2")
+    assert mark(files) == WriterRecord("boot-2", "op-2")
 
 
 def test_the_wait_outlasts_a_driver_that_cannot_read_the_mark(files: FakeFiles, clock: Clock) -> None:
@@ -137,7 +146,7 @@ def test_the_wait_outlasts_a_driver_that_cannot_read_the_mark(files: FakeFiles, 
     assert old.is_lost and not new.is_lost
 
 
-@pytest.mark.parametrize("left", [Mark("boot-2", "op-2", settled=False).to_json(), "", '{"boot', '{"who": 1}'])
+@pytest.mark.parametrize("left", [WriterRecord("boot-2", "op-2", settled=False).to_json(), "", '{"boot', '{"who": 1}'])
 def test_an_unsettled_or_broken_mark_of_a_gone_driver_is_waited_for_in_full(
     files: FakeFiles, clock: Clock, left: str
 ) -> None:
@@ -145,7 +154,7 @@ def test_an_unsettled_or_broken_mark_of_a_gone_driver_is_waited_for_in_full(
     files.texts[PLACE] = left
     taken(files, clock, "boot-3", "op-3")
     assert clock.now - 100.0 == pytest.approx(WAIT_SECONDS, abs=0.5)
-    assert mark(files) == Mark("boot-3", "op-3")
+    assert mark(files) == WriterRecord("boot-3", "op-3")
 
 
 def test_the_wait_can_be_ended_and_is_then_not_settled(files: FakeFiles, clock: Clock) -> None:
@@ -158,19 +167,19 @@ def test_the_wait_can_be_ended_and_is_then_not_settled(files: FakeFiles, clock: 
         if clock.now > 105.0:
             raise Enough
 
-    hold = Fence(files, clock).hold(CHECKPOINT, "boot-2", "op-2")
+    lease = Fence(files, clock).lease(CHECKPOINT, "boot-2", "op-2")
     with pytest.raises(Enough):
-        hold.take(("boot-1",), cancelled)
-    assert mark(files) == Mark("boot-2", "op-2", settled=False)
-    hold.release()
-    assert mark(files) == Mark("boot-2", "op-2", settled=False)
+        lease.take(("boot-1",), cancelled)
+    assert mark(files) == WriterRecord("boot-2", "op-2", settled=False)
+    lease.release()
+    assert mark(files) == WriterRecord("boot-2", "op-2", settled=False)
 
 
 def test_a_statement_overtaken_while_it_waits_for_the_fence_does_not_start(files: FakeFiles, clock: Clock) -> None:
     taken(files, clock, "boot-1", "op-1")
 
     def third() -> None:
-        files.texts[PLACE] = Mark("boot-3", "op-3").to_json()
+        files.texts[PLACE] = WriterRecord("boot-3", "op-3").to_json()
 
     clock.then = third
     with pytest.raises(StatementError, match="taken over"):
@@ -178,39 +187,39 @@ def test_a_statement_overtaken_while_it_waits_for_the_fence_does_not_start(files
 
 
 def test_a_storage_that_is_silent_for_a_moment_stops_nothing(files: FakeFiles, clock: Clock) -> None:
-    fence, hold = taken(files, clock, "boot-1", "op-1")
+    fence, lease = taken(files, clock, "boot-1", "op-1")
     files.answers = False
     clock.now += LEASE_SECONDS - 1
-    fence.look()
-    hold.check()
+    fence.refresh()
+    lease.check()
     files.answers = True
-    fence.look()
+    fence.refresh()
     clock.now += LEASE_SECONDS - 1
-    hold.check()
+    lease.check()
     clock.now += 2
-    assert refusal_of(hold) == fencing.UNREADABLE
-    assert hold.is_lost
+    assert refusal_of(lease) == fencing.UNREADABLE
+    assert lease.is_lost
 
 
-@pytest.mark.parametrize("found", [None, Mark("boot-1", "op-9").to_json()])
+@pytest.mark.parametrize("found", [None, WriterRecord("boot-1", "op-9").to_json()])
 def test_a_mark_that_is_not_ours_any_more_stops_the_query(files: FakeFiles, clock: Clock, found: str | None) -> None:
     """Also one that is missing: whoever removed it may have written it in between."""
-    _, hold = taken(files, clock, "boot-1", "op-1")
+    _, lease = taken(files, clock, "boot-1", "op-1")
     files.texts.clear()
     if found is not None:
         files.texts[PLACE] = found
     with pytest.raises(StatementError, match="taken over"):
-        hold.verify()
-    hold.release()
+        lease.verify()
+    lease.release()
     assert files.texts.get(PLACE) == found
 
 
 def test_a_fence_that_was_never_taken_is_released_without_storage_access(files: FakeFiles, clock: Clock) -> None:
     files.answers = False
-    Fence(files, clock).hold(CHECKPOINT, "boot-1", "op-1").release()
+    Fence(files, clock).lease(CHECKPOINT, "boot-1", "op-1").release()
 
 
 def test_a_storage_that_fails_at_the_release_does_not_fail_the_query(files: FakeFiles, clock: Clock) -> None:
-    _, hold = taken(files, clock, "boot-1", "op-1")
+    _, lease = taken(files, clock, "boot-1", "op-1")
     files.answers = False
-    hold.release()
+    lease.release()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.operations.register import TRANSITIONS, IllegalTransition, OperationRegister
+from sparksql.gateway.operations.register import TRANSITIONS, IllegalTransitionError, OperationRegister
 from sparksql.wire.control import OperationState, ResultSummary
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -34,7 +34,7 @@ def test_no_sequence_of_wishes_makes_an_illegal_transition(wishes: list[Operatio
         before = operations.get("a")
         try:
             view = operations.start("a") if wish is OperationState.RUNNING else operations.end("a", wish)
-        except IllegalTransition:
+        except IllegalTransitionError:
             assert wish not in TRANSITIONS[state]
             assert operations.get("a") == before
         else:
@@ -89,9 +89,9 @@ def test_a_tombstone_is_terminal_and_known() -> None:
     tombstone = operations.tombstone("a", OperationState.CANCELED)
     assert tombstone.state is OperationState.CANCELED
     for attempt in (lambda: operations.create("a"), lambda: operations.tombstone("a", OperationState.CLOSED)):
-        with pytest.raises(IllegalTransition):
+        with pytest.raises(IllegalTransitionError):
             attempt()
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransitionError):
         operations.tombstone("b", OperationState.RUNNING)
 
 

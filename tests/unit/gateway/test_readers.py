@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.gateway.sql.readers import AT_ONCE, MOST_GIVEN_UP, Readers, Unwanted, check_wanted
+from sparksql.gateway.sql.readers import AT_ONCE, MOST_GIVEN_UP, ReadAbandonedError, Readers, check_wanted
 from sparksql.wire.control import ErrorReason
 
 
@@ -25,7 +25,7 @@ class Endless:
         assert self.may_end.wait(60)
         try:
             check_wanted()
-        except Unwanted:
+        except ReadAbandonedError:
             self.wanted = False
             raise
         self.wanted = True
@@ -68,7 +68,7 @@ async def test_canceling_a_statement_being_read_frees_its_reader_at_once(endless
             await asyncio.sleep(0.01)
     assert not quick.done()
     readers.give_up("slow0")
-    with pytest.raises(Unwanted):
+    with pytest.raises(ReadAbandonedError):
         await reading[0]
     assert await asyncio.wait_for(quick, 30) == 7
     for text in endless:

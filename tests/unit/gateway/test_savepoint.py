@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sparksql.gateway.streaming.checkpoints.batch_files import File
-from sparksql.gateway.streaming.checkpoints.savepoint import LocationInvalid, Manifest, Owner, SavepointError
+from sparksql.gateway.streaming.checkpoints.savepoint import InvalidLocationError, Manifest, Owner, SavepointError
 
 MANIFEST = Manifest(Owner("u", "n", "s"), "q", 7, "4.1.4", (File("metadata", 45), File("offsets/7", 100)))
 
@@ -28,7 +28,7 @@ def test_a_manifest_without_a_hash_of_the_text_is_read() -> None:
 
 
 def test_a_savepoint_manifest_of_another_version_is_refused_naming_it() -> None:
-    with pytest.raises(LocationInvalid, match="version 2, this driver knows 1"):
+    with pytest.raises(InvalidLocationError, match="version 2, this driver knows 1"):
         Manifest.from_json(replace(MANIFEST, version=2).to_json())
 
 
@@ -37,6 +37,6 @@ def test_a_savepoint_manifest_of_another_version_is_refused_naming_it() -> None:
 )
 def test_a_malformed_savepoint_manifest_is_refused_for_good(text: str) -> None:
     """It would be the same the next time: no further attempt is worth it."""
-    with pytest.raises(LocationInvalid) as refused:
+    with pytest.raises(InvalidLocationError) as refused:
         Manifest.from_json(text)
     assert isinstance(refused.value, SavepointError)

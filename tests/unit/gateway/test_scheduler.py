@@ -5,10 +5,18 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sparksql.gateway.operations.scheduler import BESIDE, BESIDE_OF_LINE, MANIFESTS, PATIENCE, Scheduler, Step, overlap
+from sparksql.gateway.operations.scheduler import (
+    BESIDE,
+    BESIDE_OF_QUEUE,
+    OPERATOR_QUEUE,
+    PATIENCE,
+    Scheduler,
+    Step,
+    overlap,
+)
 
 SLOTS = 3
-LINES = (MANIFESTS, "client-1", "client-2")
+QUEUES = (OPERATOR_QUEUE, "client-1", "client-2")
 TARGETS = ["file:/w/a", "file:/w/a/sub", "file:/w/b", "file:/w/ab"]
 target_sets = st.frozensets(st.sampled_from(TARGETS), min_size=1, max_size=2)
 
@@ -23,7 +31,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.exclusive: set[str] = set()
         self.local: set[str] = set()
         self.beside: set[str] = set()
-        self.line: dict[str, str] = {}
+        self.queue: dict[str, str] = {}
         self.waiting: list[str] = []  # submitted, not admitted, in order
         self.active: set[str] = set()  # admitted and not parked
         self.parked: dict[str, frozenset[str]] = {}
@@ -34,27 +42,27 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.held[operation_id] = self.parked.pop(operation_id)
             self.active.add(operation_id)
         for operation_id in step.admitted:
-            line = self.line[operation_id]
-            first = next(waiting for waiting in self.waiting if self.line[waiting] == line)
-            assert operation_id == first, "admission within a line is first in, first out"
+            queue = self.queue[operation_id]
+            first = next(waiting for waiting in self.waiting if self.queue[waiting] == queue)
+            assert operation_id == first, "admission within a queue is first in, first out"
             self.waiting.remove(operation_id)
             (self.beside if self.may_go_beside(operation_id) else self.active).add(operation_id)
 
     def may_go_beside(self, operation_id: str) -> bool:
-        of_line = [other for other in self.beside if self.line[other] == self.line[operation_id]]
-        return operation_id in self.local and len(self.beside) < BESIDE and len(of_line) < BESIDE_OF_LINE
+        of_queue = [other for other in self.beside if self.queue[other] == self.queue[operation_id]]
+        return operation_id in self.local and len(self.beside) < BESIDE and len(of_queue) < BESIDE_OF_QUEUE
 
-    @rule(exclusive=st.booleans(), local=st.booleans(), line=st.sampled_from(LINES))
-    def submit(self, exclusive: bool, local: bool, line: str) -> None:
+    @rule(exclusive=st.booleans(), local=st.booleans(), queue=st.sampled_from(QUEUES))
+    def submit(self, exclusive: bool, local: bool, queue: str) -> None:
         self.number += 1
         operation_id = f"s{self.number}"
-        self.line[operation_id] = line
+        self.queue[operation_id] = queue
         self.waiting.append(operation_id)
         if exclusive:
             self.exclusive.add(operation_id)
         if local:
             self.local.add(operation_id)
-        self.follow(self.scheduler.submit(operation_id, exclusive=exclusive, line=line, local=local))
+        self.follow(self.scheduler.submit(operation_id, exclusive=exclusive, queue=queue, local=local))
 
     @precondition(lambda self: self.active - set(self.held))
     @rule(wanted=target_sets, data=st.data())
@@ -87,9 +95,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         if operation_id in self.waiting:
             self.waiting.remove(operation_id)
 
-    def admitted(self, line: str) -> set[str]:
+    def admitted(self, queue: str) -> set[str]:
         present = self.active | self.beside | set(self.parked)
-        return {operation_id for operation_id in present if self.line[operation_id] == line}
+        return {operation_id for operation_id in present if self.queue[operation_id] == queue}
 
     @invariant()
     def slots_are_never_exceeded(self) -> None:
@@ -97,16 +105,16 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_local_statement_waits_for_no_slot(self) -> None:
-        for line in LINES:
-            head = next((waiting for waiting in self.waiting if self.line[waiting] == line), None)
+        for queue in QUEUES:
+            head = next((waiting for waiting in self.waiting if self.queue[waiting] == queue), None)
             if head is not None and self.may_go_beside(head):
-                admitted = self.admitted(line)
+                admitted = self.admitted(queue)
                 assert admitted & self.exclusive or (head in self.exclusive and admitted)
 
     @invariant()
     def an_exclusive_statement_is_alone_in_its_line(self) -> None:
-        for line in LINES:
-            admitted = self.admitted(line)
+        for queue in QUEUES:
+            admitted = self.admitted(queue)
             assert not (admitted & self.exclusive) or len(admitted) == 1
 
     @invariant()
@@ -120,9 +128,9 @@ class SchedulerMachine(RuleBasedStateMachine):
     def nothing_waits_without_a_reason(self) -> None:
         if len(self.active) >= SLOTS:
             return
-        for line in LINES:
-            admitted = self.admitted(line)
-            head = next((waiting for waiting in self.waiting if self.line[waiting] == line), None)
+        for queue in QUEUES:
+            admitted = self.admitted(queue)
+            head = next((waiting for waiting in self.waiting if self.queue[waiting] == queue), None)
             if head is not None:
                 assert admitted & self.exclusive or (head in self.exclusive and admitted), "a free slot stays empty"
         for operation_id, targets in list(self.parked.items())[:1]:
@@ -160,30 +168,30 @@ def admitted_in_order(scheduler: Scheduler, running: str, rounds: int) -> list[s
 
 def test_a_free_slot_goes_to_the_line_that_has_the_fewest() -> None:
     scheduler = Scheduler(2)
-    scheduler.submit("a1", exclusive=False, line="a")
-    scheduler.submit("x", exclusive=False, line="x")
+    scheduler.submit("a1", exclusive=False, queue="a")
+    scheduler.submit("x", exclusive=False, queue="x")
     for waiting in ("a2", "a3", "a4"):
-        scheduler.submit(waiting, exclusive=False, line="a")
-    scheduler.submit("b1", exclusive=False, line="b")
+        scheduler.submit(waiting, exclusive=False, queue="a")
+    scheduler.submit("b1", exclusive=False, queue="b")
     assert admitted_in_order(scheduler, "x", 3) == ["b1", "a2", "a3"]
 
 
 def test_a_waiting_statement_is_passed_over_a_bounded_number_of_times() -> None:
     scheduler = Scheduler(2)
-    scheduler.submit("long", exclusive=False, line="a")
-    scheduler.submit("x", exclusive=False, line="x")
-    scheduler.submit("patient", exclusive=False, line="a")
+    scheduler.submit("long", exclusive=False, queue="a")
+    scheduler.submit("x", exclusive=False, queue="x")
+    scheduler.submit("patient", exclusive=False, queue="a")
     for number in range(PATIENCE + 5):
-        scheduler.submit(f"b{number}", exclusive=False, line=f"b{number}")
+        scheduler.submit(f"b{number}", exclusive=False, queue=f"b{number}")
     assert admitted_in_order(scheduler, "x", PATIENCE + 1).index("patient") == PATIENCE
 
 
 def test_a_local_statement_goes_beside_full_slots_and_few_of_one_line_do() -> None:
     scheduler = Scheduler(1)
-    scheduler.submit("big", exclusive=False, line="a")
-    for number in range(BESIDE_OF_LINE):
-        assert scheduler.submit(f"probe{number}", exclusive=False, line="b", local=True).admitted
-    assert not scheduler.submit("one-more", exclusive=False, line="b", local=True).admitted
-    assert scheduler.submit("other", exclusive=True, line="c", local=True).admitted == ("other",)
+    scheduler.submit("big", exclusive=False, queue="a")
+    for number in range(BESIDE_OF_QUEUE):
+        assert scheduler.submit(f"probe{number}", exclusive=False, queue="b", local=True).admitted
+    assert not scheduler.submit("one-more", exclusive=False, queue="b", local=True).admitted
+    assert scheduler.submit("other", exclusive=True, queue="c", local=True).admitted == ("other",)
     assert scheduler.slots_used == 1
     assert scheduler.leave("probe0").admitted == ("one-more",)

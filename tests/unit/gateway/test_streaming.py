@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.scheduler import Scheduler
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.streaming.progress import lag, stream_progress
 from sparksql.gateway.streaming.query import read_limits
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, MIN_INTERVAL_MILLIS, inferred_interval
 from sparksql.gateway.streaming.upsert import UpsertTarget, merge_statement
-from sparksql.wire.control import StreamOptions, UpsertOptions
+from sparksql.wire.control import StreamOptions
 
 REPORT: dict[str, Any] = {
     "batchId": 7,
@@ -138,7 +139,7 @@ def test_detached_work_has_a_thread_beyond_the_maximum() -> None:
 
 def test_merge_of_keys_with_an_order_and_deletes() -> None:
     target = UpsertTarget("`c`.`t`", ("Id", "a`b"), is_delta=False)
-    options = UpsertOptions(keys=("id",), order_by="ts + 1", delete_when="op = 'd'")
+    options = Upsert(keys=("id",), order_by="ts + 1", delete_when="op = 'd'")
     newer = "coalesce(s.__sparksql_order >= (ts + 1), (ts + 1) IS NULL)"
     assert merge_statement(options, target) == (
         "MERGE INTO `c`.`t` t USING __sparksql_batch s ON t.`Id` <=> s.`__sparksql_Id` "
@@ -151,7 +152,7 @@ def test_merge_of_keys_with_an_order_and_deletes() -> None:
 
 def test_merge_of_keys_alone() -> None:
     target = UpsertTarget("t", ("k", "v"), is_delta=True)
-    assert merge_statement(UpsertOptions(keys=("k", "v")), target) == (
+    assert merge_statement(Upsert(keys=("k", "v")), target) == (
         "MERGE INTO t t USING __sparksql_batch s ON t.`k` <=> s.`__sparksql_k` AND t.`v` <=> s.`__sparksql_v` "
         "WHEN MATCHED THEN UPDATE SET t.`k` = s.`__sparksql_k`, t.`v` = s.`__sparksql_v` "
         "WHEN NOT MATCHED AND NOT s.__sparksql_delete THEN INSERT (`k`, `v`) VALUES (s.`__sparksql_k`, s.`__sparksql_v`)"

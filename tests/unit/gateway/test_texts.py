@@ -25,7 +25,7 @@ from sparksql.gateway.sql.errors import (
 )
 from sparksql.gateway.sql.masking import LINGER_SECONDS, MASK, MIN_LINE_CHARS, MIN_PART_CHARS, LogMask, Masker
 from sparksql.gateway.sql.policy import check_key, check_uri, statement_conf
-from sparksql.gateway.sql.script import Fragment, ScriptTooLong, Section, Token, locate, offset_of, split
+from sparksql.gateway.sql.script import Fragment, ScriptTooLongError, Section, Token, locate, offset_of, split
 from sparksql.wire.control import ErrorReason, OperationError
 from sparksql.wire.driver import SqlPolicy
 
@@ -146,7 +146,7 @@ def test_a_block_ends_where_the_parser_says_and_the_rest_goes_on() -> None:
 
 def test_a_script_has_a_bound() -> None:
     sections = [Section(index * 2 + 1, Token(index * 2, "A")) for index in range(501)]
-    with pytest.raises(ScriptTooLong):
+    with pytest.raises(ScriptTooLongError):
         split("a;" * 501, sections, lambda _: True)
     assert len(split("a;" * 500, sections[:500], lambda _: True)) == 500
 

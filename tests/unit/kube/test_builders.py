@@ -12,7 +12,7 @@ import pytest
 from sparksql.api import names
 from sparksql.domain.session.effective import EffectiveSession, Endpoints
 from sparksql.kube import builders
-from tests.unit.kube.session_samples import FULL, PLAIN
+from tests.unit.kube.effective_sessions import FULL, PLAIN
 
 BASE = names.child_base(PLAIN.name, PLAIN.uid)
 OWNER = {

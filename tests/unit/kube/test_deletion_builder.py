@@ -20,7 +20,7 @@ from sparksql.api.settings import SessionSettings
 from sparksql.gateway import clean
 from sparksql.kube.builders import DataDeletion, deletion_job, deletion_secret
 from sparksql.kube.builders.deletion import CONF_FILE, REFUSED_CODE, is_deletion_job_of
-from tests.unit.kube.session_samples import FULL
+from tests.unit.kube.effective_sessions import FULL
 
 ROOT = "s3a://lake/savepoints"
 PLAIN = DataDeletion(

@@ -112,7 +112,7 @@ def test_unknown_values_of_a_later_version_are_read_as_harmless_ones() -> None:
     assert error is not None and (error.reason, error.message) == (ErrorReason.SQL_ERROR, "m")
     saved = {"attemptId": "a", "bootId": "b", "state": UNKNOWN}
     assert SavepointView.model_validate_json(json.dumps(saved)).state is SavepointState.RUNNING
-    assert OperationView.model_validate_json(answer(state="Pending", door="front")).door == "front"
+    assert OperationView.model_validate_json(answer(state="Pending", door="front")).protocol == "front"
 
 
 def test_gateway_info_without_a_version_is_read_as_the_first_version() -> None:

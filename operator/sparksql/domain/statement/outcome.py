@@ -49,11 +49,11 @@ def seen(view: OperationView) -> dict[str, Any]:
     if view.completion_time is not None:
         fields["completion_time"] = view.completion_time
     if view.progress is not None:
-        fields["progress"] = StatementProgress.parse(view.progress.model_dump(by_alias=True))
+        fields["progress"] = StatementProgress.copy_of(view.progress)
     if view.result is not None:
-        fields["result"] = StatementResult.parse(view.result.model_dump(by_alias=True, mode="json"))
+        fields["result"] = StatementResult.copy_of(view.result)
     if view.error is not None:
-        fields["error"] = StatementError.parse(view.error.model_dump(by_alias=True, mode="json"))
+        fields["error"] = StatementError.copy_of(view.error)
     return fields
 
 

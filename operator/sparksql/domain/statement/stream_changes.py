@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
@@ -19,7 +20,7 @@ from sparksql.domain.statement.stream_savepoints import origin
 from sparksql.domain.statement.streaming import Change, change, obstacle, renewal, unreadable
 from sparksql.domain.statement.submission import begun, request
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import Mode, OperationState, OperationView, ResultOptions
+from sparksql.wire.control import OperationState, OperationView, ResultOptions
 
 LOOK_SECONDS = 120  # limit of one look: a source's files may have to be listed
 AGAIN_SECONDS = 60.0  # after which a driver is asked again about what may heal by itself
@@ -89,7 +90,7 @@ def question(s: Snapshot) -> Question | None:
     attempt = request(following, driver.boot_id, s.settings, s.inputs, begun(following, s.settings))
     assert attempt.streaming is not None
     look = {
-        "mode": Mode.VALIDATE,
+        "mode": StatementMode.VALIDATE,
         "streaming": None,
         "validate_against": attempt.streaming.model_copy(update={"unconfirmed": ()}),
         "execution_seconds": LOOK_SECONDS,

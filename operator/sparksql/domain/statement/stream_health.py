@@ -6,10 +6,11 @@ from datetime import datetime
 
 from sparksql.api.base import format_time
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
+from sparksql.api.execution import TriggerMode
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementSpec, SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.api.streaming import StreamingStatus, Trigger, TriggerMode
+from sparksql.api.streaming import StreamingStatus, Trigger
 from sparksql.domain.statement.stream_lag import growth
 
 LEAST_PATIENCE_SECONDS = 60.0  # a query that reports nothing for so long makes no progress

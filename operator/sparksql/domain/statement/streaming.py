@@ -11,8 +11,9 @@ from enum import Enum, auto
 from typing import Any
 
 from sparksql.api.conditions import ConditionType, find_condition
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
-from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementMode, StatementPhase
+from sparksql.api.statement import SqlStatement, SqlStatementSpec, StatementPhase
 from sparksql.api.streaming import OnIncompatible, Streaming, StreamingStatus, UpgradeMode
 from sparksql.domain.savepoint.schedule import violation as schedule_violation
 from sparksql.domain.statement.identity import sql_hash
@@ -76,17 +77,15 @@ def options(
     unconfirmed: tuple[str, ...] = (),
 ) -> control.StreamOptions:
     """How the driver is to run the query. `unconfirmed` are boots of drivers before it whose end nobody has seen."""
-    trigger, upsert = streaming.trigger, streaming.upsert
+    trigger = streaming.trigger
     return control.StreamOptions(
         checkpoint=location,
-        trigger=control.TriggerMode(trigger.mode),
+        trigger=trigger.mode,
         interval_millis=trigger.interval_millis,
         max_rows_per_trigger=trigger.max_rows_per_trigger,
         max_files_per_trigger=trigger.max_files_per_trigger,
-        output_mode=control.OutputMode(streaming.output_mode),
-        upsert=control.UpsertOptions(keys=upsert.keys, order_by=upsert.order_by, delete_when=upsert.delete_when)
-        if upsert is not None
-        else None,
+        output_mode=streaming.output_mode,
+        upsert=streaming.upsert,
         restore=restore,
         unconfirmed=unconfirmed,
     )

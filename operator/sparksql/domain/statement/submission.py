@@ -9,7 +9,7 @@ from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
 from sparksql.domain.statement.stream_savepoints import origin, restore
 from sparksql.domain.statement.streaming import at_rest, checkpoint, options, settings_hash, streaming_of
-from sparksql.wire.control import Mode, ResultOptions, StreamOptions, SubmitRequest
+from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 
 
 def begun(s: Snapshot, settings: Settings) -> StreamingStatus:
@@ -42,7 +42,7 @@ def request(
         namespace=metadata.namespace,
         name=metadata.name,
         sql=inputs.sql,
-        mode=Mode(spec.mode),
+        mode=spec.mode,
         parameters=inputs.parameters,
         conf=dict(settings.conf),
         priority=spec.priority,

@@ -7,6 +7,7 @@ formats (Iceberg, Delta) are DataSource V2 relations or commands that are not in
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -15,13 +16,24 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 
-TEMPORARY = "_temporary"
+_TEMPORARY = "_temporary"
 _MAX_DEPTH = 4  # INSERTs stand below WithCTE and Union only
+
+log = logging.getLogger(__name__)
 
 
 def write_targets(session: JvmSession, plan: LogicalPlan, files: HadoopFiles) -> frozenset[str]:
     """Qualified URIs of the path-based tables and folders that an analysed plan writes."""
     return frozenset(files.qualified(path) for path in _paths(session, plan))
+
+
+def remove_temporary(target: str, files: HadoopFiles) -> None:
+    """Removes the folder that the committer leaves behind in a table (a qualified URI). The caller holds the table alone, so nobody
+    else's files are in it; a failure is logged."""
+    try:
+        files.delete(f"{target}/{_TEMPORARY}")
+    except Exception as exception:
+        log.warning("a folder of the committer could not be removed: %s", type(exception).__name__)
 
 
 def _paths(session: JvmSession, plan: LogicalPlan) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The audit log: one line for each state that a statement enters and for each session of a client, never with any SQL.
 
 Lines go to the logger `sparksql.audit`, at info level, with fields of their own: `event`, `operation_id`, `state`,
-`statement_type`, and for clients `door`, `session` (the handle) and `client` (what the client calls itself). They come in the
+`statement_type`, and for clients `protocol`, `session` (the handle) and `client` (what the client calls itself). They come in the
 order of the changes, so the states of an operation read in order are its way through the state machine.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from sparksql.wire.control import Door, OperationView
+from sparksql.wire.control import ClientProtocol, OperationView
 
-FIELDS = ("event", "operation_id", "state", "statement_type", "door", "session", "client", "reason")
+FIELDS = ("event", "operation_id", "state", "statement_type", "protocol", "door", "session", "client", "reason")
 
 log = logging.getLogger("sparksql.audit")
 
@@ -27,17 +27,23 @@ def statement(view: OperationView) -> None:
             "operation_id": view.operation_id,
             "state": str(view.state),
             "statement_type": view.statement_type,
-            "door": view.door,
+            **_protocol(view.protocol),
             "session": view.session,
             "reason": reason,
         },
     )
 
 
-def session(event: str, handle: str, door: Door, name: str) -> None:
+def session(event: str, handle: str, protocol: ClientProtocol, name: str) -> None:
     """A client's session was opened, closed, or has expired."""
-    fields = {"event": f"session {event}", "session": handle, "door": str(door), "client": name}
+    fields = {"event": f"session {event}", "session": handle, **_protocol(protocol), "client": name}
     _write(f"session of a client {event}", fields)
+
+
+def _protocol(protocol: ClientProtocol | str | None) -> dict[str, str | None]:
+    """The protocol by its name and by the one of earlier versions, which is deprecated."""
+    name = None if protocol is None else str(protocol)
+    return {"protocol": name, "door": name}
 
 
 def _write(message: str, fields: Mapping[str, str | None]) -> None:

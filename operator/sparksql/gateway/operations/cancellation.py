@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sparksql.gateway.operations.operation import Attempt, Ending, Runner
+from sparksql.gateway.operations.operation import Jobs, Operation, StopRequest
 
 log = logging.getLogger(__name__)
 
@@ -30,75 +30,75 @@ DEPARTED_SECONDS = 60.0  # how long jobs may still appear in the group of a stat
 Guarded = Callable[..., Awaitable[Any]]
 
 
-class Stopper:
+class Canceller:
     """Stops attempts, and waits until what they ran is quiet. `guarded` runs a blocking call beside the loop and answers None when it fails."""
 
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded
-        self._departed: dict[str, tuple[Runner, float]] = {}
+        self._departed: dict[str, tuple[Jobs, float]] = {}
         self._left = 0
 
-    async def stop(self, attempt: Attempt, ending: Ending) -> None:
+    async def stop(self, operation: Operation, stop_request: StopRequest) -> None:
         """Stops jobs and thread, and again what appears meanwhile, until the thread has returned."""
-        reason, runner = ending.reason or str(ending.state), attempt.runner
-        await self._guarded(runner.stop, attempt.group, reason)
+        reason, jobs = stop_request.reason or str(stop_request.state), operation.executor.jobs
+        await self._guarded(jobs.stop, operation.group, reason)
         loop = asyncio.get_running_loop()
         began, warned = loop.time(), False
-        while not await _has_returned(attempt):
+        while not await _has_returned(operation):
             # Without a look at the tracker: it lags, and a job that it does not show yet would live until the next round.
-            await self._guarded(runner.stop_jobs, attempt.group, reason)
+            await self._guarded(jobs.stop_jobs, operation.group, reason)
             if not warned and loop.time() - began > STOP_WARNING_SECONDS:
                 warned = True
-                log.warning("a statement does not stop", extra={"operation_id": attempt.operation_id})
-            if loop.time() - began > LEAVE_SECONDS and _has_no_effect(attempt) and self._left < MOST_LEFT:
+                log.warning("a statement does not stop", extra={"operation_id": operation.operation_id})
+            if loop.time() - began > LEAVE_SECONDS and _has_no_effect(operation) and self._left < MOST_LEFT:
                 self._left += 1
-                attempt.leave()
+                operation.leave()
         # The scheduler handles this one after every submission that the thread has made.
-        await self._guarded(runner.stop_jobs, attempt.group, reason)
+        await self._guarded(jobs.stop_jobs, operation.group, reason)
 
     def came_back(self) -> None:
         """The thread of a statement that was left to itself has ended."""
         self._left -= 1
 
-    async def until_quiet(self, attempt: Attempt) -> None:
+    async def until_quiet(self, operation: Operation) -> None:
         """After a thread came back without success: no job of its group may live on."""
-        if attempt.stopping is not None:
-            await attempt.stopping
-        runner = attempt.runner
-        self._departed[attempt.group] = runner, asyncio.get_running_loop().time() + DEPARTED_SECONDS
+        if operation.stopping is not None:
+            await operation.stopping
+        jobs = operation.executor.jobs
+        self._departed[operation.group] = jobs, asyncio.get_running_loop().time() + DEPARTED_SECONDS
         quiet_rounds = 0
-        while quiet_rounds < (1 if attempt.ending is None else QUIET_ROUNDS):
-            quiet = await self._guarded(runner.is_quiet, attempt.group)
+        while quiet_rounds < (1 if operation.stop_request is None else QUIET_ROUNDS):
+            quiet = await self._guarded(jobs.is_quiet, operation.group)
             quiet_rounds = quiet_rounds + 1 if quiet else 0
-            if not quiet or attempt.ending is not None:
-                await self._guarded(runner.stop_jobs, attempt.group, "the statement has ended")
+            if not quiet or operation.stop_request is not None:
+                await self._guarded(jobs.stop_jobs, operation.group, "the statement has ended")
                 await asyncio.sleep(STOP_ROUND_SECONDS)
 
-    async def until_answered(self, runner: Runner, group: str) -> None:
+    async def until_answered(self, jobs: Jobs, group: str) -> None:
         """Before a text is refused: the JVM must answer. What failed because it is gone is not told, since the process ends
         with it, and the next driver takes the statement."""
         while True:
-            if await self._guarded(runner.is_quiet, group) is not None:
+            if await self._guarded(jobs.is_quiet, group) is not None:
                 return
             await asyncio.sleep(STOP_ROUND_SECONDS)
 
     async def look_after(self) -> None:
         """Cancels jobs that appear in groups whose statement has ended without success."""
         now = asyncio.get_running_loop().time()
-        for group, (runner, until) in list(self._departed.items()):
+        for group, (jobs, until) in list(self._departed.items()):
             if now > until:
                 del self._departed[group]
-            elif not await self._guarded(runner.is_quiet, group):
-                await self._guarded(runner.stop_jobs, group, "the statement has ended")
+            elif not await self._guarded(jobs.is_quiet, group):
+                await self._guarded(jobs.stop_jobs, group, "the statement has ended")
 
 
-def _has_no_effect(attempt: Attempt) -> bool:
-    return attempt.classified.read_only and attempt.request.streaming is None
+def _has_no_effect(operation: Operation) -> bool:
+    return operation.classified.read_only and operation.request.streaming is None
 
 
-async def _has_returned(attempt: Attempt) -> bool:
+async def _has_returned(operation: Operation) -> bool:
     try:
-        await asyncio.wait_for(attempt.returned.wait(), STOP_ROUND_SECONDS)
+        await asyncio.wait_for(operation.returned.wait(), STOP_ROUND_SECONDS)
     except TimeoutError:
         return False
     return True

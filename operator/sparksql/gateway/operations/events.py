@@ -50,7 +50,7 @@ async def stream(
             upto = register.last_seq
             for view in register.changed_after(seen):
                 seen = view.seq
-                if view.door is None:
+                if view.protocol is None:
                     yield Event(kind="operation", boot_id=boot_id, seq=seen, operation=view)
             seen = max(seen, upto)  # the last ones may be forgotten already
             current, due = info(), clock() >= beat

@@ -1,7 +1,7 @@
-"""One attempt of one statement, between the event loop that owns it and the thread that runs it.
+"""One operation of one statement, between the event loop that owns it and the thread that runs it.
 
 The thread calls `check`, `started`, `at_statement`, `acquire` and `release`; they post to the loop. Everything else is the
-loop's. Invariant: after `cancel`, `check` and `acquire` raise Cancelled, so nothing new is started.
+loop's. Invariant: after `cancel`, `check` and `acquire` raise OperationCancelledError, so nothing new is started.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.sql.classifier import Classified, Statement
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import (
+    ClientProtocol,
     ErrorReason,
     OperationError,
     OperationState,
@@ -25,8 +26,8 @@ from sparksql.wire.control import (
 )
 
 
-class Cancelled(Exception):
-    """The attempt was cancelled between two steps."""
+class OperationCancelledError(Exception):
+    """The operation was cancelled between two steps."""
 
 
 class ExplainedError(StatementError):
@@ -38,7 +39,18 @@ class ExplainedError(StatementError):
 
 
 @dataclass(frozen=True)
-class Ending:
+class ClientOrigin:
+    """Tells of a statement that came from a client: its protocol, the queue of its session, whether it always runs alone in that,
+    and how many seconds it may wait for its turn (0: for ever)."""
+
+    protocol: ClientProtocol
+    queue: str
+    serial: bool
+    queue_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class StopRequest:
     """Why an operation is being stopped: the state to end in, and what people are told."""
 
     state: OperationState
@@ -53,7 +65,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ExecutionResult:
     """How a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
     cancelled."""
 
@@ -62,45 +74,51 @@ class Outcome:
 
 
 class Listener(Protocol):
-    """What an attempt's thread tells the loop."""
+    """What an operation's thread tells the loop."""
 
-    def on_started(self, attempt: Attempt) -> None: ...
-    def on_statement(self, attempt: Attempt, index: int) -> None: ...
-    def on_acquire(self, attempt: Attempt, targets: frozenset[str]) -> None: ...
-    def on_release(self, attempt: Attempt) -> None: ...
+    def on_started(self, operation: Operation) -> None: ...
+    def on_statement(self, operation: Operation, index: int) -> None: ...
+    def on_acquire(self, operation: Operation, targets: frozenset[str]) -> None: ...
+    def on_release(self, operation: Operation) -> None: ...
 
 
-class Runner(Protocol):
-    """What a statement is and how it runs: a manifest's in the base session or a clone, a client's in its own session.
+class Jobs(Protocol):
+    """Stops and counts what runs under a job group. All calls block."""
 
-    All calls block. `release_thread` is the last call in a thread that has run statements.
-    """
-
-    def classify(self, request: SubmitRequest) -> Classified: ...
-    def run(self, attempt: Attempt) -> StoredResult: ...
     def stop(self, group: str, reason: str) -> None: ...
     def stop_jobs(self, group: str, reason: str) -> None: ...
     def is_quiet(self, group: str) -> bool: ...
     def progress(self, group: str) -> Progress: ...
-    def release_thread(self) -> None: ...
 
 
-class Attempt:
-    """Carries one attempt between the loop and its thread. Made on the loop when its statement is queued."""
+class Executor(Protocol):
+    """Reads a statement and runs it: a manifest's in the base session or a clone, a client's in its own session.
+
+    `classify` and `run` block, and raise StatementError; `run` also OperationCancelledError. `jobs` are those that `run` starts.
+    """
+
+    @property
+    def jobs(self) -> Jobs: ...
+    def classify(self, request: SubmitRequest) -> Classified: ...
+    def run(self, operation: Operation) -> StoredResult: ...
+
+
+class Operation:
+    """Carries one operation between the loop and its thread. Made on the loop when its statement is queued."""
 
     def __init__(
-        self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified, runner: Runner
+        self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified, executor: Executor
     ) -> None:
         self.operation_id = operation_id
-        self.runner = runner
+        self.executor = executor
         self.group = f"sparksql-{operation_id}"
         self.request = request
         self.classified = classified
-        self.ending: Ending | None = None
+        self.stop_request: StopRequest | None = None
         self.admitted = False
         self.returned = asyncio.Event()
         self.is_left = False  # to itself: what its thread still brings is of no interest
-        self.outcome = Outcome()
+        self.execution_result = ExecutionResult()
         self.timer: asyncio.TimerHandle | None = None
         self.stopping: asyncio.Task[None] | None = None
         self.statement_index = 1
@@ -120,13 +138,13 @@ class Attempt:
         self._holds = False
 
     def is_stream(self, statement: Statement) -> bool:
-        """Whether a statement of this attempt is the one that runs as a stream: the last, with spec.streaming."""
+        """Whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
         return self.request.streaming is not None and statement is self.classified.statements[-1]
 
     def check(self) -> None:
-        """Raises Cancelled once the attempt is being stopped."""
+        """Raises OperationCancelledError once the operation is being stopped."""
         if self._cancelled.is_set():
-            raise Cancelled
+            raise OperationCancelledError
 
     def started(self) -> None:
         """The statement really begins now (told once)."""
@@ -139,7 +157,7 @@ class Attempt:
         self._loop.call_soon_threadsafe(self._listener.on_statement, self, index)
 
     def acquire(self, targets: frozenset[str]) -> None:
-        """Waits until this attempt alone may write these targets. Raises Cancelled."""
+        """Waits until this operation alone may write these targets. Raises OperationCancelledError."""
         permit: Future[None] = Future()
         with self._lock:
             self._permit = permit
@@ -148,7 +166,7 @@ class Attempt:
         try:
             permit.result()
         except CancelledError:
-            raise Cancelled from None
+            raise OperationCancelledError from None
         self._holds = True
 
     def release(self) -> None:
@@ -158,7 +176,7 @@ class Attempt:
             self._loop.call_soon_threadsafe(self._listener.on_release, self)
 
     def grant(self) -> None:
-        """On the loop: the targets are this attempt's."""
+        """On the loop: the targets are this operation's."""
         with self._lock:
             permit, self._permit = self._permit, None
         if permit is not None and not permit.done():
@@ -169,9 +187,9 @@ class Attempt:
         self.is_left = True
         self.returned.set()
 
-    def cancel(self, ending: Ending) -> None:
+    def cancel(self, stop_request: StopRequest) -> None:
         """On the loop: nothing new is started from here on."""
-        self.ending = ending
+        self.stop_request = stop_request
         self._cancelled.set()
         with self._lock:
             permit, self._permit = self._permit, None

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from sparksql.gateway.sql.errors import bounded
-from sparksql.wire.control import Door, OperationError, OperationState, OperationView
+from sparksql.wire.control import ClientProtocol, OperationError, OperationState, OperationView
 
 _ABNORMAL = frozenset({OperationState.CANCELED, OperationState.CLOSED, OperationState.ERROR, OperationState.TIMED_OUT})
 
@@ -32,7 +32,7 @@ TRANSITIONS: dict[OperationState, frozenset[OperationState]] = {
 }
 
 
-class IllegalTransition(Exception):
+class IllegalTransitionError(Exception):
     """A change that the state machine does not know: a fault of this program, never of a statement."""
 
 
@@ -55,7 +55,7 @@ class OperationRegister:
         self._seq = 0
         self._counts: Counter[tuple[OperationState, bool]] = Counter()  # by state, and whether it is a client's
         self._watchers: dict[str, Callable[[OperationView], None]] = {}
-        self.ended: Counter[tuple[OperationState, str, str]] = Counter()  # by state, statement type, and door or ""
+        self.ended: Counter[tuple[OperationState, str, str]] = Counter()  # by state, statement type, and protocol or ""
 
     @property
     def boot_id(self) -> str:
@@ -92,30 +92,34 @@ class OperationRegister:
         changed.reverse()
         return changed
 
-    def create(self, operation_id: str, door: Door | None = None, session: str | None = None) -> OperationView:
-        """Registers a new operation as Pending, maybe a client's. Raises IllegalTransition when the id is known."""
+    def create(
+        self, operation_id: str, protocol: ClientProtocol | None = None, session: str | None = None
+    ) -> OperationView:
+        """Registers a new operation as Pending, maybe a client's. Raises IllegalTransitionError when the id is known."""
         if operation_id in self._views:
-            raise IllegalTransition(f"operation {operation_id} exists")
-        new = self._new(operation_id, OperationState.PENDING).model_copy(update={"door": door, "session": session})
+            raise IllegalTransitionError(f"operation {operation_id} exists")
+        new = self._new(operation_id, OperationState.PENDING).model_copy(
+            update={"protocol": protocol, "session": session}
+        )
         return self._entered(self._put(new))
 
-    def watch(self, operation_id: str, told: Callable[[OperationView], None]) -> None:
-        """Calls `told` with the view when the operation ends. One watcher an operation."""
-        self._watchers[operation_id] = told
+    def watch(self, operation_id: str, on_end: Callable[[OperationView], None]) -> None:
+        """Calls `on_end` with the view when the operation ends. One watcher an operation."""
+        self._watchers[operation_id] = on_end
 
     def forget(self, operation_id: str) -> None:
         """Drops a client's operation that has ended."""
         view = self._views[operation_id]
-        if view.door is None or not view.state.is_terminal:
-            raise IllegalTransition(f"operation {operation_id} may not be forgotten")
+        if view.protocol is None or not view.state.is_terminal:
+            raise IllegalTransitionError(f"operation {operation_id} may not be forgotten")
         del self._views[operation_id]
         self._counts[view.state, True] -= 1
 
-    def tombstone(self, operation_id: str, outcome: OperationState) -> OperationView:
+    def tombstone(self, operation_id: str, state: OperationState) -> OperationView:
         """Registers an id that never came as ended, so that a late submission of it is refused."""
-        if operation_id in self._views or not outcome.is_terminal:
-            raise IllegalTransition(f"no tombstone {outcome} for operation {operation_id}")
-        new = self._new(operation_id, outcome).model_copy(update={"completion_time": self._clock()})
+        if operation_id in self._views or not state.is_terminal:
+            raise IllegalTransitionError(f"no tombstone {state} for operation {operation_id}")
+        new = self._new(operation_id, state).model_copy(update={"completion_time": self._clock()})
         return self._entered(self._put(new))
 
     def update(self, operation_id: str, **changes: Any) -> OperationView:
@@ -150,13 +154,13 @@ class OperationRegister:
     def _move(self, operation_id: str, state: OperationState, **changes: Any) -> OperationView:
         view = self._views[operation_id]
         if state not in TRANSITIONS[view.state]:
-            raise IllegalTransition(f"operation {operation_id}: {view.state} -> {state}")
+            raise IllegalTransitionError(f"operation {operation_id}: {view.state} -> {state}")
         moved = self._entered(self._put(view.model_copy(update={"state": state, **changes})))
         if state.is_terminal:
-            self.ended[state, moved.statement_type or "", moved.door or ""] += 1
-            told = self._watchers.pop(operation_id, None)
-            if told is not None:
-                told(moved)
+            self.ended[state, moved.statement_type or "", moved.protocol or ""] += 1
+            on_end = self._watchers.pop(operation_id, None)
+            if on_end is not None:
+                on_end(moved)
         return moved
 
     def _entered(self, view: OperationView) -> OperationView:
@@ -168,8 +172,8 @@ class OperationRegister:
         view = view.model_copy(update={"seq": self._seq})
         old = self._views.pop(view.operation_id, None)
         if old is not None:
-            self._counts[old.state, old.door is not None] -= 1
-        self._counts[view.state, view.door is not None] += 1
+            self._counts[old.state, old.protocol is not None] -= 1
+        self._counts[view.state, view.protocol is not None] += 1
         self._views[view.operation_id] = view
         self._on_change()
         return view

@@ -1,19 +1,19 @@
 """Who runs next: slots, statements that run alone, and one writer per path-based table. A pure state machine.
 
-Statements wait in lines: those of manifests share one, each session of a client has its own. All lines share the slots: a
-free one goes to the line that has the fewest, of equal ones to who came first, and at last to whoever was passed over
+Statements wait in queues: those of manifests share one, each session of a client has its own. All queues share the slots: a
+free one goes to the queue that has the fewest, of equal ones to who came first, and at last to whoever was passed over
 PATIENCE times, so that nobody waits for ever. A statement that changes its session is exclusive: it waits until nothing else
-of its line is admitted, and while it waits nothing behind it in that line is admitted (a barrier).
+of its queue is admitted, and while it waits nothing behind it in that queue is admitted (a barrier).
 
 A statement that needs no executor is local: it is admitted beside the slots, since it would else wait for statements that do.
-A few run so at a time, and fewer of one line, because each occupies the driver; more of them take slots like all others.
+A few run so at a time, and fewer of one queue, because each occupies the driver; more of them take slots like all others.
 
 A writer learns its target only by analysis, when it already has a slot. If the target is taken it is parked: it gives its
 slot back, still counts as admitted (a barrier waits for it), and gets slot and lock again, in the order of asking, before
 anything new is admitted. A statement holds the locks of one write at a time and asks for all of them at once, so there is no
 cycle to wait in.
 
-Invariants: slots in use never exceed the maximum, nor those beside them theirs; an exclusive statement is alone in its line; the order within a line is
+Invariants: slots in use never exceed the maximum, nor those beside them theirs; an exclusive statement is alone in its queue; the order within a queue is
 that of submission; two holders' targets never overlap.
 """
 
@@ -23,10 +23,10 @@ from collections import deque
 from dataclasses import dataclass, field
 
 NO_TARGETS: frozenset[str] = frozenset()
-MANIFESTS = ""  # the line of statements that come from manifests
+OPERATOR_QUEUE = ""  # the queue of statements that come from manifests
 PATIENCE = 16
 BESIDE = 8  # local statements beside the slots
-BESIDE_OF_LINE = 2
+BESIDE_OF_QUEUE = 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Step:
 @dataclass
 class _Waiting:
     operation_id: str
-    line: str
+    queue: str
     exclusive: bool
     local: bool = False
     passed: int = 0  # how often a later one was admitted in its stead
@@ -48,7 +48,7 @@ class _Waiting:
 
 @dataclass
 class _Admitted:
-    line: str
+    queue: str
     exclusive: bool
     parked: bool = False
     unbound: bool = False  # takes no slot
@@ -70,13 +70,13 @@ class Scheduler:
 
     def __init__(self, slots: int) -> None:
         self._slots = max(1, slots)
-        self._queue: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._admitted: dict[str, _Admitted] = {}
         self._parked: deque[str] = deque()
 
     @property
     def queued(self) -> tuple[str, ...]:
-        return tuple(entry.operation_id for entry in self._queue)
+        return tuple(entry.operation_id for entry in self._waiting)
 
     @property
     def admitted(self) -> tuple[str, ...]:
@@ -95,13 +95,13 @@ class Scheduler:
         entry = self._admitted.get(operation_id)
         return NO_TARGETS if entry is None or entry.parked else entry.targets
 
-    def submit(self, operation_id: str, *, exclusive: bool, line: str = MANIFESTS, local: bool = False) -> Step:
-        self._queue.append(_Waiting(operation_id, line, exclusive, local))
+    def submit(self, operation_id: str, *, exclusive: bool, queue: str = OPERATOR_QUEUE, local: bool = False) -> Step:
+        self._waiting.append(_Waiting(operation_id, queue, exclusive, local))
         return self._step()
 
     def submit_unbound(self, operation_id: str) -> Step:
         """Admits a statement at once, beside all others: a stream, which runs until it is stopped."""
-        self._admitted[operation_id] = _Admitted(line=operation_id, exclusive=False, unbound=True)
+        self._admitted[operation_id] = _Admitted(queue=operation_id, exclusive=False, unbound=True)
         return Step(admitted=(operation_id,))
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
@@ -119,7 +119,7 @@ class Scheduler:
 
     def leave(self, operation_id: str) -> Step:
         """A statement is over, wherever it was. Unknown ids change nothing."""
-        self._queue = deque(entry for entry in self._queue if entry.operation_id != operation_id)
+        self._waiting = deque(entry for entry in self._waiting if entry.operation_id != operation_id)
         if self._admitted.pop(operation_id, None) is not None and operation_id in self._parked:
             self._parked.remove(operation_id)
         return self._step()
@@ -144,31 +144,31 @@ class Scheduler:
     def _admit(self) -> tuple[str, ...]:
         admitted: list[str] = []
         while heads := self._heads():
-            chosen = min(heads, key=lambda entry: (entry.passed < PATIENCE, self._slots_of(entry.line)))
+            chosen = min(heads, key=lambda entry: (entry.passed < PATIENCE, self._slots_of(entry.queue)))
             for head in heads[: heads.index(chosen)]:
                 head.passed += 1
-            self._queue.remove(chosen)
+            self._waiting.remove(chosen)
             beside = self._may_go_beside(chosen)
-            self._admitted[chosen.operation_id] = _Admitted(chosen.line, chosen.exclusive, beside=beside)
+            self._admitted[chosen.operation_id] = _Admitted(chosen.queue, chosen.exclusive, beside=beside)
             admitted.append(chosen.operation_id)
         return tuple(admitted)
 
     def _heads(self) -> list[_Waiting]:
-        """The first of each line if it may be admitted now, in order of arrival."""
+        """The first of each queue if it may be admitted now, in order of arrival."""
         is_free = self.slots_used < self._slots
         first: dict[str, _Waiting] = {}
-        for entry in self._queue:
-            first.setdefault(entry.line, entry)
+        for entry in self._waiting:
+            first.setdefault(entry.queue, entry)
         return [entry for entry in first.values() if (is_free or self._may_go_beside(entry)) and self._may_join(entry)]
 
     def _may_go_beside(self, entry: _Waiting) -> bool:
-        lines = [other.line for other in self._admitted.values() if other.beside]
-        return entry.local and len(lines) < BESIDE and lines.count(entry.line) < BESIDE_OF_LINE
+        queues = [other.queue for other in self._admitted.values() if other.beside]
+        return entry.local and len(queues) < BESIDE and queues.count(entry.queue) < BESIDE_OF_QUEUE
 
-    def _slots_of(self, line: str) -> int:
-        return sum(entry.has_slot for entry in self._admitted.values() if entry.line == line)
+    def _slots_of(self, queue: str) -> int:
+        return sum(entry.has_slot for entry in self._admitted.values() if entry.queue == queue)
 
     def _may_join(self, entry: _Waiting) -> bool:
-        """Whether those of its line that are admitted leave room for it."""
-        others = [other for other in self._admitted.values() if other.line == entry.line]
+        """Whether those of its queue that are admitted leave room for it."""
+        others = [other for other in self._admitted.values() if other.queue == entry.queue]
         return not others if entry.exclusive else not any(other.exclusive for other in others)

@@ -27,11 +27,11 @@ MEMORY_BYTES = 64 << 20  # of all tables in memory together
 MAX_GONE = 10_000  # expired results that are remembered as such; older ones are unknown
 
 
-class UnknownResult(Exception):
+class UnknownResultError(Exception):
     """No result is kept under this id; the message says why."""
 
 
-class ExpiredResult(Exception):
+class ExpiredResultError(Exception):
     """The result was kept and is no more."""
 
 
@@ -61,10 +61,10 @@ class ResultReader:
     def read(self, result: StoredResult, token: int, max_rows: int) -> tuple[pa.Table, int | None]:
         """Rows from `token` on, in local time, and the next token: at most `max_rows`, and about MAX_PAGE_BYTES.
 
-        Raises UnknownResult for a token behind the end.
+        Raises UnknownResultError for a token behind the end.
         """
         if not 0 <= token <= result.row_count:
-            raise UnknownResult(f"the result has no row {token}")
+            raise UnknownResultError(f"the result has no row {token}")
         count = min(max(1, max_rows), result.row_count - token)
         table = self._slice(result, token, count)
         following = token + table.num_rows
@@ -138,14 +138,14 @@ class ResultStore:
         return expires
 
     def get(self, operation_id: str) -> StoredResult:
-        """Raises UnknownResult or ExpiredResult."""
+        """Raises UnknownResultError or ExpiredResultError."""
         with self._lock:
             kept = self._kept.get(operation_id)
             gone = operation_id in self._gone
         if gone or (kept is not None and kept[1] <= self._clock()):
-            raise ExpiredResult(f"the result of operation {operation_id} has expired")
+            raise ExpiredResultError(f"the result of operation {operation_id} has expired")
         if kept is None:
-            raise UnknownResult(f"operation {operation_id} has no result")
+            raise UnknownResultError(f"operation {operation_id} has no result")
         return kept[0]
 
     def expire(self) -> list[str]:

@@ -1,1 +1,1 @@
-"""Sessions of clients inside the driver: who came through which door, and what they run."""
+"""SessionManager of clients inside the driver: who came through which protocol, and what they run."""

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.gateway.execution.executor import SparkRunner
-from sparksql.gateway.operations.operation import Attempt
+from sparksql.api.execution import StatementMode
+from sparksql.gateway.execution.executor import SparkExecutor
+from sparksql.gateway.operations.operation import Jobs, Operation
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.sessions.quota import Quota
@@ -22,32 +23,36 @@ from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.kinds import Kind, kind_of
 from sparksql.gateway.sql.script import Fragment
-from sparksql.wire.control import ErrorReason, Mode, Progress, SubmitRequest
+from sparksql.wire.control import ErrorReason, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 
 @dataclass(frozen=True)
-class ClientSpark:
+class ClientContext:
     """What a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
 
     driver: SparkDriver
     policy: SqlPolicy
     store: ResultStore
-    spark: SparkRunner
+    executor: SparkExecutor
     quota: Quota
     handle: str
     session: JvmSession
     property_set: Callable[[str, str | None], None]
 
 
-class ClientRunner:
-    """The runner of one statement. `classified` is there once its text has been read."""
+class ClientExecutor:
+    """The executor of one statement. `classified` is there once its text has been read."""
 
-    def __init__(self, client: ClientSpark, operation_id: str) -> None:
+    def __init__(self, client: ClientContext, operation_id: str) -> None:
         self._client = client
         self._operation_id = operation_id
         self._command: flink_dialect.Command = flink_dialect.SparkSql("")
         self.classified: Classified | None = None
+
+    @property
+    def jobs(self) -> Jobs:
+        return self._client.executor.jobs
 
     @property
     def is_query(self) -> bool:
@@ -71,7 +76,7 @@ class ClientRunner:
                 classifier = Classifier(client.driver.jvm, client.session, client.policy)
                 client.driver.activate(client.session)  # the parser follows the settings of the thread's session
                 try:
-                    self.classified = classifier.classify(text, request.parameters, Mode.EXECUTE)
+                    self.classified = classifier.classify(text, request.parameters, StatementMode.EXECUTE)
                 finally:
                     client.driver.deactivate()
             case flink_dialect.SetProperty(key) | flink_dialect.ResetProperty(key):
@@ -84,18 +89,18 @@ class ClientRunner:
                 )
         return self.classified
 
-    def run(self, attempt: Attempt) -> StoredResult:
-        """Raises StatementError, or Cancelled."""
+    def run(self, operation: Operation) -> StoredResult:
+        """Raises StatementError, or OperationCancelledError."""
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():
-                result = client.spark.run_in(attempt, lambda: client.session)
+                result = client.executor.run_in(operation, lambda: client.session)
             case flink_dialect.SetProperty(key, value):
-                attempt.started()
+                operation.started()
                 self._set(key, value)
                 return EMPTY
             case flink_dialect.ResetProperty(key):
-                attempt.started()
+                operation.started()
                 self._reset(key)
                 return EMPTY
         if not client.quota.take(client.handle, self._operation_id, result.bytes):
@@ -103,21 +108,6 @@ class ClientRunner:
             message = f"the result has {result.bytes} bytes and those kept for this session or driver would be too many together; close operations that are done, or select less"
             raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
         return result
-
-    def stop(self, group: str, reason: str) -> None:
-        self._client.spark.stop(group, reason)
-
-    def stop_jobs(self, group: str, reason: str) -> None:
-        self._client.spark.stop_jobs(group, reason)
-
-    def is_quiet(self, group: str) -> bool:
-        return self._client.spark.is_quiet(group)
-
-    def progress(self, group: str) -> Progress:
-        return self._client.spark.progress(group)
-
-    def release_thread(self) -> None:
-        self._client.spark.release_thread()
 
     def _kinds(self) -> tuple[Kind, ...]:
         return () if self.classified is None else tuple(statement.kind for statement in self.classified.statements)

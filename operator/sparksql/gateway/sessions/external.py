@@ -1,7 +1,7 @@
-"""Statements that Spark itself executes for a client (Spark Connect), in the same line, count and limits as all others.
+"""Statements that Spark itself executes for a client (Spark Connect), in the same queue, count and limits as all others.
 
-Such a statement takes its turn and its slot here; its door forwards the request when told to start, and tells when Spark has
-really ended it. Until then it holds its slot, and a cancel or timeout is passed to the door.
+Such a statement takes its turn and its slot here; its frontend forwards the request when told to start, and tells when Spark has
+really ended it. Until then it holds its slot, and a cancel or timeout is passed to the frontend.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 from concurrent.futures import Future
 from typing import Protocol
 
-from sparksql.gateway.execution.executor import SparkRunner
-from sparksql.gateway.operations.operation import Attempt
+from sparksql.gateway.execution.executor import SparkExecutor
+from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.sql.classifier import Classified, Statement
 from sparksql.gateway.sql.errors import StatementError
@@ -20,8 +20,8 @@ from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import OperationError, Progress, SubmitRequest
 
 
-class OutsideWork(Protocol):
-    """What a door does for its statement. `start` and `stop` are called on the event loop."""
+class ExternalExecution(Protocol):
+    """What a frontend does for its statement. `start` and `stop` are called on the event loop."""
 
     def targets(self) -> frozenset[str]:
         """In the statement's own thread: qualified URIs of what it must hold alone. Raises StatementError."""
@@ -33,14 +33,14 @@ class OutsideWork(Protocol):
         """End it; also called for one that was never started."""
 
 
-class OutsideRunner:
-    """The runner of one such statement."""
+class ExternalOperation:
+    """The executor of one such statement."""
 
-    def __init__(self, work: OutsideWork, statement_type: str, spark: SparkRunner, *, local: bool) -> None:
+    def __init__(self, work: ExternalExecution, statement_type: str, executor: SparkExecutor, *, local: bool) -> None:
         self._work = work
         self._local = local
         self._type = statement_type
-        self._spark = spark
+        self._executor = executor
         self._loop = asyncio.get_running_loop()
         self._done: Future[OperationError | None] = Future()
 
@@ -53,36 +53,37 @@ class OutsideRunner:
         kind = Kind(self._type, Effect.WRITE)
         return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False, local=self._local)
 
-    def run(self, attempt: Attempt) -> StoredResult:
-        """Raises StatementError, or Cancelled."""
-        attempt.check()
+    def run(self, operation: Operation) -> StoredResult:
+        """Raises StatementError, or OperationCancelledError."""
+        operation.check()
         targets = self._work.targets()
         try:
             if targets:
-                attempt.acquire(targets)
-            attempt.started()
+                operation.acquire(targets)
+            operation.started()
             self._loop.call_soon_threadsafe(self._work.start)
             error = self._done.result()
             for target in targets:
-                self._spark.remove_temporary(target)
+                self._executor.remove_temporary(target)
         finally:
-            attempt.release()
+            operation.release()
         if error is not None:
-            attempt.check()
+            operation.check()
             raise StatementError(error)
         return EMPTY
+
+    @property
+    def jobs(self) -> ExternalOperation:
+        return self
 
     def stop(self, group: str, reason: str) -> None:
         self._loop.call_soon_threadsafe(self._work.stop, reason)
 
     def stop_jobs(self, group: str, reason: str) -> None:
-        """Its jobs are in a group of Connect's own, which the door interrupts."""
+        """Its jobs are in a group of Connect's own, which the frontend interrupts."""
 
     def is_quiet(self, group: str) -> bool:
         return self._done.done()
 
     def progress(self, group: str) -> Progress:
         return Progress()
-
-    def release_thread(self) -> None:
-        self._spark.release_thread()

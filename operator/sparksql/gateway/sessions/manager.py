@@ -19,10 +19,10 @@ from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.operations import audit
 from sparksql.gateway.sessions.executor import open_session
 from sparksql.gateway.sessions.model import ClientError, Problem
-from sparksql.gateway.sessions.session import Operation, Session
+from sparksql.gateway.sessions.session import ClientOperation, ClientSession
 from sparksql.gateway.spark.pools import pool_of_session
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.wire.control import Door, GatewayState
+from sparksql.wire.control import ClientProtocol, GatewayState
 
 log = logging.getLogger(__name__)
 
@@ -33,27 +33,27 @@ MAX_NAME_CHARS = 128
 class Usage:
     """What has happened since the start, for metrics."""
 
-    opened: Mapping[Door, int]
+    opened: Mapping[ClientProtocol, int]
     expired: int
     refused: int
 
 
-class Sessions:
+class SessionManager:
     """Opens, finds, expires and closes sessions. `retire` closes one operation of a session."""
 
-    def __init__(self, lifecycle: Lifecycle, retire: Callable[[Session, Operation], None]) -> None:
+    def __init__(self, lifecycle: Lifecycle, retire: Callable[[ClientSession, ClientOperation], None]) -> None:
         self._lifecycle = lifecycle
         self._settings = lifecycle.settings.gateway
         self._retire = retire
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ClientSession] = {}
         self._opening = 0
         self._on_close: dict[str, Callable[[str], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._opened = dict.fromkeys(Door, 0)
+        self._opened = dict.fromkeys(ClientProtocol, 0)
         self._expired = 0
         self._refused = 0
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[ClientSession]:
         return iter(list(self._sessions.values()))
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Sessions:
             raise ClientError(Problem.NOT_READY, f"the session's driver is {self._lifecycle.state}; try again later")
         return spark
 
-    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> Session:
+    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> ClientSession:
         """Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
         spark, policy = self.spark(taking=True), self._lifecycle.settings.config.policy
         most = self._settings.session_max_num
@@ -83,14 +83,14 @@ class Sessions:
         handle = str(uuid.uuid4())
 
         def make() -> Any:
-            made = open_session(spark.runner.driver, policy, own, share_views=share)
-            if door is Door.CONNECT:  # whose statements Spark runs in threads of its own
-                spark.runner.pools.give(pool_of_session(handle), made)
+            made = open_session(spark.executor.driver, policy, own, share_views=share)
+            if protocol is ClientProtocol.CONNECT:  # whose statements Spark runs in threads of its own
+                spark.executor.pools.give(pool_of_session(handle), made)
             return made
 
         self._opening += 1
         try:
-            made = await spark.engine.in_pool(make)
+            made = await spark.threads.run(make)
         except StatementError as refused:
             raise ClientError(Problem.NOT_ALLOWED, refused.error.message) from None
         except Exception as failed:
@@ -98,9 +98,9 @@ class Sessions:
         finally:
             self._opening -= 1
         now = self._lifecycle.clock()
-        session = Session(
+        session = ClientSession(
             handle=handle,
-            door=door,
+            protocol=protocol,
             name=name[:MAX_NAME_CHARS],
             opened=now,
             last_used=now,
@@ -109,24 +109,24 @@ class Sessions:
             properties=dict(properties),
         )
         self._sessions[session.handle] = session
-        self._opened[door] += 1
-        spark.engine.touch()
+        self._opened[protocol] += 1
+        spark.operations.record_activity()
         self._lifecycle.changes.notify()
-        audit.session("opened", session.handle, door, session.name)
+        audit.session("opened", session.handle, protocol, session.name)
         return session
 
-    def use(self, handle: str) -> Session:
+    def use(self, handle: str) -> ClientSession:
         """A session that is used now. Raises ClientError UNKNOWN_SESSION."""
         spark = self.spark()
         session = self._sessions.get(handle)
         if session is None:
-            raise ClientError(Problem.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
+            raise ClientError(Problem.UNKNOWN_SESSION, f"ClientSession '{handle}' does not exist.")
         session.used, session.last_used = monotonic(), self._lifecycle.clock()
-        spark.engine.touch()
+        spark.operations.record_activity()
         return session
 
     @contextmanager
-    def using(self, handle: str) -> Iterator[Session]:
+    def using(self, handle: str) -> Iterator[ClientSession]:
         """A session that is used until the block ends. Raises ClientError UNKNOWN_SESSION."""
         session = self.use(handle)
         session.uses += 1
@@ -136,13 +136,13 @@ class Sessions:
             session.uses -= 1
             session.used, session.last_used = monotonic(), self._lifecycle.clock()
 
-    def on_close(self, session: Session, told: Callable[[str], None]) -> None:
-        """Calls `told` with the handle once the session is closed or has expired."""
-        self._on_close[session.handle] = told
+    def on_close(self, session: ClientSession, on_closed: Callable[[str], None]) -> None:
+        """Calls `on_closed` with the handle once the session is closed or has expired."""
+        self._on_close[session.handle] = on_closed
 
-    def close(self, session: Session, event: str = "closed") -> None:
+    def close(self, session: ClientSession, event: str = "closed") -> None:
         """Takes a session out; its Spark session goes when its last statement has ended."""
-        audit.session(event, session.handle, session.door, session.name)
+        audit.session(event, session.handle, session.protocol, session.name)
         del self._sessions[session.handle]
         live = session.live
         for operation in list(session.operations.values()):
@@ -151,9 +151,9 @@ class Sessions:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._lifecycle.changes.notify()
-        told = self._on_close.pop(session.handle, None)
-        if told is not None:
-            told(session.handle)
+        on_closed = self._on_close.pop(session.handle, None)
+        if on_closed is not None:
+            on_closed(session.handle)
 
     def expire(self) -> None:
         """Closes sessions and ended operations that have been idle for too long."""
@@ -169,14 +169,14 @@ class Sessions:
                     if 0 < self._settings.operation_idle_timeout <= now - operation.used:
                         self._retire(session, operation)
 
-    async def _free(self, session: Session, live: list[Operation]) -> None:
+    async def _free(self, session: ClientSession, live: list[ClientOperation]) -> None:
         for operation in live:
             await operation.ended.wait()
         spark = self.spark()
         try:
-            await spark.engine.in_pool(spark.runner.driver.close_session, session.spark)
-            if session.door is Door.CONNECT:
-                await spark.engine.in_pool(spark.runner.pools.remove, pool_of_session(session.handle))
+            await spark.threads.run(spark.executor.driver.close_session, session.spark)
+            if session.protocol is ClientProtocol.CONNECT:
+                await spark.threads.run(spark.executor.pools.remove, pool_of_session(session.handle))
         except Exception as failed:
             log.warning("a client's session left something behind: %s", type(failed).__name__)
         session.spark = None

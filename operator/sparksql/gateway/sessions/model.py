@@ -1,4 +1,4 @@
-"""What the doors (REST, Thrift, Connect) and the session manager tell each other."""
+"""What the frontends (REST, Thrift, Connect) and the session manager tell each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sparksql.wire.control import Column, Door, OperationError
+from sparksql.wire.control import ClientProtocol, Column, OperationError
 
 
 class OperationStatus(StrEnum):
@@ -36,7 +36,7 @@ class Problem(StrEnum):
     QUEUE_FULL = "QueueFull"
     UNKNOWN_SESSION = "UnknownSession"
     UNKNOWN_OPERATION = "UnknownOperation"
-    ILLEGAL_TRANSITION = "IllegalTransition"
+    ILLEGAL_TRANSITION = "IllegalTransitionError"
     NOT_ALLOWED = "NotAllowed"
     INVALID = "Invalid"
     NO_RESULT = "NoResult"
@@ -51,7 +51,7 @@ class ClientError(Exception):
 
 
 @dataclass(frozen=True)
-class OperationView:
+class OperationInfo:
     """An operation of a client at one moment. `is_query` tells a plain query (SELECT, VALUES, WITH, TABLE) from SHOW, DDL and
     the like; `columns` and `row_count` are there once it is FINISHED; `has_effect_only` that it has no columns at all."""
 
@@ -70,11 +70,11 @@ class OperationView:
 
 
 @dataclass(frozen=True)
-class SessionView:
+class SessionInfo:
     """A client's session. `properties` are those it was opened with and has SET since."""
 
     handle: str
-    door: Door
+    protocol: ClientProtocol
     name: str
     opened: datetime
     properties: Mapping[str, str]

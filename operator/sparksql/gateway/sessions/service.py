@@ -1,4 +1,4 @@
-"""Sessions and statements of clients, whichever door they came through (FLIP-91's session and operation managers).
+"""SessionManager and statements of clients, whichever protocol they came through (FLIP-91's session and operation managers).
 
 Each session has its own Spark session inside the driver. Its statements take the way of all others: same policy, slots,
 queue limit, timeouts, cancelling and results. Invariants: a session or operation that nobody uses is closed in time, one with
@@ -20,21 +20,20 @@ import pyarrow as pa
 
 from sparksql.api.gateway_settings import GatewaySettings
 from sparksql.gateway.lifecycle import Lifecycle, Spark
-from sparksql.gateway.operations.manager import ClientOrigin
-from sparksql.gateway.operations.operation import Ending, Runner
-from sparksql.gateway.results.store import ExpiredResult, UnknownResult
-from sparksql.gateway.sessions.executor import ClientRunner, ClientSpark
-from sparksql.gateway.sessions.external import OutsideRunner, OutsideWork
-from sparksql.gateway.sessions.manager import Sessions, Usage, monotonic
-from sparksql.gateway.sessions.model import ClientError, OperationView, Problem, SessionView
+from sparksql.gateway.operations.operation import ClientOrigin, Executor, StopRequest
+from sparksql.gateway.results.store import ExpiredResultError, UnknownResultError
+from sparksql.gateway.sessions.executor import ClientContext, ClientExecutor
+from sparksql.gateway.sessions.external import ExternalExecution, ExternalOperation
+from sparksql.gateway.sessions.manager import SessionManager, Usage, monotonic
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem, SessionInfo
 from sparksql.gateway.sessions.quota import Quota
-from sparksql.gateway.sessions.session import Operation, Session, status_of
+from sparksql.gateway.sessions.session import ClientOperation, ClientSession, status_of
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.wire import control as wire
 from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
 from sparksql.wire.control import (
     MAX_RESULT_ROWS,
-    Door,
+    ClientProtocol,
     OperationError,
     OperationState,
     ResultOptions,
@@ -44,21 +43,21 @@ from sparksql.wire.control import (
 log = logging.getLogger(__name__)
 
 _KEPT = ResultOptions(max_rows=MAX_RESULT_ROWS, preview_rows=0, retention_seconds=10 * 365 * 86_400)
-_CLOSED = Ending(OperationState.CLOSED, "the client's session was closed")
+_CLOSED = StopRequest(OperationState.CLOSED, "the client's session was closed")
 
 T = TypeVar("T")
 
 
-class ClientService:
-    """Answers the doors: sessions, statements and results of clients."""
+class SessionService:
+    """Answers the frontends: sessions, statements and results of clients."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self.settings: GatewaySettings = lifecycle.settings.gateway
         self._lifecycle = lifecycle
         self._limits = lifecycle.settings.config.clients
-        self._sessions = Sessions(lifecycle, self._retire)
+        self._sessions = SessionManager(lifecycle, self._retire)
         self._quota = Quota(self.settings.session_result_max_size, self.settings.result_max_size)
-        self._outside: dict[str, OutsideRunner] = {}
+        self._outside: dict[str, ExternalOperation] = {}
 
     @property
     def usage(self) -> Usage:
@@ -73,12 +72,12 @@ class ClientService:
         return self._quota.total
 
     def overview(self) -> ClientsView:
-        """Sessions, and statements that have not ended."""
+        """SessionManager, and statements that have not ended."""
         operations = tuple(
             ClientOperationView(
                 operation_id=view.operation_id,
                 session=session.handle,
-                door=session.door,
+                protocol=session.protocol,
                 state=view.state,
                 statement_type=view.statement_type,
                 submitted_time=view.submitted_time,
@@ -90,11 +89,11 @@ class ClientService:
         )
         return ClientsView(sessions=self.sessions, operations=operations)
 
-    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> SessionView:
+    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
         """A new session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
-        return (await self._sessions.open(door, name, properties)).view()
+        return (await self._sessions.open(protocol, name, properties)).view()
 
-    def session(self, handle: str) -> SessionView:
+    def session(self, handle: str) -> SessionInfo:
         """Counts as use. Raises ClientError UNKNOWN_SESSION."""
         return self._sessions.use(handle).view()
 
@@ -108,9 +107,9 @@ class ClientService:
         """Stops what the session runs and frees what it keeps. Raises ClientError UNKNOWN_SESSION."""
         self._sessions.close(self._sessions.use(handle))
 
-    def on_close(self, handle: str, told: Callable[[str], None]) -> None:
-        """Calls `told` with the handle once the session is closed or has expired. Raises ClientError UNKNOWN_SESSION."""
-        self._sessions.on_close(self._sessions.use(handle), told)
+    def on_close(self, handle: str, on_closed: Callable[[str], None]) -> None:
+        """Calls `on_closed` with the handle once the session is closed or has expired. Raises ClientError UNKNOWN_SESSION."""
+        self._sessions.on_close(self._sessions.use(handle), on_closed)
 
     def submit(
         self, session: str, sql: str, *, conf: Mapping[str, str] | None = None, execution_seconds: float = 0
@@ -121,11 +120,11 @@ class ClientService:
         """
         found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
         operation_id = str(uuid.uuid4())
-        client = ClientSpark(
-            driver=spark.runner.driver,
+        client = ClientContext(
+            driver=spark.executor.driver,
             policy=self._lifecycle.settings.config.policy,
             store=spark.store,
-            spark=spark.runner,
+            executor=spark.executor,
             quota=self._quota,
             handle=found.handle,
             session=found.spark,
@@ -133,52 +132,58 @@ class ClientService:
         )
         own = {key: value for key, value in (conf or {}).items() if key.startswith("spark.")}
         request = self._request(found, sql, own, execution_seconds)
-        return self._begin(spark, found, request, ClientRunner(client, operation_id), operation_id).operation_id
+        return self._begin(spark, found, request, ClientExecutor(client, operation_id), operation_id).operation_id
 
     def admit(
-        self, session: str, statement_type: str, work: OutsideWork, *, local: bool = False, execution_seconds: float = 0
+        self,
+        session: str,
+        statement_type: str,
+        work: ExternalExecution,
+        *,
+        local: bool = False,
+        execution_seconds: float = 0,
     ) -> str:
         """Queues a statement that Spark executes by itself; `local`: without an executor. Raises what `submit` raises."""
         found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
-        runner = OutsideRunner(work, statement_type, spark.runner, local=local)
+        executor = ExternalOperation(work, statement_type, spark.executor, local=local)
         request = self._request(found, "", {}, execution_seconds)
-        operation = self._begin(spark, found, request, runner, str(uuid.uuid4()))
+        operation = self._begin(spark, found, request, executor, str(uuid.uuid4()))
         operation.work = work
-        self._outside[operation.operation_id] = runner
+        self._outside[operation.operation_id] = executor
         return operation.operation_id
 
     def outside_done(self, operation: str, error: OperationError | None) -> None:
         """Spark has ended a statement that was admitted; unknown ones change nothing."""
-        runner = self._outside.get(operation)
-        if runner is not None:
-            runner.done(error)
+        executor = self._outside.get(operation)
+        if executor is not None:
+            executor.done(error)
 
-    def operation(self, session: str, operation: str) -> OperationView:
+    def operation(self, session: str, operation: str) -> OperationInfo:
         """Counts as use. Raises ClientError UNKNOWN_SESSION, UNKNOWN_OPERATION."""
         return self._view(self._sessions.use(session), self._find(session, operation))
 
-    async def wait(self, session: str, operation: str, seconds: float) -> OperationView:
+    async def wait(self, session: str, operation: str, seconds: float) -> OperationInfo:
         """The operation once it has ended, or as it is after so many seconds."""
         found = self._find(session, operation)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(found.ended.wait(), seconds)
         return self.operation(session, operation)
 
-    async def run(self, session: str, sql: str, *, execution_seconds: float = 0) -> OperationView:
+    async def run(self, session: str, sql: str, *, execution_seconds: float = 0) -> OperationInfo:
         """Submits and waits for the end."""
         operation = self.submit(session, sql, execution_seconds=execution_seconds)
         await self._find(session, operation).ended.wait()
         return self.operation(session, operation)
 
-    def cancel(self, session: str, operation: str) -> OperationView:
+    def cancel(self, session: str, operation: str) -> OperationInfo:
         """Raises ClientError ILLEGAL_TRANSITION for an operation that has ended."""
         found = self._find(session, operation)
         view = self.operation(session, operation)
         if view.status.is_terminal:
-            message = f"Failed to convert the Operation Status from {view.status} to CANCELED."
+            message = f"Failed to convert the ClientOperation Status from {view.status} to CANCELED."
             raise ClientError(Problem.ILLEGAL_TRANSITION, message)
-        self._sessions.spark().engine.cancel(
-            found.operation_id, Ending(OperationState.CANCELED, "the client cancelled it")
+        self._sessions.spark().operations.cancel(
+            found.operation_id, StopRequest(OperationState.CANCELED, "the client cancelled it")
         )
         return self.operation(session, operation)
 
@@ -195,21 +200,21 @@ class ClientService:
         found, spark = self._find(session, operation), self._sessions.spark()
         try:
             result = spark.store.get(found.operation_id)
-            return await spark.engine.read_page(spark.reader.read, result, first_row, max_rows)
-        except (UnknownResult, ExpiredResult) as missing:
+            return await spark.threads.read_page(spark.reader.read, result, first_row, max_rows)
+        except (UnknownResultError, ExpiredResultError) as missing:
             raise ClientError(Problem.NO_RESULT, str(missing)) from None
 
-    async def look(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
+    async def with_session(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
         """Runs a blocking function of the driver and the client's JVM session beside the loop."""
         with self._sessions.using(session) as found:
             spark = self._sessions.spark()
-            return await spark.engine.in_pool(lambda: function(spark.runner.driver, found.spark))
+            return await spark.threads.run(lambda: function(spark.executor.driver, found.spark))
 
     async def read_text(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
-        """As `look`, in a thread that can be given up. Raises StatementError when it takes too long."""
+        """As `with_session`, in a thread that can be given up. Raises StatementError when it takes too long."""
         with self._sessions.using(session) as found:
             spark = self._sessions.spark()
-            return await spark.engine.read_text(lambda: function(spark.runner.driver, found.spark))
+            return await spark.threads.read_text(lambda: function(spark.executor.driver, found.spark))
 
     async def watch(self) -> None:
         """Closes what nobody uses; ends only by being cancelled."""
@@ -217,7 +222,7 @@ class ClientService:
             await asyncio.sleep(self.settings.session_check_interval)
             self._sessions.expire()
 
-    def _find(self, session: str, operation: str) -> Operation:
+    def _find(self, session: str, operation: str) -> ClientOperation:
         found = self._sessions.use(session).operations.get(operation)
         if found is None:
             raise ClientError(
@@ -227,14 +232,14 @@ class ClientService:
         found.used = monotonic()
         return found
 
-    def _view(self, session: Session, operation: Operation) -> OperationView:
-        engine = self._sessions.spark().engine
+    def _view(self, session: ClientSession, operation: ClientOperation) -> OperationInfo:
+        operations = self._sessions.spark().operations
         view = self._lifecycle.register.view(operation.operation_id)
         result = view.result
-        return OperationView(
+        return OperationInfo(
             handle=operation.operation_id,
             session=session.handle,
-            status=status_of(view, being_read=engine.is_being_read(operation.operation_id)),
+            status=status_of(view, being_read=operations.is_being_read(operation.operation_id)),
             statement_type=view.statement_type,
             is_query=operation.is_query,
             is_insert=operation.is_insert,
@@ -246,7 +251,9 @@ class ClientService:
             completed=view.completion_time,
         )
 
-    def _request(self, session: Session, sql: str, conf: dict[str, str], execution_seconds: float) -> SubmitRequest:
+    def _request(
+        self, session: ClientSession, sql: str, conf: dict[str, str], execution_seconds: float
+    ) -> SubmitRequest:
         limits, config = self._limits, self._lifecycle.settings.config
         seconds = execution_seconds if execution_seconds > 0 else limits.execution_seconds
         if limits.max_execution_seconds > 0:
@@ -254,7 +261,7 @@ class ClientService:
         return SubmitRequest(
             boot_id=self._lifecycle.boot_id,
             namespace=config.namespace,
-            name=f"{config.session} ({session.door})",
+            name=f"{config.session} ({session.protocol})",
             sql=sql,
             conf=conf,
             execution_seconds=seconds,
@@ -262,47 +269,47 @@ class ClientService:
         )
 
     def _begin(
-        self, spark: Spark, session: Session, request: SubmitRequest, runner: Runner, operation_id: str
-    ) -> Operation:
+        self, spark: Spark, session: ClientSession, request: SubmitRequest, executor: Executor, operation_id: str
+    ) -> ClientOperation:
         register, most = self._lifecycle.register, self.settings.operation_max_num
         if 0 < most <= len(session.operations):
             raise ClientError(Problem.TOO_MANY_OPERATIONS, f"the session has {most} operations; close some of them")
         if 0 < self._limits.max_queued <= register.count(OperationState.PENDING):
             message = f"{self._limits.max_queued} statements wait for this driver already; try again later"
             raise ClientError(Problem.QUEUE_FULL, message)
-        operation = Operation(operation_id, runner, monotonic())
+        operation = ClientOperation(operation_id, executor, monotonic())
         session.operations[operation_id] = operation
         origin = ClientOrigin(
-            door=session.door,
-            line=session.handle,
-            serial=session.door is Door.REST,
+            protocol=session.protocol,
+            queue=session.handle,
+            serial=session.protocol is ClientProtocol.REST,
             queue_seconds=self._limits.queue_seconds,
         )
-        spark.engine.begin(operation_id, request, runner, origin)
+        spark.operations.begin(operation_id, request, executor, origin)
         register.watch(operation_id, lambda view: self._ended(session, operation, view))
         return operation
 
-    def _ended(self, session: Session, operation: Operation, view: wire.OperationView) -> None:
+    def _ended(self, session: ClientSession, operation: ClientOperation, view: wire.OperationView) -> None:
         operation.ended.set()
         operation.used = session.used = monotonic()
         self._outside.pop(operation.operation_id, None)
-        if operation.work is not None and view.start_time is None:  # its runner has never heard of it
+        if operation.work is not None and view.start_time is None:  # its executor has never heard of it
             operation.work.stop(view.error.message if view.error else str(view.state))
         if operation.closing:
             asyncio.get_running_loop().call_soon(self._forget, session, operation)
 
-    def _retire(self, session: Session, operation: Operation) -> None:
+    def _retire(self, session: ClientSession, operation: ClientOperation) -> None:
         """Closes one operation: from here on nobody finds it."""
         session.operations.pop(operation.operation_id, None)
         operation.closing = True
         if operation.ended.is_set():
             self._forget(session, operation)
         else:
-            self._sessions.spark().engine.cancel(operation.operation_id, _CLOSED)
+            self._sessions.spark().operations.cancel(operation.operation_id, _CLOSED)
 
-    def _forget(self, session: Session, operation: Operation) -> None:
+    def _forget(self, session: ClientSession, operation: ClientOperation) -> None:
         self._quota.free(session.handle, operation.operation_id)
-        self._sessions.spark().engine.forget(operation.operation_id)
+        self._sessions.spark().operations.forget(operation.operation_id)
 
 
 def _set_property(properties: dict[str, str], key: str, value: str | None) -> None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sparksql.gateway.operations.operation import Runner
-from sparksql.gateway.sessions.executor import ClientRunner
-from sparksql.gateway.sessions.external import OutsideWork
-from sparksql.gateway.sessions.model import OperationStatus, SessionView
+from sparksql.gateway.operations.operation import Executor
+from sparksql.gateway.sessions.executor import ClientExecutor
+from sparksql.gateway.sessions.external import ExternalExecution
+from sparksql.gateway.sessions.model import OperationStatus, SessionInfo
 from sparksql.wire.clients import ClientSessionView
-from sparksql.wire.control import Door, OperationState, OperationView
+from sparksql.wire.control import ClientProtocol, OperationState, OperationView
 
 _STATUS = {
     OperationState.PENDING: OperationStatus.PENDING,
@@ -26,52 +26,52 @@ _STATUS = {
 
 
 @dataclass
-class Operation:
+class ClientOperation:
     """A statement of a client. `used` is a monotonic time in seconds; `closing` that nobody may ask for it any more."""
 
     operation_id: str
-    runner: Runner
+    executor: Executor
     used: float
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    work: OutsideWork | None = None
+    work: ExternalExecution | None = None
     closing: bool = False
 
     @property
     def is_query(self) -> bool:
-        return isinstance(self.runner, ClientRunner) and self.runner.is_query
+        return isinstance(self.executor, ClientExecutor) and self.executor.is_query
 
     @property
     def is_insert(self) -> bool:
-        return isinstance(self.runner, ClientRunner) and self.runner.is_insert
+        return isinstance(self.executor, ClientExecutor) and self.executor.is_insert
 
 
 @dataclass
-class Session:
+class ClientSession:
     """A session of a client. `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way."""
 
     handle: str
-    door: Door
+    protocol: ClientProtocol
     name: str
     opened: datetime
     last_used: datetime
     used: float
     spark: Any
     properties: dict[str, str]
-    operations: dict[str, Operation] = field(default_factory=dict)
+    operations: dict[str, ClientOperation] = field(default_factory=dict)
     uses: int = 0
 
     @property
-    def live(self) -> list[Operation]:
+    def live(self) -> list[ClientOperation]:
         """Operations that have not ended."""
         return [operation for operation in self.operations.values() if not operation.ended.is_set()]
 
-    def view(self) -> SessionView:
-        return SessionView(self.handle, self.door, self.name, self.opened, dict(self.properties))
+    def view(self) -> SessionInfo:
+        return SessionInfo(self.handle, self.protocol, self.name, self.opened, dict(self.properties))
 
     def shown(self) -> ClientSessionView:
         return ClientSessionView(
             handle=self.handle,
-            door=self.door,
+            protocol=self.protocol,
             name=self.name,
             open_time=self.opened,
             last_used_time=self.last_used,

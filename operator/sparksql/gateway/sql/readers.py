@@ -28,15 +28,15 @@ T = TypeVar("T")
 _thread = threading.local()
 
 
-class Unwanted(Exception):
+class ReadAbandonedError(Exception):
     """Nobody waits for this text any more."""
 
 
 def check_wanted() -> None:
-    """In a thread that reads, between two steps. Raises Unwanted when it was given up; in other threads nothing is."""
+    """In a thread that reads, between two steps. Raises ReadAbandonedError when it was given up; in other threads nothing is."""
     given_up: threading.Event | None = getattr(_thread, "given_up", None)
     if given_up is not None and given_up.is_set():
-        raise Unwanted
+        raise ReadAbandonedError
 
 
 class Readers:
@@ -50,7 +50,7 @@ class Readers:
         self._leaving: dict[str, asyncio.Event] = {}
 
     async def read(self, key: str, function: Callable[..., T], *arguments: object) -> T:
-        """What `function` returns or raises. Raises StatementError when it takes too long, Unwanted after `give_up`."""
+        """What `function` returns or raises. Raises StatementError when it takes too long, ReadAbandonedError after `give_up`."""
         leaving = self._leaving[key] = asyncio.Event()
         try:
             async with self._turns:
@@ -65,7 +65,7 @@ class Readers:
 
     async def _in_thread(self, leaving: asyncio.Event, function: Callable[..., T], *arguments: object) -> T:
         if leaving.is_set():
-            raise Unwanted
+            raise ReadAbandonedError
         if len(self._given_up) >= MOST_GIVEN_UP:
             message = f"the driver still reads {MOST_GIVEN_UP} texts that were given up; try again later"
             raise refusal(ErrorReason.LIMIT_EXCEEDED, message)
@@ -89,7 +89,7 @@ class Readers:
         if reading.done():
             return reading.result()
         if leaving.is_set():
-            raise Unwanted
+            raise ReadAbandonedError
         message = f"the text was not read within {self._seconds:g} s; divide it into several statements"
         raise refusal(ErrorReason.LIMIT_EXCEEDED, message)
 

@@ -38,7 +38,7 @@ class Section:
     last: tuple[Token, ...] = ()
 
 
-class ScriptTooLong(Exception):
+class ScriptTooLongError(Exception):
     """More than MAX_STATEMENTS statements."""
 
 
@@ -54,7 +54,7 @@ def split(sql: str, sections: Sequence[Section], parses: Callable[[str], bool]) 
                 position = _end_of_block(sql, start, sections, position, parses)
             fragments.append(Fragment(sql[start : sections[position].end].rstrip(), start))
             if len(fragments) > MAX_STATEMENTS:
-                raise ScriptTooLong
+                raise ScriptTooLongError
         position += 1
     return fragments
 

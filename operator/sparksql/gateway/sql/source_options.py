@@ -42,7 +42,7 @@ def problem(options: Mapping[str, str], conf_allow: Iterable[str]) -> str | None
     return kafka_options.problem(options, allow)
 
 
-def check(options: Mapping[str, str], policy: SqlPolicy) -> None:
+def check_options(options: Mapping[str, str], policy: SqlPolicy) -> None:
     """Raises StatementError for an option that may not be given."""
     told = problem(options, policy.conf_allow)
     if told is not None:
@@ -52,11 +52,11 @@ def check(options: Mapping[str, str], policy: SqlPolicy) -> None:
 def check_plan(jvm: Jvm, plan: LogicalPlan, policy: SqlPolicy, *, relations: bool) -> None:
     """Checks the options in a parsed statement, and those of its `relations` if its text may give them. Raises StatementError."""
     for options in _of_command(plan):
-        check(options, policy)
+        check_options(options, policy)
     if not relations:
         return
     for relation in _relations(jvm, plan):
-        check(given_options(relation), policy)
+        check_options(given_options(relation), policy)
 
 
 def may_give_relations_options(text: str) -> bool:

@@ -21,7 +21,7 @@ from sparksql.wire.control import ErrorReason
 _FROM = "stream-from-timestamp"  # where the text says to begin
 
 
-def check(jvm: Jvm, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
+def check_history(jvm: Jvm, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
     """Raises StatementError when a query that begins anew would read only the end of an Iceberg table, or one that goes on stands
     on a snapshot that is not of its table."""
     relations = [node for node in nodes(analysed) if simple_name(node) == "StreamingRelationV2" and _is_iceberg(node)]

@@ -85,7 +85,7 @@ def parsed_insert(jvm: Jvm, plan: LogicalPlan) -> ParsedInsert:
     return parsed
 
 
-def resolve(driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, frame: Dataset) -> StreamInsert:
+def resolve_insert(driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, frame: Dataset) -> StreamInsert:
     """The INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
     topic = topic_of(driver, session, parsed.insert)
     if topic is not None:

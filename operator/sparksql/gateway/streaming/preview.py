@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.operations.manager import PREVIEW_SECONDS
-from sparksql.gateway.operations.operation import Attempt
+from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
@@ -46,7 +46,7 @@ class Previewed:
 def previewed(
     driver: SparkDriver,
     files: HadoopFiles,
-    attempt: Attempt,
+    operation: Operation,
     fragment: Fragment,
     frame: Dataset,
     rows: int,
@@ -56,15 +56,15 @@ def previewed(
     """The first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is called with a
     Dataset of the rows so far and their number, whenever that has changed.
 
-    Raises Cancelled, StatementError, or what Spark throws.
+    Raises OperationCancelledError, StatementError, or what Spark throws.
     """
     view, session = f"__sparksql_preview_{uuid.uuid4().hex}", frame.sparkSession()
     bound_rounds(session)
     limited = frame.limit(rows)
-    mode = _output_mode(driver, session, limited, fragment, attempt.request.sql)
+    mode = _output_mode(driver, session, limited, fragment, operation.request.sql)
     query = _start(driver.jvm, limited, mode, _is_endless(frame), view, folder)
     try:
-        is_cut = _watch(attempt, query, session, view, rows, show)
+        is_cut = _watch(operation, query, session, view, rows, show)
         stop(query, at_once=True)
         yield Previewed(session.table(view), is_cut)
     finally:
@@ -74,20 +74,20 @@ def previewed(
 
 
 def _watch(
-    attempt: Attempt, query: Any, session: JvmSession, view: str, rows: int, show: Callable[[Any, int], None]
+    operation: Operation, query: Any, session: JvmSession, view: str, rows: int, show: Callable[[Any, int], None]
 ) -> bool:
     """Until the query has ended, or has rows enough, or some rows and no time left; whether it is over before its end."""
-    until = time.monotonic() + (attempt.request.execution_seconds or PREVIEW_SECONDS)
+    until = time.monotonic() + (operation.request.execution_seconds or PREVIEW_SECONDS)
     seen = 0
     while not query.awaitTermination(_POLL_MILLIS):
-        attempt.check()
+        operation.check()
         found = session.table(view)
         count = int(found.queryExecution().analyzed().collectLeaves().head().sink().allData().size())
         if count >= rows:
             return True
         if count != seen:
             seen = count
-            attempt.grace_seconds = (
+            operation.grace_seconds = (
                 _ENDING_SECONDS  # from here on its time ends it, not the limit of time for all statements
             )
             show(found, count)
@@ -101,7 +101,7 @@ def _output_mode(driver: SparkDriver, session: JvmSession, frame: Dataset, fragm
     refusals: list[StatementError] = []
     for mode in _MODES:
         try:
-            unsupported.check(driver, session, frame, mode, fragment, sql)
+            unsupported.check_supported(driver, session, frame, mode, fragment, sql)
         except StatementError as refused:
             refusals.append(refused)
         else:

@@ -1,7 +1,7 @@
-"""Runs a streaming query in its attempt's thread, from the start to the end, and stops it between two batches.
+"""Runs a streaming query in its operation's thread, from the start to the end, and stops it between two batches.
 
 Invariants: nothing is written into a table before every check has passed; the thread does not return while its query is
-active, so that an attempt that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it, and no
+active, so that an operation that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it, and no
 two statements go on from one state (`claims`).
 """
 
@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from sparksql.gateway.operations.operation import Attempt, Cancelled
+from sparksql.api.execution import OutputMode, Upsert
+from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
@@ -23,9 +24,9 @@ from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
-from sparksql.gateway.streaming.checkpoints.fence import Fence, Hold
+from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
-from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve
+from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream
 from sparksql.gateway.streaming.sinks import Sink
@@ -36,9 +37,8 @@ from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
-from sparksql.gateway.streaming.upsert import Upsert, upsert_target
-from sparksql.gateway.streaming.upsert import check as check_upsert
-from sparksql.wire.control import ErrorReason, OutputMode, RestoreOptions, StreamOptions, UpsertOptions
+from sparksql.gateway.streaming.upsert import UpsertWriter, check_upsert, upsert_target
+from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class Streams:
-    """Runs streaming queries, each in its attempt's thread. One for the whole process. `policy` is the class's."""
+    """Runs streaming queries, each in its operation's thread. One for the whole process. `policy` is the class's."""
 
     def __init__(self, driver: SparkDriver, files: HadoopFiles, policy: SqlPolicy) -> None:
         self._driver = driver
@@ -69,82 +69,89 @@ class Streams:
         self._written: dict[str, str] = {}  # folders of files that active queries write, by their checkpoint
 
     def runs(self, group: str) -> bool:
-        """Whether a query of this attempt's group is active: it is stopped by its own thread, without interrupts."""
+        """Whether a query of this operation's group is active: it is stopped by its own thread, without interrupts."""
         return group in self._active
 
-    def run(self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> None:
-        """Runs the query of a parsed INSERT to its end. Raises StatementError, Cancelled, or what Spark throws."""
-        self._claim(attempt, options)
+    def run(self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> None:
+        """Runs the query of a parsed INSERT to its end. Raises StatementError, OperationCancelledError, or what Spark throws."""
+        self._claim(operation, options)
         try:
-            hold = self._fence.hold(options.checkpoint, attempt.request.boot_id, attempt.operation_id)
+            lease = self._fence.lease(options.checkpoint, operation.request.boot_id, operation.operation_id)
             try:
-                self._run_held(attempt, session, plan, options, hold)
+                self._run_leased(operation, session, plan, options, lease)
             finally:
-                hold.release()
+                lease.release()
         finally:
-            self._claims.release(attempt.operation_id)
+            self._claims.release(operation.operation_id)
 
-    def _run_held(
-        self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions, hold: Hold
+    def _run_leased(
+        self,
+        operation: Operation,
+        session: JvmSession,
+        plan: LogicalPlan,
+        options: StreamOptions,
+        lease: CheckpointLease,
     ) -> None:
         bound_rounds(session)
-        started = self._start(attempt, session, plan, options, hold)
+        started = self._start(operation, session, plan, options, lease)
         if started.sink.path is not None:
             self._written[options.checkpoint] = started.sink.path
         try:
-            self._claims.identify(attempt.operation_id, str(started.query.id()))
-            self._see_through(attempt, started, hold)
+            self._claims.identify(operation.operation_id, str(started.query.id()))
+            self._run_to_completion(operation, started, lease)
         finally:
-            self._clear(started.sink, options, hold)
+            self._clear(started.sink, options, lease)
             self._written.pop(options.checkpoint, None)
 
-    def _claim(self, attempt: Attempt, options: StreamOptions) -> None:
+    def _claim(self, operation: Operation, options: StreamOptions) -> None:
         """Takes what the run goes on from. Raises StatementError when another statement does."""
         query_id = query_id_in(self._files.read_text(f"{options.checkpoint}/metadata"))
         if query_id is None and options.restore is not None:
             query_id = options.restore.query_id
-        statement = f"{attempt.request.namespace}/{attempt.request.name}"
-        self._claims.take(Claim(attempt.operation_id, statement, options.checkpoint, query_id))
+        statement = f"{operation.request.namespace}/{operation.request.name}"
+        self._claims.take(Claim(operation.operation_id, statement, options.checkpoint, query_id))
 
     def prepared(self, session: JvmSession, plan: LogicalPlan) -> Any:
         """A parsed statement that Spark can analyse, see `analysis`."""
         return analysis.prepared(self._driver, session, plan)
 
-    def _see_through(self, attempt: Attempt, started: _Started, hold: Hold) -> None:
+    def _run_to_completion(self, operation: Operation, started: _Started, lease: CheckpointLease) -> None:
         query = started.query
-        self._active.add(attempt.group)
+        self._active.add(operation.group)
         try:
             while not query.awaitTermination(POLL_MILLIS):
-                _report(attempt, query)
-                attempt.check()
-                hold.check()
-            _report(attempt, query)
-        except (Cancelled, StatementError):
+                _report(operation, query)
+                operation.check()
+                lease.check()
+            _report(operation, query)
+        except (OperationCancelledError, StatementError):
             raise
         except Exception as failed:
             if _INITIALISING_STATE not in str(failed):  # it may have failed before it was looked at
-                attempt.stream = read_stream(query)
-                attempt.started()
+                operation.stream = read_stream(query)
+                operation.started()
             own = started.batches.error if started.batches is not None else None
-            raise own or _of_state(started, failed, attempt.request.sql) or failed from None
+            raise own or _of_state(started, failed, operation.request.sql) or failed from None
         finally:
-            stop(query, at_once=hold.is_lost)
-            if attempt.stream is not None:
-                attempt.stream = read_stream(query)
-            self._active.discard(attempt.group)
+            stop(query, at_once=lease.is_lost)
+            if operation.stream is not None:
+                operation.stream = read_stream(query)
+            self._active.discard(operation.group)
 
-    def compare(self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> StoredResult:
+    def compare(
+        self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
+    ) -> StoredResult:
         """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin with.
         Both may be in use; nothing is written.
 
-        Raises StatementError for what would be refused at the start, DoesNotFit if that is because of the state.
+        Raises StatementError for what would be refused at the start, IncompatibleStateError if that is because of the state.
         """
-        planned = self._planned(attempt, session, plan, options)
+        planned = self._planned(operation, session, plan, options)
         options, state = planned.options, self._state_of(planned.options)
         self._check_sink(planned.sink, options.checkpoint)
-        self._writer(attempt, planned)
-        StateFile(self._files, state).check(self._described(attempt, session, planned))
-        history.check(self._driver.jvm, planned.frame.queryExecution().analyzed(), state, self._files)
+        self._writer(operation, planned)
+        StateFile(self._files, state).check(self._described(operation, session, planned))
+        history.check_history(self._driver.jvm, planned.frame.queryExecution().analyzed(), state, self._files)
         return FITS
 
     def _state_of(self, options: StreamOptions) -> str:
@@ -163,66 +170,75 @@ class Streams:
             return
         for left in reversed(range(_LOOKS)):
             try:
-                sinks.check(sink, checkpoint, self._files)
+                sinks.check_sink(sink, checkpoint, self._files)
                 return
             except StatementError:
                 if not left:
                     raise
 
     def _start(
-        self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions, hold: Hold
+        self,
+        operation: Operation,
+        session: JvmSession,
+        plan: LogicalPlan,
+        options: StreamOptions,
+        lease: CheckpointLease,
     ) -> _Started:
-        planned = self._planned(attempt, session, plan, options)
+        planned = self._planned(operation, session, plan, options)
         options, sink = planned.options, planned.sink
-        self._begin(attempt, options, hold)
+        self._begin(operation, options, lease)
         if planned.upsert is not None:
-            state = self._match_state(attempt, session, planned)
-            return self._start_upsert(self._writer(attempt, planned), state, _Batches(planned.upsert, hold))
-        sinks.check(sink, options.checkpoint, self._files)
-        writer = self._writer(attempt, planned)
+            state = self._match_state(operation, session, planned)
+            return self._start_upsert(self._writer(operation, planned), state, _Batches(planned.upsert, lease))
+        sinks.check_sink(sink, options.checkpoint, self._files)
+        writer = self._writer(operation, planned)
         if sink.provider:
             writer = writer.format(sink.provider)
         if sink.partitions:
             writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
-        state = self._match_state(attempt, session, planned)
+        state = self._match_state(operation, session, planned)
         sinks.mark(sink, options.checkpoint, self._files)
         try:
             return _Started(writer.toTable(planned.parsed.name), state, sink)
         except Exception:
-            self._clear(sink, options, hold)
+            self._clear(sink, options, lease)
             raise
 
-    def _planned(self, attempt: Attempt, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> _Planned:
+    def _planned(
+        self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
+    ) -> _Planned:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
         frame = self._driver.of_rows(session, query)
-        sources.check(parsed.query, frame.logicalPlan())
-        real_time.check(self._driver, session, parsed, frame.logicalPlan(), options)
+        sources.check_sources(parsed.query, frame.logicalPlan())
+        real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
             planned = _Planned(parsed, options, frame, Sink(), upsert)
         else:
-            insert = resolve(self._driver, session, parsed, frame)
+            insert = resolve_insert(self._driver, session, parsed, frame)
             planned = _Planned(parsed, options, insert.frame, insert.sink)
-        self._check_supported(attempt, session, planned)
+        self._check_supported(operation, session, planned)
         _check_mode(planned.sink, options.output_mode)
         return planned
 
-    def _check_supported(self, attempt: Attempt, session: JvmSession, planned: _Planned) -> None:
+    def _check_supported(self, operation: Operation, session: JvmSession, planned: _Planned) -> None:
         """Raises StatementError for a query that Spark cannot run. If its state is another one as well, that is what is told: it
         names what has changed."""
-        fragment, sql = attempt.classified.statements[-1].fragment, attempt.request.sql
+        fragment, sql = operation.classified.statements[-1].fragment, operation.request.sql
         try:
-            unsupported.check(self._driver, session, planned.frame, planned.options.output_mode, fragment, sql)
+            unsupported.check_supported(
+                self._driver, session, planned.frame, planned.options.output_mode, fragment, sql
+            )
         except StatementError:
-            description = self._described(attempt, session, planned)
+            description = self._described(operation, session, planned)
             StateFile(self._files, self._state_of(planned.options)).check(description)
             raise
 
-    def _begin(self, attempt: Attempt, options: StreamOptions, hold: Hold) -> None:
+    def _begin(self, operation: Operation, options: StreamOptions, lease: CheckpointLease) -> None:
         """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
-        hold.take(options.unconfirmed, attempt.check)
+        lease.take(options.unconfirmed, operation.check)
         if options.restore is not None:
             self._restore(options.restore, options.checkpoint)
 
@@ -232,26 +248,26 @@ class Streams:
         except SavepointError as failed:
             raise _not_restored(failed) from failed
 
-    def _match_state(self, attempt: Attempt, session: JvmSession, planned: _Planned) -> StateFile:
+    def _match_state(self, operation: Operation, session: JvmSession, planned: _Planned) -> StateFile:
         """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last step
-        before the start. Raises StatementError when the state is another one or rows would be left out, or Cancelled."""
+        before the start. Raises StatementError when the state is another one or rows would be left out, or OperationCancelledError."""
         frame, checkpoint = planned.frame, planned.options.checkpoint
         file = StateFile(self._files, checkpoint)
-        description = self._described(attempt, session, planned)
+        description = self._described(operation, session, planned)
         file.check(description)
-        history.check(self._driver.jvm, frame.queryExecution().analyzed(), checkpoint, self._files)
-        attempt.check()
+        history.check_history(self._driver.jvm, frame.queryExecution().analyzed(), checkpoint, self._files)
+        operation.check()
         file.write(description)
         return file
 
-    def _described(self, attempt: Attempt, session: JvmSession, planned: _Planned) -> Description:
+    def _described(self, operation: Operation, session: JvmSession, planned: _Planned) -> Description:
         return describe(
             self._driver,
             session,
             planned.frame,
-            text=attempt.request.sql,
+            text=operation.request.sql,
             output_mode=planned.options.output_mode,
-            mask=attempt.classified.masker.mask,
+            mask=operation.classified.masker.mask,
             qualified=self._files.qualified,
         )
 
@@ -268,34 +284,34 @@ class Streams:
             raise refusal(ErrorReason.INVALID_SPEC, message)
         return sources.with_options(self._driver.jvm, query, limits)
 
-    def _clear(self, sink: Sink, options: StreamOptions, hold: Hold) -> None:
+    def _clear(self, sink: Sink, options: StreamOptions, lease: CheckpointLease) -> None:
         """Once its query has ended: a table that it has written nothing into is free again."""
-        hold.look()
-        if hold.is_lost:
+        lease.refresh()
+        if lease.is_lost:
             return
         try:
             sinks.clear(sink, options.checkpoint, self._files)
         except Exception as failed:  # the next start finds it as its own
             log.warning("the log of a sink without a batch could not be removed: %s", type(failed).__name__)
 
-    def _writer(self, attempt: Attempt, planned: _Planned) -> Any:
+    def _writer(self, operation: Operation, planned: _Planned) -> Any:
         parsed, options = planned.parsed, planned.options
         writer = planned.frame.writeStream().outputMode(options.output_mode.lower())
         # First: what the text gives must not move the checkpoint.
         for key, value in [*planned.sink.options.items(), *parsed.options.items()]:
             writer = writer.option(key, value)
         writer = writer.option("checkpointLocation", options.checkpoint)
-        writer = writer.queryName(f"{attempt.request.namespace}/{attempt.request.name}")
+        writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query))
 
-    def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: UpsertOptions) -> Upsert:
+    def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: Upsert) -> UpsertWriter:
         if not parsed.is_plain:
             message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
             raise refusal(ErrorReason.INVALID_SPEC, message)
         target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
         classifier = Classifier(self._driver.jvm, session, self._policy)
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
-        return Upsert(self._driver, options, target)
+        return UpsertWriter(self._driver, options, target)
 
     def _start_upsert(self, writer: Any, state: StateFile, batches: _Batches) -> _Started:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
@@ -307,9 +323,9 @@ class Streams:
 class _Batches:
     """Called by the JVM with each batch. Keeps the error itself: on its way through the JVM it becomes a text."""
 
-    def __init__(self, upsert: Upsert, hold: Hold) -> None:
+    def __init__(self, upsert: UpsertWriter, lease: CheckpointLease) -> None:
         self._upsert = upsert
-        self._hold = hold
+        self._hold = lease
         self.error: Exception | None = None
 
     def call(self, frame: Dataset, batch_id: int) -> None:
@@ -332,7 +348,7 @@ class _Planned:
     options: StreamOptions
     frame: Dataset
     sink: Sink
-    upsert: Upsert | None = None
+    upsert: UpsertWriter | None = None
 
 
 @dataclass(frozen=True)
@@ -383,8 +399,8 @@ def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError 
     return StatementError(description_file.refused(error))
 
 
-def _report(attempt: Attempt, query: Any) -> None:
-    if attempt.stream is None and str(query.status().message()) in _INITIALISING:
+def _report(operation: Operation, query: Any) -> None:
+    if operation.stream is None and str(query.status().message()) in _INITIALISING:
         return
-    attempt.stream = read_stream(query)
-    attempt.started()
+    operation.stream = read_stream(query)
+    operation.started()

@@ -124,7 +124,7 @@ def hazard(found: Found) -> str | None:
     return None
 
 
-def check(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
+def check_sink(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
     """Raises StatementError when the query would lose rows in a file table, or hide some that are there."""
     if sink.path is None:
         return

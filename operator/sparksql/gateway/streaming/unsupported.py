@@ -47,7 +47,7 @@ class _Kind:
     find: Find | None = None
 
 
-def check(
+def check_supported(
     driver: SparkDriver, session: JvmSession, frame: Dataset, output_mode: str, fragment: Fragment, sql: str
 ) -> None:
     """Raises StatementError when Spark cannot run a streaming Dataset, which comes from a fragment of `sql`, in this mode."""

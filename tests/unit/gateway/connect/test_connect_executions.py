@@ -14,7 +14,7 @@ import pytest
 
 from sparksql.gateway.frontends.connect import executions as module
 from sparksql.gateway.frontends.connect.backend import ExecutionKey, ExecutionState, SessionKey
-from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.errors import ConnectError
 from sparksql.gateway.frontends.connect.executions import MISSING_POLLS, Asked, Execution, Executions
 from sparksql.gateway.sessions.model import ClientError, OperationStatus, Problem
 from sparksql.wire.control import OperationError
@@ -245,7 +245,7 @@ async def test_an_execution_stopped_while_it_waits_never_reaches_spark(stage: St
 
 async def test_a_full_queue_refuses(stage: Stage) -> None:
     stage.service.problem = Problem.QUEUE_FULL
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ConnectError) as refused:
         stage.admit()
     assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert stage.executions.find(ExecutionKey(SESSION, "a")) is None
@@ -258,7 +258,7 @@ async def test_requests_of_waiting_executions_are_bounded_and_forwarded_ones_dro
     first = stage.forwarded("a", request=bytes(80))
     assert first.request == b""
     second = stage.admit("b", request=bytes(80))
-    with pytest.raises(Refused, match="80 bytes wait"):
+    with pytest.raises(ConnectError, match="80 bytes wait"):
         stage.admit("c", request=bytes(30))
     stage.executions.cancel(second)
     await stage.ended("o1")

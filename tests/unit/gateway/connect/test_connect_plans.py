@@ -16,7 +16,7 @@ from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.gateway.frontends.connect.allowed import ALLOWED, PACKAGE
 from sparksql.gateway.frontends.connect.decoding import Decoder
-from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.errors import ConnectError
 from sparksql.gateway.frontends.connect.plans import read_analyze, read_execute
 from sparksql.gateway.spark.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
 
@@ -69,8 +69,8 @@ def sql(text: str) -> Any:
     return Relation(sql=relations.SQL(query=text))
 
 
-def refusal_of(data: bytes) -> Refused:
-    with pytest.raises(Refused) as refused:
+def refusal_of(data: bytes) -> ConnectError:
+    with pytest.raises(ConnectError) as refused:
         read_execute(data)
     return refused.value
 
@@ -151,7 +151,7 @@ def test_a_relation_that_is_refused_is_refused_everywhere(named: str, where: str
             refused = refusal_of(execute(command=Command(create_dataframe_view=view)))
         case _:
             schema = wire.AnalyzePlanRequest.Schema(plan=wire.Plan(root=wrapped))
-            with pytest.raises(Refused) as raised:
+            with pytest.raises(ConnectError) as raised:
                 read_analyze(wire.AnalyzePlanRequest(schema=schema).SerializeToString())
             refused = raised.value
     assert refused.code is grpc.StatusCode.PERMISSION_DENIED
@@ -314,7 +314,7 @@ async def test_a_plan_nested_deeper_than_spark_reads_is_refused() -> None:
     operations = (MAX_DEPTH - 4) // 2
     request, _ = await decoder.run(read_execute, execute(chain(operations)))
     assert request.plan.root.HasField("limit")
-    with pytest.raises(Refused, match="nested more than"):
+    with pytest.raises(ConnectError, match="nested more than"):
         await decoder.run(read_execute, execute(chain(operations + 1)))
     decoder.close()
 
@@ -339,7 +339,7 @@ def nested_limits(levels: int) -> bytes:
 )
 async def test_a_request_nested_to_break_the_stack_is_only_refused(data: bytes) -> None:
     decoder = Decoder()
-    with pytest.raises(Refused):
+    with pytest.raises(ConnectError):
         await decoder.run(read_execute, data)
     decoder.close()
 

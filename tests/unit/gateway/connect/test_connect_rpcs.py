@@ -14,7 +14,7 @@ from sparksql.gateway.frontends.connect import artifacts
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import (
     DETAILS_KEY,
-    Refused,
+    ConnectError,
     not_permitted,
     refused_by_service,
     refused_statement,
@@ -60,7 +60,7 @@ def test_allowed_keys_are_set_and_all_keys_may_be_asked_for() -> None:
         asked = wire.ConfigRequest.Operation()
         getattr(asked, operation).keys.append("spark.master")
         read_config(wire.ConfigRequest(operation=asked).SerializeToString(), POLICY)
-    with pytest.raises(Refused):
+    with pytest.raises(ConnectError):
         read_config(config(), POLICY)
 
 
@@ -98,7 +98,7 @@ def test_only_blocks_of_local_data_are_taken(name: str, how: str) -> None:
         request = kinds(batch=kinds.Batch(artifacts=single))
     else:
         request = kinds(begin_chunk=kinds.BeginChunkedArtifact(name=name))
-    with pytest.raises(Refused, match="only blocks of local data") as refused:
+    with pytest.raises(ConnectError, match="only blocks of local data") as refused:
         artifacts.read_artifacts(request.SerializeToString())
     assert refused.value.code is grpc.StatusCode.PERMISSION_DENIED
 
@@ -120,12 +120,12 @@ async def test_a_stream_of_blocks_is_for_one_session_and_of_bounded_size(monkeyp
         return len([request async for request in artifacts.checked(stream(*messages), decoder)])
 
     assert await read(block("a"), block("a")) == 2
-    with pytest.raises(Refused, match="different sessions"):
+    with pytest.raises(ConnectError, match="different sessions"):
         await read(block("a"), block("b"))
-    with pytest.raises(Refused, match="holds no artifact"):
+    with pytest.raises(ConnectError, match="holds no artifact"):
         await read(b"")
     monkeypatch.setattr(artifacts, "MAX_ARTIFACT_BYTES", 1000)
-    with pytest.raises(Refused, match="more than 1000 bytes"):
+    with pytest.raises(ConnectError, match="more than 1000 bytes"):
         await read(block("a", b"x" * 600), block("a", b"x" * 600))
     decoder.close()
 

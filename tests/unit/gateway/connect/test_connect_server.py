@@ -1,4 +1,4 @@
-"""A real gRPC server of the door with scripted handlers: who gets in, what exists."""
+"""A real gRPC server of the frontend with scripted handlers: who gets in, what exists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNARY = (
 )  # fmt: skip
 
 
-class ScriptedDoor:
+class ScriptedProxy:
     """Answers with the name of what was called."""
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ class ScriptedDoor:
 
 
 @pytest.fixture
-async def door() -> ScriptedDoor:
-    return ScriptedDoor()
+async def proxy() -> ScriptedProxy:
+    return ScriptedProxy()
 
 
 @pytest.fixture
-async def channel(door: ScriptedDoor) -> AsyncIterator[grpc.aio.Channel]:
-    server, port = open_server(door, TOKEN, "127.0.0.1", 0)  # type: ignore[arg-type]
+async def channel(proxy: ScriptedProxy) -> AsyncIterator[grpc.aio.Channel]:
+    server, port = open_server(proxy, TOKEN, "127.0.0.1", 0)  # type: ignore[arg-type]
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
         yield connected
@@ -100,7 +100,7 @@ async def test_no_metadata_is_no_token(channel: grpc.aio.Channel) -> None:
     assert failed.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-async def test_the_body_of_a_stranger_is_not_read(channel: grpc.aio.Channel, door: ScriptedDoor) -> None:
+async def test_the_body_of_a_stranger_is_not_read(channel: grpc.aio.Channel, proxy: ScriptedProxy) -> None:
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(1000):
             yield bytes(1 << 20)
@@ -110,9 +110,9 @@ async def test_the_body_of_a_stranger_is_not_read(channel: grpc.aio.Channel, doo
         await upload(endless(), metadata=authorization("wrong"), timeout=60)
     # gRPC's client may tell of its broken upload instead of the server's answer.
     assert failed.value.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.INTERNAL)
-    assert door.read == 0
+    assert proxy.read == 0
     assert await upload(iter([b"xx", b"x"]), metadata=authorization(TOKEN), timeout=60) == b"added"
-    assert door.read == 3
+    assert proxy.read == 3
 
 
 async def test_streams_come_whole(channel: grpc.aio.Channel) -> None:

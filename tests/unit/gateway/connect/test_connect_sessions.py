@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.frontends.connect.backend import SessionKey
-from sparksql.gateway.frontends.connect.errors import Refused
+from sparksql.gateway.frontends.connect.errors import ConnectError
 from sparksql.gateway.frontends.connect.sessions import MAX_USER_CHARS, ConnectSessions
 from sparksql.gateway.sessions.model import ClientError, Problem
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 
 class ScriptedService:
@@ -28,11 +28,11 @@ class ScriptedService:
         self.problem: Problem | None = None
         self._told: dict[str, Callable[[str], None]] = {}
 
-    async def open(self, door: Door, name: str, properties: dict[str, str]) -> Any:
+    async def open(self, protocol: ClientProtocol, name: str, properties: dict[str, str]) -> Any:
         await asyncio.sleep(0.01)
         if self.problem is not None:
             raise ClientError(self.problem, "no")
-        assert door is Door.CONNECT
+        assert protocol is ClientProtocol.CONNECT
         self.opened += 1
         handle = f"h{self.opened}"
         self.open_sessions[handle] = (name, properties)
@@ -42,7 +42,7 @@ class ScriptedService:
         if handle not in self.open_sessions:
             raise ClientError(Problem.UNKNOWN_SESSION, "gone")
 
-    async def look(self, handle: str, function: Callable[[Any, Any], Any]) -> Any:
+    async def with_session(self, handle: str, function: Callable[[Any, Any], Any]) -> Any:
         self.session(handle)
         return await asyncio.to_thread(function, None, handle)
 
@@ -106,7 +106,7 @@ def key(user: str = "ann") -> SessionKey:
 
 
 async def condition_of(call: Any) -> str | None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ConnectError) as refused:
         await call
     return refused.value.condition
 
@@ -135,7 +135,7 @@ async def test_an_expired_session_is_closed_in_spark_and_its_name_stays_refused(
     stage.service.expire(await stage.handle(name))
     await stage.settled(name)
     assert await condition_of(stage.handle(name)) == "INVALID_HANDLE.SESSION_CLOSED"
-    with pytest.raises(Refused, match="SESSION_CLOSED"):
+    with pytest.raises(ConnectError, match="SESSION_CLOSED"):
         stage.sessions.known(name)
     assert stage.service.opened == 1
 
@@ -164,7 +164,7 @@ async def test_a_session_that_returns_during_its_release_waits_and_is_opened_ane
 
 
 async def test_a_name_that_was_never_used_is_not_found(stage: Stage) -> None:
-    with pytest.raises(Refused, match="SESSION_NOT_FOUND"):
+    with pytest.raises(ConnectError, match="SESSION_NOT_FOUND"):
         stage.sessions.known(key())
     await stage.sessions.release(key(), may_return=False)
     assert stage.service.opened == 0

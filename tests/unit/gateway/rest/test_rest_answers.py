@@ -15,7 +15,7 @@ from sparksql.gateway.frontends.rest.errors import Form, bad_body, bad_parameter
 from sparksql.gateway.frontends.rest.models import ResultType, RowFormat
 from sparksql.gateway.frontends.rest.openapi import document
 from sparksql.gateway.frontends.rest.routing import ROUTES, VERSIONS
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.wire.control import Column, ErrorReason, OperationError
 
 HANDLE = "6cbb1a23-1c1c-4b0a-8f7f-0e8f0e8f0e8f"
@@ -33,8 +33,8 @@ def shown_by_sql_client(body: str) -> str:
     return "".join(errors_of(body)).rpartition("Caused by: ")[2].partition("\tat ")[0].strip()
 
 
-def view(**fields: Any) -> OperationView:
-    return OperationView(handle=HANDLE, session="s", **{"status": OperationStatus.FINISHED, **fields})
+def view(**fields: Any) -> OperationInfo:
+    return OperationInfo(handle=HANDLE, session="s", **{"status": OperationStatus.FINISHED, **fields})
 
 
 def test_the_three_forms_of_errors() -> None:
@@ -114,7 +114,7 @@ CONTENTS = [
 
 @pytest.mark.parametrize(("finished", "flags", "columns"), CONTENTS)
 def test_a_result_page_tells_the_kind_of_its_statement(
-    finished: OperationView, flags: dict[str, Any], columns: list[str]
+    finished: OperationInfo, flags: dict[str, Any], columns: list[str]
 ) -> None:
     content = content_of(finished)
     page = json.loads(page_json(Page(ResultType.PAYLOAD, RowFormat.JSON, "/next"), content, b"[]"))

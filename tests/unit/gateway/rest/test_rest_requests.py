@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from sparksql.api.gateway_settings import API_VERSIONS
 from sparksql.gateway.frontends.rest.models import (
-    BadBody,
+    BadBodyError,
     CompleteStatementRequest,
     ExecuteStatementRequest,
     OpenSessionRequest,
     RestModel,
     read_body,
 )
-from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedToken
-from sparksql.gateway.frontends.rest.routing import ROUTES, VERSIONS, resolve
+from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedTokenError
+from sparksql.gateway.frontends.rest.routing import ROUTES, VERSIONS, match_route
 
 Execute, Open, Complete = ExecuteStatementRequest, OpenSessionRequest, CompleteStatementRequest
 
@@ -75,7 +75,7 @@ def test_a_body_is_read_generously(model: type[RestModel], body: str, read: dict
 
 @pytest.mark.parametrize(("model", "body"), REFUSED, ids=lambda value: str(value)[:40])
 def test_a_body_that_cannot_be_meant_is_refused_with_a_reason(model: type[RestModel], body: bytes) -> None:
-    with pytest.raises(BadBody) as refused:
+    with pytest.raises(BadBodyError) as refused:
         read_body(model, body)
     assert 5 < len(str(refused.value)) < 300
 
@@ -94,7 +94,7 @@ def test_any_body_is_read_or_refused(body: dict[str, object], raw: bytes) -> Non
         for text in (json.dumps(body).encode(), raw, raw.hex().encode()):
             try:
                 read_body(model, text)
-            except BadBody:
+            except BadBodyError:
                 continue
 
 
@@ -140,7 +140,7 @@ NOT_FOUND = [
 
 @pytest.mark.parametrize(("method", "path", "name", "version", "prefix"), FOUND)
 def test_a_path_finds_its_route(method: str, path: str, name: str, version: int, prefix: str) -> None:
-    match = resolve(method, path, API_VERSIONS)
+    match = match_route(method, path, API_VERSIONS)
     assert match is not None
     assert (match.route.name, match.version, match.prefix) == (name, version, prefix)
     assert match.compat == path.startswith("/compat")
@@ -148,13 +148,13 @@ def test_a_path_finds_its_route(method: str, path: str, name: str, version: int,
 
 @pytest.mark.parametrize(("method", "path"), NOT_FOUND)
 def test_everything_else_is_not_found(method: str, path: str) -> None:
-    assert resolve(method, path, API_VERSIONS) is None
+    assert match_route(method, path, API_VERSIONS) is None
 
 
 def test_without_a_version_the_highest_advertised_is_meant() -> None:
-    match = resolve("GET", "/info", ("V1", "V2", "V3"))
+    match = match_route("GET", "/info", ("V1", "V2", "V3"))
     assert match is not None and match.version == 3
-    served = resolve("POST", f"/v4/sessions/{S}/scripts", ("V1",))
+    served = match_route("POST", f"/v4/sessions/{S}/scripts", ("V1",))
     assert served is not None and served.version == 4
 
 
@@ -163,13 +163,13 @@ def test_without_a_version_the_highest_advertised_is_meant() -> None:
     path=st.text(st.sampled_from("/v14{}compatsessionsinfo"), max_size=30),
 )
 def test_no_path_breaks_the_routing(method: str, path: str) -> None:
-    resolve(method, path, API_VERSIONS)
+    match_route(method, path, API_VERSIONS)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_route_is_found_at_its_own_path(version: int) -> None:
     for route in ROUTES:
-        match = resolve(route.method, f"/v{version}{route.path}", API_VERSIONS)
+        match = match_route(route.method, f"/v{version}{route.path}", API_VERSIONS)
         assert (match is not None and match.route is route) == (version >= route.since), route
 
 
@@ -202,7 +202,7 @@ def test_a_result_without_rows_ends_with_its_first_token() -> None:
 )
 def test_a_token_that_no_page_has_is_refused(pages: int, token: int, message: str) -> None:
     bookmark = Bookmark(starts=list(range(pages + 1)))
-    with pytest.raises(UnexpectedToken) as refused:
+    with pytest.raises(UnexpectedTokenError) as refused:
         bookmark.start(token)
     assert str(refused.value) == message
 

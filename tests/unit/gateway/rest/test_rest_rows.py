@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sparksql.gateway.frontends.rest.models import RowFormat
 from sparksql.gateway.frontends.rest.rows import java_double, write_arrow, write_rows
 from sparksql.gateway.frontends.rest.types import logical_type
-from sparksql.gateway.frontends.rest.zones import UnknownZone, wall_clock
+from sparksql.gateway.frontends.rest.zones import UnknownZoneError, wall_clock
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 34, 56, 123456)
 
@@ -235,7 +235,7 @@ def test_an_instant_shows_the_wall_clock_of_every_spelling_of_a_zone(zone: str, 
 
 def test_a_zone_that_nobody_knows_is_told_with_the_remedy() -> None:
     epoch = pa.array([0], pa.timestamp("us", "UTC")).cast(pa.timestamp("us", "Mars/Olympus"))
-    with pytest.raises(UnknownZone, match=r"'Mars/Olympus'.*spark\.sql\.session\.timeZone"):
+    with pytest.raises(UnknownZoneError, match=r"'Mars/Olympus'.*spark\.sql\.session\.timeZone"):
         write_rows(pa.table({"a": epoch}), [logical_type("timestamp")], RowFormat.JSON)
 
 

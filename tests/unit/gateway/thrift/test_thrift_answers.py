@@ -9,9 +9,9 @@ from sparksql.gateway.frontends.thrift import errors, listings
 from sparksql.gateway.frontends.thrift.listings import Listing
 from sparksql.gateway.frontends.thrift.messages import OperationState, StatusCode, TypeId
 from sparksql.gateway.frontends.thrift.properties import Configuration, read_configuration, use_statement
-from sparksql.gateway.frontends.thrift.sasl import Refusal, check_response
+from sparksql.gateway.frontends.thrift.sasl import NegotiationError, check_response
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.wire.control import ErrorReason, OperationError
 
 
@@ -66,8 +66,8 @@ def test_choice_of_a_schema(database: str, statement: str) -> None:
     assert use_statement(database) == statement
 
 
-def ended(status: OperationStatus, error: OperationError | None = None) -> OperationView:
-    return OperationView(handle="o", session="s", status=status, error=error)
+def ended(status: OperationStatus, error: OperationError | None = None) -> OperationInfo:
+    return OperationInfo(handle="o", session="s", status=status, error=error)
 
 
 PARSE_ERROR = OperationError(
@@ -92,7 +92,7 @@ PARSE_ERROR = OperationError(
     ],
 )  # fmt: skip
 def test_a_failed_statement_is_answered_with_sql_state_and_message(
-    view: OperationView, sql_state: str, message: str
+    view: OperationInfo, sql_state: str, message: str
 ) -> None:
     status = errors.statement_failure(view)
     assert (status.code, status.sql_state, status.error_message) == (StatusCode.ERROR, sql_state, message)
@@ -202,6 +202,6 @@ def test_any_name_comes_in_with_the_token(name: str) -> None:
     ],
 )
 def test_a_login_without_the_token_is_refused_and_does_not_reveal_the_token(response: bytes) -> None:
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(NegotiationError) as refusal:
         check_response(response, TOKEN)
     assert TOKEN not in str(refusal.value)

@@ -17,7 +17,7 @@ from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.codec import MessageType, Reader, Struct, encode, header
 from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
 from sparksql.gateway.frontends.thrift.server import Limits, ThriftServer
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
@@ -90,7 +90,7 @@ def reply(frame: bytes, answer: type[Struct]) -> Any:
     return reader.message(answer)
 
 
-class Door:
+class Frontend:
     def __init__(self, service: FakeService, server: ThriftServer, port: int) -> None:
         self.service = service
         self.server = server
@@ -104,25 +104,25 @@ class Door:
 
 
 @asynccontextmanager
-async def door(limits: Limits) -> AsyncIterator[Door]:
+async def frontend(limits: Limits) -> AsyncIterator[Frontend]:
     service = FakeService()
-    server = ThriftServer(cast(ClientService, service), TOKEN, limits)
+    server = ThriftServer(cast(SessionService, service), TOKEN, limits)
     await server.listen("127.0.0.1", 0, None)
     assert server._server is not None
     try:
-        yield Door(service, server, server._server.sockets[0].getsockname()[1])
+        yield Frontend(service, server, server._server.sockets[0].getsockname()[1])
     finally:
         await server.close()
         assert (server.connections, server.sessions, service.sessions) == (0, 0, {})
 
 
 @pytest.fixture
-async def opened() -> AsyncIterator[Door]:
-    async with door(Limits()) as made:
+async def opened() -> AsyncIterator[Frontend]:
+    async with frontend(Limits()) as made:
         yield made
 
 
-async def test_rows_come_in_pages_from_one_cursor(opened: Door) -> None:
+async def test_rows_come_in_pages_from_one_cursor(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     ran = await client.call("ExecuteStatement", m.ExecuteStatementRequest(session, "SELECT"), m.OperationResponse)
@@ -147,7 +147,7 @@ async def test_rows_come_in_pages_from_one_cursor(opened: Door) -> None:
     ],
 )
 async def test_whoever_may_not_come_in_is_told_why(
-    opened: Door, first: tuple[int, bytes], second: tuple[int, bytes] | None, told: str
+    opened: Frontend, first: tuple[int, bytes], second: tuple[int, bytes] | None, told: str
 ) -> None:
     client = await opened.connect()
     client.negotiate(*first)
@@ -160,7 +160,7 @@ async def test_whoever_may_not_come_in_is_told_why(
     await opened.until(lambda: opened.server.connections == 0)
 
 
-async def test_a_client_of_another_protocol_is_refused_and_disconnected(opened: Door) -> None:
+async def test_a_client_of_another_protocol_is_refused_and_disconnected(opened: Frontend) -> None:
     for hello in (b"GET / HTTP/1.1\r\n\r\n", b"\x80\1\0\1\0\0\0\x0bOpenSession\0\0\0\0", b"\x16\3\1\2\0\1\0\1\xfc\3\3"):
         client = await opened.connect()
         client.writer.write(hello)
@@ -168,7 +168,7 @@ async def test_a_client_of_another_protocol_is_refused_and_disconnected(opened: 
         assert await client.has_ended()
 
 
-async def test_a_refusal_reaches_a_client_that_has_sent_more(opened: Door) -> None:
+async def test_a_refusal_reaches_a_client_that_has_sent_more(opened: Frontend) -> None:
     client = await opened.connect()
     client.negotiate(1, b"KERBEROS")
     client.negotiate(2, b"x" * 10_000)
@@ -176,7 +176,7 @@ async def test_a_refusal_reaches_a_client_that_has_sent_more(opened: Door) -> No
 
 
 async def test_silence_ends_a_negotiation() -> None:
-    async with door(Limits(negotiation_seconds=SHORT)) as opened:
+    async with frontend(Limits(negotiation_seconds=SHORT)) as opened:
         for begin in (b"", b"\1", b"\1\0\0\0\5PLAIN"):
             client = await opened.connect()
             client.writer.write(begin)
@@ -184,7 +184,7 @@ async def test_silence_ends_a_negotiation() -> None:
 
 
 async def test_a_request_that_does_not_come_ends_the_connection() -> None:
-    async with door(Limits(frame_seconds=SHORT)) as opened:
+    async with frontend(Limits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         await client.open()
         client.writer.write(struct.pack(">i", 100) + b"x")
@@ -193,7 +193,7 @@ async def test_a_request_that_does_not_come_ends_the_connection() -> None:
 
 
 async def test_an_idle_connection_stays_and_keeps_its_sessions() -> None:
-    async with door(KEEPS_ALIVE) as opened:
+    async with frontend(KEEPS_ALIVE) as opened:
         client = await opened.connect()
         session = await client.open()
         before = opened.service.uses
@@ -203,7 +203,7 @@ async def test_an_idle_connection_stays_and_keeps_its_sessions() -> None:
 
 
 async def test_after_a_long_time_without_calls_a_connection_keeps_nothing() -> None:
-    async with door(replace(KEEPS_ALIVE, idle_calls_seconds=0)) as opened:
+    async with frontend(replace(KEEPS_ALIVE, idle_calls_seconds=0)) as opened:
         client = await opened.connect()
         await client.open()
         before = opened.service.uses
@@ -212,7 +212,7 @@ async def test_after_a_long_time_without_calls_a_connection_keeps_nothing() -> N
 
 
 async def test_a_client_that_takes_no_reply_is_cut_off() -> None:
-    async with door(Limits(send_seconds=SHORT)) as opened:
+    async with frontend(Limits(send_seconds=SHORT)) as opened:
         client = await opened.connect()
         session = await client.open()
         ran = await client.call("ExecuteStatement", m.ExecuteStatementRequest(session, "BIG"), m.OperationResponse)
@@ -222,7 +222,7 @@ async def test_a_client_that_takes_no_reply_is_cut_off() -> None:
         await opened.until(lambda: opened.server.connections == 0 and not opened.service.sessions)
 
 
-async def test_sessions_end_with_their_connection(opened: Door) -> None:
+async def test_sessions_end_with_their_connection(opened: Frontend) -> None:
     client = await opened.connect()
     await client.open()
     other = await opened.connect()
@@ -234,7 +234,7 @@ async def test_sessions_end_with_their_connection(opened: Door) -> None:
 
 
 @pytest.mark.parametrize("run_async", [True, False])
-async def test_a_client_that_vanishes_stops_its_statement(opened: Door, run_async: bool) -> None:
+async def test_a_client_that_vanishes_stops_its_statement(opened: Frontend, run_async: bool) -> None:
     client = await opened.connect()
     session = await client.open()
     client.send("ExecuteStatement", m.ExecuteStatementRequest(session, "WAIT", run_async=run_async))
@@ -243,7 +243,7 @@ async def test_a_client_that_vanishes_stops_its_statement(opened: Door, run_asyn
     await opened.until(lambda: len(opened.service.stopped) == 1 and not opened.service.sessions)
 
 
-async def test_a_statement_ends_with_the_connection_that_waits_for_it(opened: Door) -> None:
+async def test_a_statement_ends_with_the_connection_that_waits_for_it(opened: Frontend) -> None:
     """The session is another connection's, which stays."""
     owner, helper = await opened.connect(), await opened.connect()
     session = await owner.open()
@@ -255,7 +255,7 @@ async def test_a_statement_ends_with_the_connection_that_waits_for_it(opened: Do
     assert len(opened.service.sessions) == 1
 
 
-async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Door) -> None:
+async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     for identifier in (
@@ -270,7 +270,7 @@ async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Door) -> 
         assert told.status.code == 3 and told.status.error_message.startswith("Invalid OperationHandle")
 
 
-async def test_listings_have_a_bound(opened: Door) -> None:
+async def test_listings_have_a_bound(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     made = [
@@ -286,7 +286,7 @@ async def test_listings_have_a_bound(opened: Door) -> None:
 
 
 async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
-    async with door(Limits(connections=3)) as opened:
+    async with frontend(Limits(connections=3)) as opened:
         strangers = [await opened.connect() for _ in range(3)]
         await opened.until(lambda: opened.server.connections == 3)
         client = await opened.connect()
@@ -296,7 +296,7 @@ async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
 
 
 async def test_too_many_clients_are_told_so() -> None:
-    async with door(Limits(connections=2)) as opened:
+    async with frontend(Limits(connections=2)) as opened:
         held = [await opened.connect() for _ in range(2)]
         for client in held:
             await client.open()
@@ -308,7 +308,7 @@ async def test_too_many_clients_are_told_so() -> None:
         await (await opened.connect()).open()
 
 
-async def test_a_request_that_is_too_large_is_refused_and_the_next_one_served(opened: Door) -> None:
+async def test_a_request_that_is_too_large_is_refused_and_the_next_one_served(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     client.send_frame(b"\0" * (MAX_FRAME_BYTES + 1))
@@ -319,7 +319,7 @@ async def test_a_request_that_is_too_large_is_refused_and_the_next_one_served(op
 
 
 @pytest.mark.parametrize("size", [-1, MAX_DISCARDED_BYTES + 1])
-async def test_lengths_that_no_client_means_end_the_connection(opened: Door, size: int) -> None:
+async def test_lengths_that_no_client_means_end_the_connection(opened: Frontend, size: int) -> None:
     client = await opened.connect()
     await client.open()
     client.writer.write(struct.pack(">i", size))
@@ -327,7 +327,7 @@ async def test_lengths_that_no_client_means_end_the_connection(opened: Door, siz
     await opened.until(lambda: not opened.service.sessions)
 
 
-async def test_unknown_calls_and_bad_arguments_do_not_end_the_connection(opened: Door) -> None:
+async def test_unknown_calls_and_bad_arguments_do_not_end_the_connection(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     unknown = await client.call("UploadData", m.SessionRequest(session), m.StatusResponse)
@@ -339,7 +339,7 @@ async def test_unknown_calls_and_bad_arguments_do_not_end_the_connection(opened:
     assert told.status.sql_state == "0A000"
 
 
-async def test_a_refused_session_leaves_nothing(opened: Door) -> None:
+async def test_a_refused_session_leaves_nothing(opened: Frontend) -> None:
     client = await opened.connect()
     await client.log_in()
     request = m.OpenSessionRequest(9, "ada", {"refused": "1"})
@@ -351,7 +351,7 @@ async def test_a_refused_session_leaves_nothing(opened: Door) -> None:
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_garbage_ends_in_an_answer_or_an_end(data: bytes, authenticated: bool) -> None:
-    async with door(Limits(frame_seconds=SHORT)) as opened:
+    async with frontend(Limits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         if authenticated:
             assert await client.log_in() == (COMPLETE, "")
@@ -364,7 +364,7 @@ async def test_garbage_ends_in_an_answer_or_an_end(data: bytes, authenticated: b
         await opened.until(lambda: opened.server.connections == 0)
 
 
-async def test_statements_that_nobody_closes_are_forgotten_once_they_have_expired(opened: Door) -> None:
+async def test_statements_that_nobody_closes_are_forgotten_once_they_have_expired(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     request = m.ExecuteStatementRequest(session, "SELECT")

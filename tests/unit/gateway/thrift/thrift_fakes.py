@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem, SessionView
-from sparksql.wire.control import Column, Door
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem, SessionInfo
+from sparksql.wire.control import ClientProtocol, Column
 
 ROWS = pa.table({"c0": pa.array(range(25), pa.int64())})
 BIG = pa.table({"c0": pa.array(["x" * (8 << 20)])})
@@ -21,21 +21,21 @@ class FakeService:
     """`SELECT` ends at once with 25 rows, `BIG` with one of 8 MiB, `WAIT` when it is stopped."""
 
     def __init__(self) -> None:
-        self.sessions: dict[str, SessionView] = {}
-        self.operations: dict[str, OperationView] = {}
+        self.sessions: dict[str, SessionInfo] = {}
+        self.operations: dict[str, OperationInfo] = {}
         self.closed: list[str] = []
         self.stopped: list[str] = []
         self.uses = 0
         self._told: dict[str, Callable[[str], None]] = {}
 
-    async def open(self, door: Door, name: str, properties: Mapping[str, str]) -> SessionView:
+    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
         if "refused" in properties:
             raise ClientError(Problem.NOT_ALLOWED, "configuration key 'refused' is never allowed")
-        view = SessionView(str(uuid.uuid4()), door, name, datetime.now(UTC), properties)
+        view = SessionInfo(str(uuid.uuid4()), protocol, name, datetime.now(UTC), properties)
         self.sessions[view.handle] = view
         return view
 
-    def session(self, handle: str) -> SessionView:
+    def session(self, handle: str) -> SessionInfo:
         if handle not in self.sessions:
             raise ClientError(Problem.UNKNOWN_SESSION, f"session {handle} does not exist")
         self.uses += 1
@@ -57,16 +57,16 @@ class FakeService:
         kind, rows = ("string", 1) if sql == "BIG" else ("bigint", 25)
         status = OperationStatus.RUNNING if sql == "WAIT" else OperationStatus.FINISHED
         columns = (Column(name="id", type=kind),)
-        view = OperationView(str(uuid.uuid4()), session, status, columns=columns, row_count=rows)
+        view = OperationInfo(str(uuid.uuid4()), session, status, columns=columns, row_count=rows)
         self.operations[view.handle] = view
         return view.handle
 
-    def operation(self, session: str, operation: str) -> OperationView:
+    def operation(self, session: str, operation: str) -> OperationInfo:
         if operation not in self.operations:
             raise ClientError(Problem.UNKNOWN_OPERATION, f"operation {operation} does not exist")
         return self.operations[operation]
 
-    async def wait(self, session: str, operation: str, seconds: float) -> OperationView:
+    async def wait(self, session: str, operation: str, seconds: float) -> OperationInfo:
         await asyncio.sleep(min(seconds, 0.05))
         return self.operation(session, operation)
 

@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"cache/[0-9a-f]{64}")
 
 
 def check_name(name: str) -> None:
-    """Raises Refused."""
+    """Raises ConnectError."""
     if _BLOCK.fullmatch(name) is None:
         raise not_permitted(
             f"artifact {name[:200]!r} is not allowed over Connect: only blocks of local data (cache/...) are, no code and no files"
@@ -29,7 +29,7 @@ def check_name(name: str) -> None:
 
 
 def read_artifacts(data: bytes) -> wire.AddArtifactsRequest:
-    """One message of the stream. Raises Refused."""
+    """One message of the stream. Raises ConnectError."""
     request = decode(wire.AddArtifactsRequest, data)
     match request.WhichOneof("payload"):
         case "batch":
@@ -49,7 +49,7 @@ def session_of(request: wire.AddArtifactsRequest) -> SessionKey:
 
 
 async def checked(messages: AsyncIterator[bytes], decoder: Decoder) -> AsyncIterator[wire.AddArtifactsRequest]:
-    """The stream as it may be forwarded, all of it for the session of its first message. Raises Refused."""
+    """The stream as it may be forwarded, all of it for the session of its first message. Raises ConnectError."""
     key: SessionKey | None = None
     size = 0
     async for data in messages:

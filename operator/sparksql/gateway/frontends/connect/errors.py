@@ -38,7 +38,7 @@ _PROBLEMS = {
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
-class Refused(Exception):
+class ConnectError(Exception):
     """An RPC that the gateway itself ends with an error; the message is for people."""
 
     def __init__(
@@ -70,45 +70,45 @@ class Refused(Exception):
         return packed
 
 
-def not_permitted(message: str) -> Refused:
+def not_permitted(message: str) -> ConnectError:
     """What the policy does not give."""
-    return Refused(grpc.StatusCode.PERMISSION_DENIED, message, sql_state=_NOT_PERMITTED)
+    return ConnectError(grpc.StatusCode.PERMISSION_DENIED, message, sql_state=_NOT_PERMITTED)
 
 
-def malformed(message: str) -> Refused:
-    return Refused(grpc.StatusCode.INVALID_ARGUMENT, message)
+def malformed(message: str) -> ConnectError:
+    return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
-def bad_handle(handle: str) -> Refused:
+def bad_handle(handle: str) -> ConnectError:
     message = f"The handle {handle[:64]} is invalid. Handle must be an UUID string of the format '00112233-4455-6677-8899-aabbccddeeff'"
-    return Refused(grpc.StatusCode.INVALID_ARGUMENT, message, condition="INVALID_HANDLE.FORMAT")
+    return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message, condition="INVALID_HANDLE.FORMAT")
 
 
-def session_closed(session_id: str) -> Refused:
+def session_closed(session_id: str) -> ConnectError:
     message = f"The handle {session_id} is invalid. Session was closed."
-    return Refused(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_CLOSED)
+    return ConnectError(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_CLOSED)
 
 
-def session_not_found(session_id: str) -> Refused:
+def session_not_found(session_id: str) -> ConnectError:
     message = f"The handle {session_id} is invalid. Session not found."
-    return Refused(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_NOT_FOUND)
+    return ConnectError(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_NOT_FOUND)
 
 
-def stopped(reason: str) -> Refused:
+def stopped(reason: str) -> ConnectError:
     """A statement that did not come to its end because somebody, or a limit, stopped it."""
-    return Refused(grpc.StatusCode.CANCELLED, f"The statement was stopped: {reason}", condition=CANCELED)
+    return ConnectError(grpc.StatusCode.CANCELLED, f"The statement was stopped: {reason}", condition=CANCELED)
 
 
-def refused_by_service(error: ClientError) -> Refused:
-    return Refused(_PROBLEMS.get(error.problem, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+def refused_by_service(error: ClientError) -> ConnectError:
+    return ConnectError(_PROBLEMS.get(error.problem, grpc.StatusCode.INVALID_ARGUMENT), str(error))
 
 
-def refused_statement(error: OperationError) -> Refused:
+def refused_statement(error: OperationError) -> ConnectError:
     """A statement whose text is not allowed, or that Spark's parser refuses."""
     error = bounded(error)
     if error.condition is None:
         return not_permitted(error.message)
-    return Refused(
+    return ConnectError(
         grpc.StatusCode.INVALID_ARGUMENT,
         error.message,
         condition=error.condition,

@@ -22,9 +22,9 @@ import grpc
 from pyspark.errors import AnalysisException, ParseException
 
 from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, ExecutionState, SessionKey
-from sparksql.gateway.frontends.connect.errors import Refused, refused_by_service
+from sparksql.gateway.frontends.connect.errors import ConnectError, refused_by_service
 from sparksql.gateway.sessions.model import ClientError
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.sql.errors import StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import OperationError
@@ -133,7 +133,7 @@ class Execution:
 class Executions:
     """Follows executions of Connect as operations of the gateway."""
 
-    def __init__(self, service: ClientService, backend: Backend, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, service: SessionService, backend: Backend, pool: ThreadPoolExecutor) -> None:
         self._service = service
         self._backend = backend
         self._pool = pool
@@ -145,11 +145,11 @@ class Executions:
         return self._live.get(key)
 
     def admit(self, asked: Asked, handle: str, statement_type: str) -> Execution:
-        """Queues a statement. Raises Refused."""
+        """Queues a statement. Raises ConnectError."""
         waiting = sum(len(execution.request) for execution in self._live.values())
         if waiting + len(asked.request) > MAX_WAITING_BYTES:
             message = f"requests of {waiting} bytes wait for their turn already; try again later"
-            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+            raise ConnectError(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
         execution = Execution(self, asked, handle)
         try:
             execution.operation = self._service.admit(handle, statement_type, execution, local=asked.local)

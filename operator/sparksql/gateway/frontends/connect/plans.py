@@ -64,7 +64,7 @@ class Findings:
 
 
 def decode(kind: type[M], data: bytes) -> M:
-    """A request of this kind. Raises Refused."""
+    """A request of this kind. Raises ConnectError."""
     try:
         request: M = kind.FromString(data)
     except DecodeError:
@@ -73,7 +73,7 @@ def decode(kind: type[M], data: bytes) -> M:
 
 
 def read_execute(data: bytes) -> tuple[wire.ExecutePlanRequest, Findings]:
-    """A request to execute, with its plan unpacked, and what is in it. Raises Refused."""
+    """A request to execute, with its plan unpacked, and what is in it. Raises ConnectError."""
     request = decode(wire.ExecutePlanRequest, data)
     _unpack(request.plan)
     match request.plan.WhichOneof("op_type"):
@@ -86,7 +86,7 @@ def read_execute(data: bytes) -> tuple[wire.ExecutePlanRequest, Findings]:
 
 
 def read_analyze(data: bytes) -> tuple[wire.AnalyzePlanRequest, Findings]:
-    """A request to analyse and what is in it. Raises Refused."""
+    """A request to analyse and what is in it. Raises ConnectError."""
     request = decode(wire.AnalyzePlanRequest, data)
     kind = request.WhichOneof("analyze")
     if kind is None:
@@ -153,7 +153,7 @@ def _of_command(command: commands.Command) -> Findings:
 
 
 def _inspect(request: Message, findings: Findings) -> Findings:
-    """Walks all messages. Raises Refused for the first that is not allowed."""
+    """Walks all messages. Raises ConnectError for the first that is not allowed."""
     statement = statement_relation(request)
     root = request.plan.root if isinstance(request, wire.ExecutePlanRequest) else None
     pending: list[tuple[Message, int]] = [(request, 1)]

@@ -1,4 +1,4 @@
-"""The gRPC server of the Connect door: TLS, token, limits; everything else is the door's.
+"""The gRPC server of the Connect frontend: TLS, token, limits; everything else is the proxy's.
 
 Invariants: a request without the session's token is answered before any of its body is read; only the methods of Spark's
 Connect service exist.
@@ -17,11 +17,12 @@ import grpc
 
 from sparksql.gateway.frontends.connect.backend import Backend
 from sparksql.gateway.frontends.connect.decoding import Decoder
-from sparksql.gateway.frontends.connect.door import Door, answering
 from sparksql.gateway.frontends.connect.executions import Executions
+from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
+from sparksql.gateway.frontends.connect.statuses import with_statuses
 from sparksql.gateway.frontends.connect.upstream import SERVICE, Upstream
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.gateway.spark.driver import SparkDriver
@@ -54,7 +55,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class ConnectSettings:
-    """Where the door listens and who may pass. `certificate` and `key` are PEM; without them it speaks no TLS."""
+    """Where the proxy listens and who may pass. `certificate` and `key` are PEM; without them it speaks no TLS."""
 
     address: str
     port: int
@@ -72,7 +73,7 @@ class ConnectSettings:
 
 
 def connect_settings(settings: Settings) -> ConnectSettings:
-    """The door's settings from those of the process."""
+    """The proxy's settings from those of the process."""
     pair = settings.tls_pair
     return ConnectSettings(
         address=settings.listen_address,
@@ -85,7 +86,7 @@ def connect_settings(settings: Settings) -> ConnectSettings:
 
 
 class ConnectServer:
-    """A door that is open."""
+    """A proxy that is open."""
 
     def __init__(
         self, server: Any, upstream: Upstream, executions: Executions, decoder: Decoder, pool: ThreadPoolExecutor
@@ -107,24 +108,24 @@ class ConnectServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def serve_connect(service: ClientService, driver: SparkDriver, settings: ConnectSettings) -> ConnectServer:
-    """Starts Spark's own service on loopback and the door before it. Raises OSError when the port is taken."""
+async def serve_connect(service: SessionService, driver: SparkDriver, settings: ConnectSettings) -> ConnectServer:
+    """Starts Spark's own service on loopback and the proxy before it. Raises OSError when the port is taken."""
     pool = ThreadPoolExecutor(4, thread_name_prefix="connect")
     backend = await asyncio.get_running_loop().run_in_executor(pool, Backend.start, driver)
     upstream, decoder = Upstream(backend), Decoder()
     executions = Executions(service, backend, pool)
     sessions = ConnectSessions(service, backend, pool)
-    door = Door(service, settings.policy, backend, upstream, sessions, executions, decoder)
-    server, port = open_server(door, settings.token, settings.address, settings.port, settings.credentials)
+    proxy = ConnectProxy(service, settings.policy, backend, upstream, sessions, executions, decoder)
+    server, port = open_server(proxy, settings.token, settings.address, settings.port, settings.credentials)
     await server.start()
     log.info("Connect listens on port %d", port)
     return ConnectServer(server, upstream, executions, decoder, pool)
 
 
-def open_server(door: Door, token: str, address: str, port: int, credentials: Any = None) -> tuple[Any, int]:
+def open_server(proxy: ConnectProxy, token: str, address: str, port: int, credentials: Any = None) -> tuple[Any, int]:
     """A server that is not started yet, and its port. Raises OSError when that is taken."""
     server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_RPCS)
-    server.add_generic_rpc_handlers((_Handlers(door, token),))
+    server.add_generic_rpc_handlers((_Handlers(proxy, token),))
     where = f"{address}:{port}"
     try:
         if credentials is None:
@@ -137,25 +138,25 @@ def open_server(door: Door, token: str, address: str, port: int, credentials: An
 class _Handlers:
     """gRPC asks it for the handler of each request, by path and metadata."""
 
-    def __init__(self, door: Door, token: str) -> None:
+    def __init__(self, proxy: ConnectProxy, token: str) -> None:
         self._expected = f"Bearer {token}".encode()
         self._methods: dict[str, Any] = {
             **{
-                f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(answering(handler))
+                f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(with_statuses(handler))
                 for name, handler in {
-                    "AnalyzePlan": door.analyze,
-                    "Config": door.config,
-                    "ArtifactStatus": door.artifact_status,
-                    "Interrupt": door.interrupt,
-                    "ReleaseExecute": door.release_execute,
-                    "ReleaseSession": door.release_session,
-                    "FetchErrorDetails": door.fetch_error_details,
-                    "CloneSession": door.clone_session,
+                    "AnalyzePlan": proxy.analyze,
+                    "Config": proxy.config,
+                    "ArtifactStatus": proxy.artifact_status,
+                    "Interrupt": proxy.interrupt,
+                    "ReleaseExecute": proxy.release_execute,
+                    "ReleaseSession": proxy.release_session,
+                    "FetchErrorDetails": proxy.fetch_error_details,
+                    "CloneSession": proxy.clone_session,
                 }.items()
             },
-            f"/{SERVICE}/ExecutePlan": grpc.unary_stream_rpc_method_handler(answering(door.execute)),
-            f"/{SERVICE}/ReattachExecute": grpc.unary_stream_rpc_method_handler(answering(door.reattach)),
-            f"/{SERVICE}/AddArtifacts": grpc.stream_unary_rpc_method_handler(answering(door.add_artifacts)),
+            f"/{SERVICE}/ExecutePlan": grpc.unary_stream_rpc_method_handler(with_statuses(proxy.execute)),
+            f"/{SERVICE}/ReattachExecute": grpc.unary_stream_rpc_method_handler(with_statuses(proxy.reattach)),
+            f"/{SERVICE}/AddArtifacts": grpc.stream_unary_rpc_method_handler(with_statuses(proxy.add_artifacts)),
         }
         # Of the kind that reads nothing before its handler does.
         self._unauthenticated = grpc.stream_stream_rpc_method_handler(_refuse)

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sparksql.gateway.frontends.connect.backend import Backend, SessionKey
 from sparksql.gateway.frontends.connect.errors import (
-    Refused,
+    ConnectError,
     bad_handle,
     malformed,
     refused_by_service,
@@ -26,8 +26,8 @@ from sparksql.gateway.frontends.connect.errors import (
     session_not_found,
 )
 from sparksql.gateway.sessions.model import ClientError, Problem
-from sparksql.gateway.sessions.service import ClientService
-from sparksql.wire.control import Door
+from sparksql.gateway.sessions.service import SessionService
+from sparksql.wire.control import ClientProtocol
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 class ConnectSessions:
     """Pairs clients' sessions of Connect with sessions of the gateway."""
 
-    def __init__(self, service: ClientService, backend: Backend, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, service: SessionService, backend: Backend, pool: ThreadPoolExecutor) -> None:
         self._service = service
         self._backend = backend
         self._pool = pool
@@ -50,7 +50,7 @@ class ConnectSessions:
         self._closing: dict[SessionKey, asyncio.Future[None]] = {}
 
     async def handle(self, key: SessionKey, name: str, properties: Mapping[str, str]) -> str:
-        """The client session behind a name, opened if the name is new. Counts as use. Raises Refused."""
+        """The client session behind a name, opened if the name is new. Counts as use. Raises ConnectError."""
         if key not in self._handles:
             self._check(key)
             if key not in self._opening:
@@ -65,7 +65,7 @@ class ConnectSessions:
         return key in self._handles
 
     def known(self, key: SessionKey) -> str:
-        """The client session behind a name that is in use. Counts as use. Raises Refused."""
+        """The client session behind a name that is in use. Counts as use. Raises ConnectError."""
         handle = self._handles.get(key)
         if handle is None:
             raise session_closed(key.session_id) if key in self._closed else session_not_found(key.session_id)
@@ -91,11 +91,11 @@ class ConnectSessions:
         if key in self._closing:  # or the end of the earlier session would be that of this one
             await asyncio.wait([self._closing[key]])
         try:
-            handle = (await self._service.open(Door.CONNECT, name, properties)).handle
+            handle = (await self._service.open(ClientProtocol.CONNECT, name, properties)).handle
         except ClientError as error:
             raise _refused(error, key) from None
         try:
-            await self._service.look(handle, lambda _, session: self._backend.adopt(key, session))
+            await self._service.with_session(handle, lambda _, session: self._backend.adopt(key, session))
             self._service.on_close(handle, lambda _: self._ended(key))
         except ClientError as error:
             raise _refused(error, key) from None
@@ -132,7 +132,7 @@ class ConnectSessions:
             raise bad_handle(key.session_id)
 
 
-def _refused(error: ClientError, key: SessionKey) -> Refused:
+def _refused(error: ClientError, key: SessionKey) -> ConnectError:
     if error.problem is Problem.UNKNOWN_SESSION:
         return session_closed(key.session_id)
     return refused_by_service(error)

@@ -12,7 +12,7 @@ from sparksql.wire.driver import SqlPolicy
 
 
 def read_config(data: bytes, policy: SqlPolicy) -> wire.ConfigRequest:
-    """Raises Refused, or StatementError for a key that is not allowed."""
+    """Raises ConnectError, or StatementError for a key that is not allowed."""
     request = decode(wire.ConfigRequest, data)
     operation = request.operation
     match operation.WhichOneof("op_type"):

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from sparksql.gateway.frontends.connect.backend import Backend
-from sparksql.gateway.frontends.connect.errors import Metadata, Refused, Told, told_by
+from sparksql.gateway.frontends.connect.errors import ConnectError, Metadata, Told, told_by
 from sparksql.gateway.spark.connect_conf import LOOPBACK
 
 SERVICE = "spark.connect.SparkConnectService"
@@ -25,7 +25,7 @@ _OWN = frozenset({"authorization", "user-agent", "te", "content-type"})
 _OWN_PREFIXES = (":", "grpc-", "x-sparksql-")
 
 
-class ClientGone(Exception):
+class ClientGoneError(Exception):
     """The client's end of a stream is broken."""
 
 
@@ -55,8 +55,8 @@ class Upstream:
         return await _answer(call, context)
 
     async def upload(self, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
-        """One answer to a stream of requests. Raises SparkError, or Refused by the requests' own iterator."""
-        refusals: list[Refused] = []
+        """One answer to a stream of requests. Raises SparkError, or ConnectError by the requests' own iterator."""
+        refusals: list[ConnectError] = []
         call = self._channel.stream_unary(_path(method))(_guarded(requests, refusals), **self._options(context))
         try:
             return await _answer(call, context)
@@ -66,7 +66,7 @@ class Upstream:
             raise
 
     async def relay(self, method: str, request: bytes, context: Any, seen: Callable[[bytes], None]) -> None:
-        """Writes all answers to the client as fast as it takes them. Raises SparkError, ClientGone."""
+        """Writes all answers to the client as fast as it takes them. Raises SparkError, ClientGoneError."""
         call = self._channel.unary_stream(_path(method))(request, **self._options(context))
         try:
             message = await call.read()
@@ -93,7 +93,7 @@ async def _write(context: Any, message: bytes) -> None:
     try:
         await context.write(message)
     except Exception:
-        raise ClientGone from None  # gRPC's error for a stream that is broken is not public
+        raise ClientGoneError from None  # gRPC's error for a stream that is broken is not public
 
 
 async def _answer(call: Any, context: Any) -> bytes:
@@ -108,12 +108,12 @@ async def _answer(call: Any, context: Any) -> bytes:
     return answer
 
 
-async def _guarded(requests: AsyncIterator[bytes], refusals: list[Refused]) -> AsyncIterator[bytes]:
+async def _guarded(requests: AsyncIterator[bytes], refusals: list[ConnectError]) -> AsyncIterator[bytes]:
     """Keeps why the stream of requests broke off: gRPC would only tell that it did."""
     try:
         async for request in requests:
             yield request
-    except Refused as refused:
+    except ConnectError as refused:
         refusals.append(refused)
         raise
 

@@ -10,7 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sparksql.gateway.frontends.control.service import ControlService
-from sparksql.wire.control import Door, GatewayState
+from sparksql.wire.control import ClientProtocol, GatewayState
+
+_PROTOCOL_LABELS = ("protocol", "door")  # two names of one value: `door` is deprecated
 
 
 class _GatewayCollector(Collector):
@@ -29,25 +31,27 @@ class _GatewayCollector(Collector):
         yield live
         total = CounterMetricFamily(
             "sparksql_gateway_statements_ended",
-            "Statements that have ended; door is empty for those of manifests.",
-            labels=["state", "statement_type", "door"],
+            "Statements that have ended; protocol is empty for those of manifests.",
+            labels=["state", "statement_type", *_PROTOCOL_LABELS],
         )
-        for (ended, statement_type, door), count in sorted(self._service.lifecycle.register.ended.items()):
-            total.add_metric([str(ended), statement_type, door], count)
+        for (ended, statement_type, protocol), count in sorted(self._service.lifecycle.register.ended.items()):
+            total.add_metric([str(ended), statement_type, protocol, protocol], count)
         yield total
         yield from self._clients()
 
     def _clients(self) -> Iterator[Metric]:
         """Sessions of clients, the pool that runs statements, and what is kept of results."""
         clients, spark = self._service.clients, self._service.lifecycle.spark
-        doors = Counter(session.door for session in clients.sessions)
-        sessions = GaugeMetricFamily("sparksql_gateway_client_sessions", "Open sessions of clients.", labels=["door"])
-        opened = CounterMetricFamily(
-            "sparksql_gateway_client_sessions_opened", "Sessions that clients have opened.", labels=["door"]
+        open_sessions = Counter(session.protocol for session in clients.sessions)
+        sessions = GaugeMetricFamily(
+            "sparksql_gateway_client_sessions", "Open sessions of clients.", labels=_PROTOCOL_LABELS
         )
-        for door in Door:
-            sessions.add_metric([str(door)], doors[door])
-            opened.add_metric([str(door)], clients.usage.opened[door])
+        opened = CounterMetricFamily(
+            "sparksql_gateway_client_sessions_opened", "Sessions that clients have opened.", labels=_PROTOCOL_LABELS
+        )
+        for protocol in ClientProtocol:
+            sessions.add_metric([protocol, protocol], open_sessions[protocol])
+            opened.add_metric([protocol, protocol], clients.usage.opened[protocol])
         yield sessions
         yield opened
         usage, limits = clients.usage, clients.settings
@@ -60,8 +64,12 @@ class _GatewayCollector(Collector):
             ("client_sessions_limit", "Sessions of clients that may be open at a time.", limits.session_max_num),
             ("client_result_bytes", "Bytes of results kept for clients.", clients.result_bytes),
             ("client_result_bytes_limit", "Bytes of results that may be kept for clients.", limits.result_max_size),
-            ("worker_threads", "Threads that run statements.", 0 if spark is None else spark.engine.workers.threads),
-            ("worker_threads_busy", "Of these, busy ones.", 0 if spark is None else spark.engine.workers.busy),
+            (
+                "worker_threads",
+                "Threads that run statements.",
+                0 if spark is None else spark.operations.workers.threads,
+            ),
+            ("worker_threads_busy", "Of these, busy ones.", 0 if spark is None else spark.operations.workers.busy),
             ("worker_threads_limit", "Threads that may run statements.", limits.worker_threads_max),
         ):
             yield GaugeMetricFamily(f"sparksql_gateway_{name}", help_, value=number)

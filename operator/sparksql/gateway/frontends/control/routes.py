@@ -1,4 +1,4 @@
-"""The control API over HTTPS, and the doors that share its port. See `wire/control.py` for the routes; every error is an
+"""The control API over HTTPS, and the frontends that share its port. See `wire/control.py` for the routes; every error is an
 `ErrorBody`, those of the clients' REST API (`rest`) have its own forms.
 
 Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing but
@@ -19,12 +19,12 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import ValidationError
 
 from sparksql.gateway.frontends.control.metrics import exposition, registry_for
-from sparksql.gateway.frontends.control.service import ControlService, Refused
+from sparksql.gateway.frontends.control.service import ControlError, ControlService
 from sparksql.gateway.frontends.http_limits import mark_busy, read_body
 from sparksql.gateway.frontends.rest.routes import add_routes, rest_errors
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
-from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResult, StoredResult, UnknownResult
+from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
 from sparksql.wire.savepoints import SavepointRequest
 
@@ -95,7 +95,7 @@ class _Routes:
     async def view(self, request: web.Request) -> web.Response:
         view = self._service.lifecycle.register.get(request.match_info["operation_id"])
         if view is None:
-            raise Refused(404, "UnknownOperation", "no operation has this id")
+            raise ControlError(404, "UnknownOperation", "no operation has this id")
         return _json(view)
 
     async def cancel(self, request: web.Request) -> web.Response:
@@ -110,7 +110,7 @@ class _Routes:
         spark = self._service.lifecycle.spark
         view = None if spark is None else spark.savepoints.get(request.match_info["attempt_id"])
         if view is None:
-            raise Refused(404, "UnknownSavepoint", "no attempt of a savepoint has this id")
+            raise ControlError(404, "UnknownSavepoint", "no attempt of a savepoint has this id")
         return _json(view)
 
     async def cancel_savepoint(self, request: web.Request) -> web.Response:
@@ -120,25 +120,25 @@ class _Routes:
         operation_id = request.match_info["operation_id"]
         spark, view = self._service.lifecycle.spark, self._service.lifecycle.register.get(operation_id)
         if spark is None or view is None:
-            raise Refused(404, "UnknownOperation", "no operation has this id")
+            raise ControlError(404, "UnknownOperation", "no operation has this id")
         if not view.state.is_terminal:
-            raise Refused(404, "NotReady", "the operation has not ended")
-        spark.engine.touch()
+            raise ControlError(404, "NotReady", "the operation has not ended")
+        spark.operations.record_activity()
         token = _number(request, "token", 0)
         max_rows = _number(request, "maxRows", DEFAULT_PAGE_ROWS)
         try:
             result = spark.store.get(operation_id)
             match request.query.get("format", "json"):
                 case "json":
-                    return _json(await spark.engine.read_page(spark.reader.page, result, token, max_rows))
+                    return _json(await spark.threads.read_page(spark.reader.page, result, token, max_rows))
                 case "arrow":
                     return await _arrow_page(spark, result, token, max_rows)
                 case other:
-                    raise Refused(400, "Malformed", f"no format {other!r}: json or arrow")
-        except UnknownResult as unknown:
-            raise Refused(404, "UnknownResult", str(unknown)) from unknown
-        except ExpiredResult as expired:
-            raise Refused(410, "Expired", str(expired)) from expired
+                    raise ControlError(400, "Malformed", f"no format {other!r}: json or arrow")
+        except UnknownResultError as unknown:
+            raise ControlError(404, "UnknownResultError", str(unknown)) from unknown
+        except ExpiredResultError as expired:
+            raise ControlError(410, "Expired", str(expired)) from expired
 
     async def events(self, request: web.Request) -> web.StreamResponse:
         service, lifecycle = self._service, self._service.lifecycle
@@ -153,7 +153,7 @@ class _Routes:
 
 
 async def _arrow_page(spark: Spark, result: StoredResult, token: int, max_rows: int) -> web.Response:
-    table, following = await spark.engine.read_page(spark.reader.read, result, token, min(max_rows, MAX_PAGE_ROWS))
+    table, following = await spark.threads.read_page(spark.reader.read, result, token, min(max_rows, MAX_PAGE_ROWS))
     named = table.rename_columns([column.name for column in result.columns]) if result.columns else table
     buffer = io.BytesIO()
     with pa.ipc.new_stream(buffer, named.schema) as writer:
@@ -171,7 +171,7 @@ def _json(model: WireModel, status: int = 200) -> web.Response:
 def _number(request: web.Request, name: str, default: int) -> int:
     value = request.query.get(name, str(default))
     if not (value.isascii() and value.isdigit() and len(value) <= 18):
-        raise Refused(400, "Malformed", f"{name} must be a number from 0 on")
+        raise ControlError(400, "Malformed", f"{name} must be a number from 0 on")
     return int(value)
 
 
@@ -182,7 +182,7 @@ def _authentication(service: ControlService) -> Middleware:
     async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if request.path not in _OPEN_PATHS and not hmac.compare_digest(given, expected):
-            raise Refused(401, "Unauthorized", "the request has not this session's token")
+            raise ControlError(401, "Unauthorized", "the request has not this session's token")
         return await handler(request)
 
     return authenticate
@@ -192,7 +192,7 @@ def _authentication(service: ControlService) -> Middleware:
 async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
-    except Refused as refused:
+    except ControlError as refused:
         return _json(ErrorBody(error=refused.code, message=str(refused)), refused.status)
     except ValidationError as invalid:
         fields = ", ".join(".".join(map(str, error["loc"])) or "body" for error in invalid.errors())

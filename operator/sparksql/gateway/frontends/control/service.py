@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sparksql.gateway.lifecycle import Lifecycle, Spark
-from sparksql.gateway.operations.operation import Ending
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.operations.operation import StopRequest
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.wire.control import CancelRequest, GatewayInfo, OperationState, OperationView, SubmitRequest
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
 from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
 
 
-class Refused(Exception):
+class ControlError(Exception):
     """A request that cannot be served now: `status` is the HTTP status, `code` its machine-readable name."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -22,42 +22,44 @@ class Refused(Exception):
 class ControlService:
     """Answers in each state of the process. Belongs to the event loop."""
 
-    def __init__(self, lifecycle: Lifecycle, clients: ClientService) -> None:
+    def __init__(self, lifecycle: Lifecycle, clients: SessionService) -> None:
         self.lifecycle = lifecycle
         self.clients = clients
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Raises Refused."""
+        """Raises ControlError."""
         self._check_boot(request.boot_id)
         if self.lifecycle.is_draining and self.lifecycle.register.get(operation_id) is None:
-            raise Refused(503, "Draining", "the gateway takes no new statements")
+            raise ControlError(503, "Draining", "the gateway takes no new statements")
         if self.lifecycle.spark is None:
             known = self.lifecycle.register.get(operation_id)  # a tombstone
             if known is not None:
                 return known
-            raise Refused(503, str(self.lifecycle.state), "the gateway is not ready")
-        return await self.lifecycle.spark.engine.submit(operation_id, request)
+            raise ControlError(503, str(self.lifecycle.state), "the gateway is not ready")
+        return await self.lifecycle.spark.operations.submit(operation_id, request)
 
     def cancel(self, operation_id: str, request: CancelRequest) -> OperationView:
-        """Raises Refused."""
+        """Raises ControlError."""
         self._check_boot(request.boot_id)
         if self.lifecycle.spark is None:
             known = self.lifecycle.register.get(operation_id)
             return known or self.lifecycle.register.tombstone(operation_id, request.outcome)
-        return self.lifecycle.spark.engine.cancel(operation_id, Ending(OperationState(request.outcome), request.reason))
+        return self.lifecycle.spark.operations.cancel(
+            operation_id, StopRequest(OperationState(request.outcome), request.reason)
+        )
 
     def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
-        """Begins an attempt to make a savepoint. Raises Refused."""
+        """Begins an attempt to make a savepoint. Raises ControlError."""
         self._check_boot(request.boot_id)
         return self._ready_spark().savepoints.begin(attempt_id, request)
 
     def cancel_save(self, attempt_id: str) -> SavepointView:
-        """Ends an attempt, or leaves a tombstone for one that never came. Raises Refused."""
+        """Ends an attempt, or leaves a tombstone for one that never came. Raises ControlError."""
         return self._ready_spark().savepoints.cancel(attempt_id)
 
     def _ready_spark(self) -> Spark:
         if self.lifecycle.spark is None:
-            raise Refused(503, str(self.lifecycle.state), "the gateway is not ready")
+            raise ControlError(503, str(self.lifecycle.state), "the gateway is not ready")
         return self.lifecycle.spark
 
     def info(self) -> GatewayInfo:
@@ -79,11 +81,11 @@ class ControlService:
             client_running=self.lifecycle.register.count_of_clients(OperationState.RUNNING),
             streams=sum(view.streaming for view in self.lifecycle.register.live()),
             compares_states=True,
-            has_session_state=spark is not None and spark.runner.has_session_state,
-            last_activity_time=None if spark is None else spark.engine.last_activity,
+            has_session_state=spark is not None and spark.executor.has_session_state,
+            last_activity_time=None if spark is None else spark.operations.last_activity,
             init_failure=self.lifecycle.init_failure,
         )
 
     def _check_boot(self, boot_id: str) -> None:
         if boot_id != self.lifecycle.boot_id:
-            raise Refused(412, "OtherBoot", "this gateway has another boot id: the driver that was meant is gone")
+            raise ControlError(412, "OtherBoot", "this gateway has another boot id: the driver that was meant is gone")

@@ -1,1 +1,1 @@
-"""The door for clients of Flink's SQL Gateway: its released REST API, versions 1 to 4, over Spark SQL."""
+"""The frontend for clients of Flink's SQL Gateway: its released REST API, versions 1 to 4, over Spark SQL."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparksql.gateway.frontends.rest.models import ColumnInfo, LogicalType, ResultKind, ResultType, RowFormat
 from sparksql.gateway.frontends.rest.types import logical_type
-from sparksql.gateway.sessions.model import OperationView
+from sparksql.gateway.sessions.model import OperationInfo
 from sparksql.wire.control import Column
 
 
@@ -49,7 +49,7 @@ class Page:
     next_uri: str | None
 
 
-def content_of(view: OperationView) -> Content:
+def content_of(view: OperationInfo) -> Content:
     job_id = view.handle.replace("-", "")
     if view.is_insert:
         return Content((Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from sparksql.gateway.frontends.rest.models import ErrorResponse
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.wire.control import OperationError
 
 RETRY_SECONDS = 2
@@ -106,7 +106,7 @@ def unfetchable(*causes: Cause) -> RestError:
     )
 
 
-def ended_badly(view: OperationView) -> RestError:
+def ended_badly(view: OperationInfo) -> RestError:
     """Why an operation that has ended has no result."""
     if view.status is OperationStatus.ERROR:
         head = Cause("SqlExecutionException", f"Failed to execute the operation {view.handle}.")

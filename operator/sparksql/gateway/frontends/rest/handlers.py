@@ -22,10 +22,10 @@ from sparksql.gateway.frontends.rest.models import RestModel
 from sparksql.gateway.frontends.rest.paging import Bookmarks
 from sparksql.gateway.frontends.rest.routing import COMPAT_VERSIONS, Match
 from sparksql.gateway.sessions.model import ClientError, OperationStatus, Problem
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 if TYPE_CHECKING:
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
 
 PRODUCT_NAME = "Spark SQL"  # as Spark's Thrift server names itself to tools that choose a dialect by it
 # Clients of version 1 take an operation that waits for its turn for one that is done, and its result for the last page.
@@ -63,7 +63,7 @@ Handler = Callable[[Call], Awaitable[web.Response]]
 class Handlers:
     """Does what the routes ask for. A handler is found by its route's name."""
 
-    def __init__(self, service: ClientService, bookmarks: Bookmarks, product_version: str) -> None:
+    def __init__(self, service: SessionService, bookmarks: Bookmarks, product_version: str) -> None:
         self._service = service
         self._bookmarks = bookmarks
         self._product_version = product_version
@@ -77,7 +77,7 @@ class Handlers:
 
     async def open_session(self, call: Call) -> web.Response:
         body = _body(call, models.OpenSessionRequest)
-        view = await self._service.open(Door.REST, body.session_name or "", _given(body.properties))
+        view = await self._service.open(ClientProtocol.REST, body.session_name or "", _given(body.properties))
         self._service.on_close(view.handle, self._bookmarks.drop_session)
         return answer(models.OpenSessionResponse(session_handle=view.handle))
 
@@ -96,7 +96,9 @@ class Handlers:
     async def configure_session(self, call: Call) -> web.Response:
         body = _body(call, models.ConfigureSessionRequest)
         sql = body.statement or ""
-        unfit = await self._service.look(call.session, lambda driver, session: refused_type(driver, session, sql))
+        unfit = await self._service.with_session(
+            call.session, lambda driver, session: refused_type(driver, session, sql)
+        )
         if unfit is not None:
             message = f"Unsupported statement for configuring session: {unfit}. Send it as a statement."
             raise call.failed(Cause("UnsupportedOperationException", message))
@@ -111,7 +113,7 @@ class Handlers:
     async def complete_statement(self, call: Call) -> web.Response:
         body = _body(call, models.CompleteStatementRequest)
         statement, position = body.statement or "", body.position
-        found = await self._service.look(
+        found = await self._service.with_session(
             call.session, lambda driver, session: complete(driver, session, statement, position)
         )
         return answer(models.CompleteStatementResponse(candidates=found))

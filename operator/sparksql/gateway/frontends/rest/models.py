@@ -34,7 +34,7 @@ class _Number(str):
     """A number of a JSON text, spelled as it was sent."""
 
 
-class BadBody(Exception):
+class BadBodyError(Exception):
     """A body that cannot be read as what the route takes; the message says why."""
 
 
@@ -245,7 +245,7 @@ Request = TypeVar("Request", bound=RestModel)
 
 
 def read_body(model: type[Request], body: bytes) -> Request:
-    """A request's body as its model. Raises BadBody."""
+    """A request's body as its model. Raises BadBodyError."""
     try:
         text = body.decode()
         value = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_no_constant) if text else {}
@@ -253,9 +253,9 @@ def read_body(model: type[Request], body: bytes) -> Request:
     except ValidationError as invalid:
         first = invalid.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the body"
-        raise BadBody(f"{place}: {first['msg'].removeprefix('Value error, ')}") from invalid
+        raise BadBodyError(f"{place}: {first['msg'].removeprefix('Value error, ')}") from invalid
     except (ValueError, RecursionError) as malformed:
-        raise BadBody(f"the body is no JSON: {type(malformed).__name__}") from malformed
+        raise BadBodyError(f"the body is no JSON: {type(malformed).__name__}") from malformed
 
 
 def _no_constant(name: str) -> object:

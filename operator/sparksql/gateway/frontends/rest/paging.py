@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 MAX_BOOKMARKS = 10_000  # of one session whose kept operations have no limit
 
 
-class UnexpectedToken(Exception):
+class UnexpectedTokenError(Exception):
     """A token that no page has or will have next; the message names those that may be asked."""
 
 
@@ -25,12 +25,12 @@ class Bookmark:
     end: int | None = None
 
     def start(self, token: int) -> int:
-        """Raises UnexpectedToken."""
+        """Raises UnexpectedTokenError."""
         expected = len(self.starts) - 1
         if 0 <= token <= expected:
             return self.starts[token]
         known = "0" if expected == 0 else f"{expected} or {expected - 1}"
-        raise UnexpectedToken(f"Expecting token to be {known}, but found {token}.")
+        raise UnexpectedTokenError(f"Expecting token to be {known}, but found {token}.")
 
     def rows(self, token: int, most: int) -> int:
         """How many rows to ask for: those that the page had when it was first read, or `most`."""

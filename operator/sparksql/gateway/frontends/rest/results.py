@@ -17,13 +17,13 @@ from sparksql.gateway.frontends.rest.content import Content, Page, content_of, p
 from sparksql.gateway.frontends.rest.errors import Cause, bad_parameter, ended_badly, unfetchable
 from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, json_response
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
-from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedToken
+from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedTokenError
 from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
-from sparksql.gateway.frontends.rest.zones import UnknownZone
-from sparksql.gateway.sessions.model import OperationStatus, OperationView
+from sparksql.gateway.frontends.rest.zones import UnknownZoneError
+from sparksql.gateway.sessions.model import OperationInfo, OperationStatus
 
 if TYPE_CHECKING:
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
 
 MAX_PAGE_ROWS = 5_000  # as released
 PATIENCE_SECONDS = 1.0
@@ -36,7 +36,7 @@ _TOKENS = range(-(2**63), 2**63)
 class Results:
     """Fetches pages of results by token. `arrow_page_rows` bounds a page of rowFormat=ARROW."""
 
-    def __init__(self, service: ClientService, bookmarks: Bookmarks, arrow_page_rows: int) -> None:
+    def __init__(self, service: SessionService, bookmarks: Bookmarks, arrow_page_rows: int) -> None:
         self._service = service
         self._bookmarks = bookmarks
         self._arrow_page_rows = arrow_page_rows
@@ -55,13 +55,13 @@ class Results:
         bookmark = self._bookmarks.of(call.session, call.operation, large_pages=row_format is RowFormat.ARROW)
         try:
             return await self._page(call, view, bookmark, token, row_format)
-        except UnexpectedToken as unexpected:
+        except UnexpectedTokenError as unexpected:
             raise unfetchable(Cause("SqlExecutionException", str(unexpected))) from unexpected
-        except UnknownZone as unknown:
+        except UnknownZoneError as unknown:
             raise unfetchable(Cause("SqlExecutionException", str(unknown))) from unknown
 
     async def _page(
-        self, call: Call, view: OperationView, bookmark: Bookmark, token: int, row_format: RowFormat
+        self, call: Call, view: OperationInfo, bookmark: Bookmark, token: int, row_format: RowFormat
     ) -> web.Response:
         content, first = content_of(view), bookmark.start(token)
         most = self._arrow_page_rows if row_format is RowFormat.ARROW else MAX_PAGE_ROWS
@@ -82,7 +82,7 @@ class Results:
         )
         return json_response(page_json(page, content, rows))
 
-    async def _read(self, view: OperationView, content: Content, first: int, most: int) -> tuple[pa.Table, int | None]:
+    async def _read(self, view: OperationInfo, content: Content, first: int, most: int) -> tuple[pa.Table, int | None]:
         own = content.page(first)
         return (own, None) if own is not None else await self._service.page(view.session, view.handle, first, most)
 

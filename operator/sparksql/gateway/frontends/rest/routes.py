@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.typedefs import Handler as WebHandler
 
-from sparksql.gateway.frontends.control.service import Refused
+from sparksql.gateway.frontends.control.service import ControlError
 from sparksql.gateway.frontends.rest.errors import (
     RETRY_SECONDS,
     RestError,
@@ -25,15 +25,15 @@ from sparksql.gateway.frontends.rest.errors import (
     short,
 )
 from sparksql.gateway.frontends.rest.handlers import Call, Handler, Handlers, json_response
-from sparksql.gateway.frontends.rest.models import BadBody, RestModel, read_body
+from sparksql.gateway.frontends.rest.models import BadBodyError, RestModel, read_body
 from sparksql.gateway.frontends.rest.openapi import document
 from sparksql.gateway.frontends.rest.paging import Bookmarks
 from sparksql.gateway.frontends.rest.results import Results
-from sparksql.gateway.frontends.rest.routing import ROUTES, Match, resolve
+from sparksql.gateway.frontends.rest.routing import ROUTES, Match, match_route
 from sparksql.gateway.sessions.model import ClientError
 
 if TYPE_CHECKING:
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ _HANDLE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HANDLES = ("session_handle", "operation_handle")
 
 
-def add_routes(app: web.Application, service: ClientService, *, arrow_page_rows: int = ARROW_PAGE_ROWS) -> None:
+def add_routes(app: web.Application, service: SessionService, *, arrow_page_rows: int = ARROW_PAGE_ROWS) -> None:
     """Serves the API at every path that no other route of the application has."""
     api = _Api(service, arrow_page_rows)
     app.router.add_route("*", "/{path:.*}", api.serve)
@@ -58,7 +58,7 @@ async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamRe
         return await handler(request)
     except RestError as error:
         return _error_response(error)
-    except Refused as error:
+    except ControlError as error:
         return _error_response(short(error.status, str(error)))
     except web.HTTPNotFound:
         return _error_response(not_found(request.path))
@@ -72,7 +72,7 @@ async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamRe
 
 
 class _Api:
-    def __init__(self, service: ClientService, arrow_page_rows: int) -> None:
+    def __init__(self, service: SessionService, arrow_page_rows: int) -> None:
         bookmarks = Bookmarks(service.settings.operation_max_num)
         handlers = Handlers(service, bookmarks, version("pyspark"))
         own: dict[str, Handler] = {
@@ -83,7 +83,7 @@ class _Api:
         self._handlers = {route.name: own.get(route.name) or getattr(handlers, route.name) for route in ROUTES}
 
     async def serve(self, request: web.Request) -> web.Response:
-        match = resolve(request.method, request.path, self._service.settings.rest_versions)
+        match = match_route(request.method, request.path, self._service.settings.rest_versions)
         if match is None or _OWN_PATHS.fullmatch(request.path):
             raise web.HTTPNotFound
         body = await request.read()
@@ -108,7 +108,7 @@ def _read(match: Match, body: bytes) -> RestModel | None:
         return None
     try:
         return read_body(model, body)
-    except BadBody as malformed:
+    except BadBodyError as malformed:
         raise bad_body(model.__name__ if body else None, str(malformed)) from malformed
 
 

@@ -110,7 +110,7 @@ ROUTES = (
 )  # fmt: skip
 
 
-def resolve(method: str, path: str, advertised: Sequence[str]) -> Match | None:
+def match_route(method: str, path: str, advertised: Sequence[str]) -> Match | None:
     """The route that a request means, if any. `advertised` are version names, the highest last."""
     segments = list(_segments(path))
     compat = bool(segments) and segments[0] == COMPAT_PREFIX

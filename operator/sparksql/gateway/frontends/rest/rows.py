@@ -34,7 +34,7 @@ _CONTROL_CHARACTERS = r"[\x00-\x1f]"
 
 
 def write_rows(table: pa.Table, types: Sequence[LogicalType], row_format: RowFormat) -> bytes:
-    """The JSON list of a page's rows. Columns are taken by position. Raises UnknownZone for an instant in one."""
+    """The JSON list of a page's rows. Columns are taken by position. Raises UnknownZoneError for an instant in one."""
     if table.num_rows == 0:
         return b"[]"
     columns = [_cells(column, logical, row_format) for column, logical in zip(table.columns, types, strict=True)]

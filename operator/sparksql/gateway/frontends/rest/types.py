@@ -47,7 +47,7 @@ _ARROW = {
 }
 
 
-class _Unreadable(Exception):
+class _UnreadableTypeError(Exception):
     """A type without a logical type that clients can read."""
 
 
@@ -58,7 +58,7 @@ def logical_type(spark_type: str) -> LogicalType:
         reader = _Reader(spark_type)
         found = reader.type()
         reader.expect_end()
-    except _Unreadable:
+    except _UnreadableTypeError:
         return STRING
     return found
 
@@ -92,10 +92,10 @@ class _Reader:
 
     def type(self, nesting: int = 0) -> LogicalType:
         if nesting > _MAX_NESTING:
-            raise _Unreadable
+            raise _UnreadableTypeError
         match = re.compile(r"[a-z_]+").match(self._text, self._at)
         if match is None:
-            raise _Unreadable
+            raise _UnreadableTypeError
         name, self._at = match.group(), match.end()
         match name:
             case "array":
@@ -120,11 +120,11 @@ class _Reader:
             case _ if name in _SIMPLE:
                 return LogicalType(type=_SIMPLE[name], nullable=True)
             case _:
-                raise _Unreadable
+                raise _UnreadableTypeError
 
     def expect_end(self) -> None:
         if self._at != len(self._text):
-            raise _Unreadable
+            raise _UnreadableTypeError
 
     def _array(self, nesting: int) -> LogicalType:
         self._expect("<")
@@ -136,7 +136,7 @@ class _Reader:
         self._expect("<")
         key = self.type(nesting)
         if key.type not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
-            raise _Unreadable
+            raise _UnreadableTypeError
         self._expect(",")
         value = self.type(nesting)
         self._expect(">")
@@ -151,7 +151,7 @@ class _Reader:
                 self._expect(",")
             colon = self._text.find(":", self._at)
             if colon < 0:
-                raise _Unreadable
+                raise _UnreadableTypeError
             name, self._at = self._text[self._at : colon], colon + 1
             fields.append(RowField(name=name, field_type=self.type(nesting)))
         return LogicalType(type=TypeRoot.ROW, nullable=True, row_fields=fields)
@@ -159,7 +159,7 @@ class _Reader:
     def _numbers(self, count: int) -> tuple[int, ...]:
         match = re.compile(r"\((\d+(?:,\d+)*)\)").match(self._text, self._at)
         if match is None or match.group(1).count(",") != count - 1:
-            raise _Unreadable
+            raise _UnreadableTypeError
         self._at = match.end()
         return tuple(int(number) for number in match.group(1).split(","))
 
@@ -169,7 +169,7 @@ class _Reader:
 
     def _expect(self, mark: str) -> None:
         if not self._skip(mark):
-            raise _Unreadable
+            raise _UnreadableTypeError
 
     def _skip(self, mark: str) -> bool:
         found = self._text.startswith(mark, self._at)

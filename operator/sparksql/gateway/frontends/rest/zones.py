@@ -18,14 +18,14 @@ _UNIVERSAL = frozenset({"Z", "UTC", "GMT", "UT", "UCT", "Etc/UTC"})
 _MICROS = 1_000_000
 
 
-class UnknownZone(Exception):
+class UnknownZoneError(Exception):
     """The session's time zone is none that is known here; the message names it and the remedy."""
 
 
 def wall_clock(instants: pa.Array) -> pa.Array:
     """Timestamps without a zone: those of instants as clocks show them in their zone, others as they are.
 
-    Raises UnknownZone.
+    Raises UnknownZoneError.
     """
     zone = instants.type.tz
     if zone is None:
@@ -55,7 +55,7 @@ def _by_python(instants: pa.Array, zone: str) -> pa.Array:
     try:
         rules = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UnknownZone(
+        raise UnknownZoneError(
             f"the session's time zone {zone!r} is not known here: SET spark.sql.session.timeZone to the name of a "
             "region such as Asia/Tokyo, or to an offset such as +09:00"
         ) from None

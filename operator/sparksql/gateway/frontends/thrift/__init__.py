@@ -1,1 +1,1 @@
-"""The HiveServer2 door: TCLIService over SASL PLAIN and TLS, on the same session service as the other doors."""
+"""The HiveServer2 frontend: TCLIService over SASL PLAIN and TLS, on the same session service as the other frontends."""

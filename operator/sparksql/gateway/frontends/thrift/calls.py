@@ -33,10 +33,10 @@ from sparksql.gateway.frontends.thrift.messages import (
     StatusResponse,
 )
 from sparksql.gateway.frontends.thrift.operations import (
-    DoorOperation,
-    DoorSession,
     Handles,
     ResultColumn,
+    ThriftOperation,
+    ThriftSession,
     listing_columns,
     no_rows,
     schema_of,
@@ -44,10 +44,10 @@ from sparksql.gateway.frontends.thrift.operations import (
 )
 from sparksql.gateway.frontends.thrift.properties import read_configuration, use_statement
 from sparksql.gateway.frontends.thrift.types import hive_type
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.wire.control import Door
+from sparksql.wire.control import ClientProtocol
 
 POLL_SECONDS = 0.5  # clients ask for a status without a pause of their own; meanwhile they can send no cancel
 MAX_LISTINGS = 16  # of one session; clients read them at once, so the oldest is closed
@@ -59,7 +59,7 @@ _WAIT_SECONDS = 60.0
 _LOG_COLUMNS = (ResultColumn("Log", hive_type("string")),)
 
 
-class Refused(Exception):
+class ThriftError(Exception):
     """A call that is refused; carries the status that the client gets."""
 
     def __init__(self, status: Status) -> None:
@@ -68,9 +68,9 @@ class Refused(Exception):
 
 
 class Calls:
-    """Answers the calls of one connection. `user` is what the client calls itself. Every method raises ClientError or Refused."""
+    """Answers the calls of one connection. `user` is what the client calls itself. Every method raises ClientError or ThriftError."""
 
-    def __init__(self, service: ClientService, handles: Handles, user: str) -> None:
+    def __init__(self, service: SessionService, handles: Handles, user: str) -> None:
         self._service = service
         self._handles = handles
         self._user = user
@@ -93,18 +93,18 @@ class Calls:
 
     async def open_session(self, request: messages.OpenSessionRequest) -> Struct:
         configuration = read_configuration(request.configuration)
-        opened = await self._service.open(Door.THRIFT, self._user, configuration.properties)
+        opened = await self._service.open(ClientProtocol.THRIFT, self._user, configuration.properties)
         self._opened.add(opened.handle)
         self._service.on_close(opened.handle, self._forget)
         protocol = max(0, min(request.protocol, messages.NEWEST_PROTOCOL))
-        session = DoorSession(opened.handle, protocol)
+        session = ThriftSession(opened.handle, protocol)
         self._handles.add_session(session)
         if configuration.database is not None:
             view = await self._service.run(opened.handle, use_statement(configuration.database))
             self._service.close_operation(opened.handle, view.handle)
             if view.status is not OperationStatus.FINISHED:
                 await self._service.close(opened.handle)
-                raise Refused(errors.statement_failure(view))
+                raise ThriftError(errors.statement_failure(view))
         return messages.OpenSessionResponse(protocol=protocol, session=session.on_wire, configuration={})
 
     async def close_session(self, request: SessionRequest) -> Struct:
@@ -123,7 +123,7 @@ class Calls:
             case messages.InfoType.SERVER_NAME | messages.InfoType.DBMS_NAME:
                 value = messages.InfoValue(SERVER_NAME)
             case messages.InfoType.DBMS_VERSION:
-                value = messages.InfoValue(await self._service.look(session.handle, _spark_version))
+                value = messages.InfoValue(await self._service.with_session(session.handle, _spark_version))
             case messages.InfoType.SEARCH_PATTERN_ESCAPE:
                 value = messages.InfoValue("\\")
             case messages.InfoType.IDENTIFIER_QUOTE:
@@ -133,7 +133,7 @@ class Calls:
             ):
                 value = messages.InfoValue(length=_MAX_NAME_CHARS)
             case _:
-                raise Refused(errors.refusal(f"no information has the type {request.type}", errors.NOT_SUPPORTED))
+                raise ThriftError(errors.refusal(f"no information has the type {request.type}", errors.NOT_SUPPORTED))
         return messages.GetInfoResponse(value=value)
 
     # Statements
@@ -152,8 +152,8 @@ class Calls:
                 raise
             if view.status is not OperationStatus.FINISHED:
                 self._service.close_operation(session.handle, handle)
-                raise Refused(errors.statement_failure(view))
-        operation = DoorOperation(handle, session, OperationType.EXECUTE_STATEMENT)
+                raise ThriftError(errors.statement_failure(view))
+        operation = ThriftOperation(handle, session, OperationType.EXECUTE_STATEMENT)
         self._handles.add_operation(operation)
         self._tidy(session)
         return OperationResponse(operation=operation.on_wire)
@@ -223,7 +223,7 @@ class Calls:
                 first = 0
             case other:
                 message = f"fetch orientation {other} is not served: there are FETCH_NEXT (0) and FETCH_FIRST (4)"
-                raise Refused(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
+                raise ThriftError(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
         columns = await self._columns(operation)
         wanted = request.max_rows if request.max_rows > 0 else _PAGE_ROWS
         table, total = await self._rows(operation, columns, first, min(wanted, _PAGE_ROWS))
@@ -231,17 +231,17 @@ class Calls:
         operation.next_row = first + answer.count
         return answer
 
-    async def _columns(self, operation: DoorOperation) -> tuple[ResultColumn, ...]:
+    async def _columns(self, operation: ThriftOperation) -> tuple[ResultColumn, ...]:
         """Waits for the end of a statement."""
         if operation.listing is not None:
             return listing_columns(operation.listing)
         view = await self._ended(operation.session, operation.handle)
         if view.status is not OperationStatus.FINISHED:
-            raise Refused(errors.statement_failure(view))
+            raise ThriftError(errors.statement_failure(view))
         return statement_columns(view)
 
     async def _rows(
-        self, operation: DoorOperation, columns: tuple[ResultColumn, ...], first: int, most: int
+        self, operation: ThriftOperation, columns: tuple[ResultColumn, ...], first: int, most: int
     ) -> tuple[pa.Table, int]:
         """Rows of an ended operation from `first` on, and how many it has in all."""
         if operation.listing is not None:
@@ -253,7 +253,7 @@ class Calls:
         table, _ = await self._service.page(operation.session.handle, operation.handle, first, most)
         return table, view.row_count
 
-    async def _ended(self, session: DoorSession, handle: str) -> OperationView:
+    async def _ended(self, session: ThriftSession, handle: str) -> OperationInfo:
         view = self._service.operation(session.handle, handle)
         while not view.status.is_terminal:
             view = await self._service.wait(session.handle, handle, _WAIT_SECONDS)
@@ -313,7 +313,7 @@ class Calls:
 
     async def no_delegation(self, request: SessionRequest) -> Struct:
         message = "delegation tokens belong to Kerberos; every connection gives the session's token instead"
-        raise Refused(errors.refusal(message, errors.NOT_SUPPORTED))
+        raise ThriftError(errors.refusal(message, errors.NOT_SUPPORTED))
 
     async def _look(
         self, request: SessionRequest, kind: OperationType, function: Callable[[Catalog], Listing]
@@ -323,17 +323,17 @@ class Calls:
         def look(driver: SparkDriver, spark: Any) -> Listing:
             return function(Catalog(driver, spark))
 
-        return self._listed(session, kind, await self._service.look(session.handle, look))
+        return self._listed(session, kind, await self._service.with_session(session.handle, look))
 
-    def _listed(self, session: DoorSession, kind: OperationType, listing: Listing) -> Struct:
+    def _listed(self, session: ThriftSession, kind: OperationType, listing: Listing) -> Struct:
         held = [operation for operation in session.operations.values() if operation.listing is not None]
         if len(held) >= MAX_LISTINGS:
             self._handles.drop_operation(held[0])
-        operation = DoorOperation(str(uuid.uuid4()), session, kind, listing)
+        operation = ThriftOperation(str(uuid.uuid4()), session, kind, listing)
         self._handles.add_operation(operation)
         return OperationResponse(operation=operation.on_wire)
 
-    def _tidy(self, session: DoorSession) -> None:
+    def _tidy(self, session: ThriftSession) -> None:
         """Forgets statements that their client never closed and the service has: looks at the two oldest each time."""
         if len(session.operations) <= _KEPT_OPERATIONS:
             return
@@ -343,7 +343,7 @@ class Calls:
                 self._service.operation(session.handle, operation.handle)
                 self._handles.add_operation(operation)
 
-    def _session(self, request: SessionRequest) -> DoorSession:
+    def _session(self, request: SessionRequest) -> ThriftSession:
         session = self._handles.session(request.session)
         self._service.session(session.handle)
         return session

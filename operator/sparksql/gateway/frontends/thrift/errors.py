@@ -6,7 +6,7 @@ They show the message and little else, so it says all: Spark's condition, the pl
 from __future__ import annotations
 
 from sparksql.gateway.frontends.thrift.messages import OperationState, Status, StatusCode
-from sparksql.gateway.sessions.model import ClientError, OperationStatus, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.wire.control import ErrorReason, OperationError
 
 GENERAL_ERROR = "HY000"
@@ -61,7 +61,7 @@ def client_refusal(error: ClientError) -> Status:
     return refusal(message, _SQL_STATES.get(error.problem, GENERAL_ERROR))
 
 
-def statement_failure(view: OperationView) -> Status:
+def statement_failure(view: OperationInfo) -> Status:
     """Why an operation has ended other than well."""
     match view.status:
         case OperationStatus.CANCELED | OperationStatus.CLOSED:

@@ -1,7 +1,7 @@
-"""What the door knows of its clients' sessions and operations, beside what the session service knows.
+"""What the frontend knows of its clients' sessions and operations, beside what the session service knows.
 
 A handle on the wire is the service's UUID and a secret of its own. A statement's rows are the service's, page by page; a
-listing of the catalog is a table of the door's own. Each operation has one cursor.
+listing of the catalog is a table of the frontend's own. Each operation has one cursor.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparksql.gateway.frontends.thrift.messages import (
     TypeEntry,
 )
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
-from sparksql.gateway.sessions.model import ClientError, OperationView, Problem
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ _NO_COLUMNS = (ResultColumn("Result", hive_type("string")),)
 
 
 @dataclass
-class DoorOperation:
+class ThriftOperation:
     """A statement (`listing` is None) or a listing. FETCH_NEXT begins with row `next_row`, counted from 0."""
 
     handle: str
-    session: DoorSession
+    session: ThriftSession
     type: OperationType
     listing: Listing | None = None
     next_row: int = 0
@@ -60,12 +60,12 @@ class DoorOperation:
 
 
 @dataclass
-class DoorSession:
+class ThriftSession:
     """A session by its handle of the service. `protocol` is the version that client and server share."""
 
     handle: str
     protocol: int
-    operations: dict[str, DoorOperation] = field(default_factory=dict)
+    operations: dict[str, ThriftOperation] = field(default_factory=dict)
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
 
     @property
@@ -80,13 +80,13 @@ class Handles:
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[str, DoorSession] = {}
-        self._operations: dict[str, DoorOperation] = {}
+        self._sessions: dict[str, ThriftSession] = {}
+        self._operations: dict[str, ThriftOperation] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def add_session(self, session: DoorSession) -> None:
+    def add_session(self, session: ThriftSession) -> None:
         self._sessions[session.handle] = session
 
     def drop_session(self, handle: str) -> None:
@@ -95,7 +95,7 @@ class Handles:
         for operation in () if session is None else session.operations:
             self._operations.pop(operation, None)
 
-    def session(self, handle: SessionHandle) -> DoorSession:
+    def session(self, handle: SessionHandle) -> ThriftSession:
         """Raises ClientError UNKNOWN_SESSION."""
         key = _key(handle.identifier)
         found = self._sessions.get(key)
@@ -103,15 +103,15 @@ class Handles:
             raise ClientError(Problem.UNKNOWN_SESSION, f"session {key} does not exist or has expired")
         return found
 
-    def add_operation(self, operation: DoorOperation) -> None:
+    def add_operation(self, operation: ThriftOperation) -> None:
         operation.session.operations[operation.handle] = operation
         self._operations[operation.handle] = operation
 
-    def drop_operation(self, operation: DoorOperation) -> None:
+    def drop_operation(self, operation: ThriftOperation) -> None:
         operation.session.operations.pop(operation.handle, None)
         self._operations.pop(operation.handle, None)
 
-    def operation(self, handle: OperationHandle) -> DoorOperation:
+    def operation(self, handle: OperationHandle) -> ThriftOperation:
         """Raises ClientError UNKNOWN_OPERATION."""
         key = _key(handle.identifier)
         found = self._operations.get(key)
@@ -120,7 +120,7 @@ class Handles:
         return found
 
 
-def statement_columns(view: OperationView) -> tuple[ResultColumn, ...]:
+def statement_columns(view: OperationInfo) -> tuple[ResultColumn, ...]:
     """Columns of a finished statement as clients see them."""
     return tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
 

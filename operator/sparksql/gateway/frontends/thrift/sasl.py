@@ -29,7 +29,7 @@ class NegotiationStatus(IntEnum):
     COMPLETE = 5
 
 
-class Refusal(Exception):
+class NegotiationError(Exception):
     """The client may not come in; the message tells it why."""
 
 
@@ -38,28 +38,30 @@ def negotiation_message(status: NegotiationStatus, payload: bytes = b"") -> byte
 
 
 async def authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> str:
-    """Negotiates; returns the client's user name. Raises Refusal, and EOFError when the client leaves."""
+    """Negotiates; returns the client's user name. Raises NegotiationError, and EOFError when the client leaves."""
     status, mechanism = await _negotiation(reader)
     if status is not NegotiationStatus.START:
-        raise Refusal("the negotiation must start with the name of a mechanism")
+        raise NegotiationError("the negotiation must start with the name of a mechanism")
     if mechanism != MECHANISM:
-        raise Refusal("this server knows the SASL mechanism PLAIN only: give a user name, and the token as password")
+        raise NegotiationError(
+            "this server knows the SASL mechanism PLAIN only: give a user name, and the token as password"
+        )
     status, response = await _negotiation(reader)
     if status not in (NegotiationStatus.OK, NegotiationStatus.COMPLETE):
-        raise Refusal("the client has broken off the negotiation")
+        raise NegotiationError("the client has broken off the negotiation")
     name = check_response(response, token)
     writer.write(negotiation_message(NegotiationStatus.COMPLETE))
     return name
 
 
 def check_response(response: bytes, token: str) -> str:
-    """The user name of a PLAIN response whose password is the token. Raises Refusal."""
+    """The user name of a PLAIN response whose password is the token. Raises NegotiationError."""
     parts = response.split(b"\0")
     if len(parts) != 3:
-        raise Refusal("the response is not that of SASL PLAIN")
+        raise NegotiationError("the response is not that of SASL PLAIN")
     _, name, password = parts
     if not hmac.compare_digest(password, token.encode()):
-        raise Refusal("the password is not this session's token")
+        raise NegotiationError("the password is not this session's token")
     return name.decode(errors="replace")
 
 
@@ -68,11 +70,11 @@ async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus,
     try:
         status = NegotiationStatus(code)
     except ValueError:
-        raise Refusal(
+        raise NegotiationError(
             "this server speaks HiveServer2's binary protocol with SASL; use auth PLAIN, LDAP or CUSTOM"
         ) from None
     if not 0 <= size <= MAX_NEGOTIATION_BYTES:
-        raise Refusal(f"a negotiation message has at most {MAX_NEGOTIATION_BYTES} bytes")
+        raise NegotiationError(f"a negotiation message has at most {MAX_NEGOTIATION_BYTES} bytes")
     return status, await reader.readexactly(size)
 
 
@@ -80,11 +82,11 @@ async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | No
     """The next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
     within so many seconds.
 
-    Raises EOFError when the client has left, TimeoutError, and Refusal for a length that no client means.
+    Raises EOFError when the client has left, TimeoutError, and NegotiationError for a length that no client means.
     """
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     if not 0 <= size <= MAX_DISCARDED_BYTES:
-        raise Refusal(f"a request of {size} bytes cannot be")
+        raise NegotiationError(f"a request of {size} bytes cannot be")
     async with asyncio.timeout(seconds):
         if size <= MAX_FRAME_BYTES:
             return await reader.readexactly(size)

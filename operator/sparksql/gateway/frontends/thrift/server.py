@@ -21,14 +21,14 @@ from sparksql.gateway.frontends.thrift.messages import ApplicationError
 from sparksql.gateway.frontends.thrift.operations import Handles
 from sparksql.gateway.frontends.thrift.sasl import (
     MAX_FRAME_BYTES,
+    NegotiationError,
     NegotiationStatus,
-    Refusal,
     authenticate,
     frame_head,
     negotiation_message,
     read_frame,
 )
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Limits:
 class ThriftServer:
     """The listening port and its connections. Belongs to the event loop."""
 
-    def __init__(self, service: ClientService, token: str, limits: Limits) -> None:
+    def __init__(self, service: SessionService, token: str, limits: Limits) -> None:
         self._service = service
         self._token = token
         self._limits = limits
@@ -130,7 +130,7 @@ class ThriftServer:
             await self._serve(reader, writer, is_full=is_full)
         except (EOFError, TimeoutError, OSError):
             pass  # the client has left, or was too slow
-        except (Refusal, ProtocolError) as refusal:
+        except (NegotiationError, ProtocolError) as refusal:
             log.info("a client of HiveServer2 is refused: %s", refusal)
         except Exception:
             log.exception("a connection failed")
@@ -144,9 +144,9 @@ class ThriftServer:
             try:
                 if is_full:
                     most = self._limits.connections
-                    raise Refusal(f"this driver has {most} connections already; close one that is done")
+                    raise NegotiationError(f"this driver has {most} connections already; close one that is done")
                 user = await authenticate(reader, writer, self._token)
-            except Refusal as refusal:
+            except NegotiationError as refusal:
                 writer.write(negotiation_message(NegotiationStatus.BAD, str(refusal).encode()))
                 await writer.drain()
                 await self._linger(reader)
@@ -218,7 +218,7 @@ class _Connection:
                 self._calls.keep_alive()
 
 
-async def serve_thrift(service: ClientService, settings: Settings) -> ThriftServer:
+async def serve_thrift(service: SessionService, settings: Settings) -> ThriftServer:
     """Listens on the configured port; the caller closes the server. Raises OSError when the port is taken."""
     server = ThriftServer(service, settings.token, Limits.within(settings.gateway.session_idle_timeout))
     await server.listen(settings.listen_address, settings.config.endpoints.thrift_port, settings.tls)

@@ -18,7 +18,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?")
 _HIDDEN = (".", "_")  # of temporary and checksum files, for Hadoop as for Spark
 
 
-class CleaningRefused(Exception):
+class DeletionRefusedError(Exception):
     """What lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the same."""
 
 
@@ -45,11 +45,11 @@ class Files(Protocol):
 
 
 def check_place(target: str, root: str) -> None:
-    """Raises CleaningRefused unless `target` is strictly below `root`, in the same file system."""
+    """Raises DeletionRefusedError unless `target` is strictly below `root`, in the same file system."""
     below, above = _place(target), _place(root)
     (system, folders), (root_system, root_folders) = below, above
     if system != root_system or len(folders) <= len(root_folders) or folders[: len(root_folders)] != root_folders:
-        raise CleaningRefused(
+        raise DeletionRefusedError(
             f"{target} is not below {root}: only what lies below the class's savepointRoot is deleted"
         )
 
@@ -57,13 +57,13 @@ def check_place(target: str, root: str) -> None:
 def clean(files: Files, target: str, root: str, owner_uid: str) -> bool:
     """Deletes the savepoint of the object `owner_uid` at `target`; False when nothing was there.
 
-    Raises CleaningRefused, CleaningError, or what the file system raises.
+    Raises DeletionRefusedError, CleaningError, or what the file system raises.
     """
     check_place(target, root)
     if not files.exists(target):
         # A store that does not know our keys may say of all things that they are not there.
         if not files.exists(root):
-            raise CleaningRefused(
+            raise DeletionRefusedError(
                 f"neither {target} nor {root} is there: does the class name the storage and its keys?"
             )
         return False
@@ -80,7 +80,7 @@ def _place(uri: str) -> tuple[tuple[str, str], list[str]]:
     found = _URI.fullmatch(uri)
     folders = [folder for folder in (found[3] or "").split("/") if folder] if found else []
     if found is None or {".", ".."} & set(folders):
-        raise CleaningRefused(
+        raise DeletionRefusedError(
             f"{uri} is no plain location: give it with its scheme and without `.` and `..` in its path"
         )
     return (found[1], found[2] or ""), folders
@@ -90,13 +90,13 @@ def _check_owner(files: Files, target: str, names: set[str], owner_uid: str) -> 
     if not names:
         return  # the marker went, and then the removal was interrupted
     if OWNER not in names:
-        raise CleaningRefused(f"{target} has no {OWNER}: it is not known to be a savepoint of this object")
+        raise DeletionRefusedError(f"{target} has no {OWNER}: it is not known to be a savepoint of this object")
     if not owner_uid or _marked_uid(files, f"{target}/{OWNER}") != owner_uid:
-        raise CleaningRefused(f"{target}/{OWNER} does not name UID {owner_uid}: it belongs to another object")
+        raise DeletionRefusedError(f"{target}/{OWNER} does not name UID {owner_uid}: it belongs to another object")
     strange = sorted(name for name in names - {OWNER, CHECKPOINT, MANIFEST} if not name.startswith(_HIDDEN))
     if strange:
         shown = ", ".join(strange[:5])
-        raise CleaningRefused(f"{target} holds what is no part of a savepoint: {shown}; move it elsewhere")
+        raise DeletionRefusedError(f"{target} holds what is no part of a savepoint: {shown}; move it elsewhere")
 
 
 def _marked_uid(files: Files, marker: str) -> str | None:

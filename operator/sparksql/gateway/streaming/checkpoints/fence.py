@@ -1,8 +1,8 @@
-"""One driver at a time writes a checkpoint: a mark beside it names the driver and is looked at while its query runs.
+"""One driver at a time writes a checkpoint: a record beside it names the driver and is looked at while its query runs.
 
 Kubernetes cannot prove that a pod which was deleted by force, or whose node is lost, runs no more. A driver that takes a
-checkpoint over writes its own name into the mark. The one before it finds that and stops its query: within `CHECK_SECONDS`, or,
-if it cannot read the mark, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new one start
+checkpoint over writes its own name into the record. The one before it finds that and stops its query: within `CHECK_SECONDS`, or,
+if it cannot read the record, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new one start
 its query, and only if the operator says that the end of the driver before it was not seen.
 
 Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts.
@@ -47,7 +47,7 @@ class Files(Protocol):
 
 
 @dataclass(frozen=True)
-class Mark:
+class WriterRecord:
     """Who writes a checkpoint: the boot of a gateway and its operation. `settled`: who came before is known to be over."""
 
     boot_id: str
@@ -58,8 +58,8 @@ class Mark:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Mark:
-        """Raises ValueError for what is no mark: one that is just being written, or that an unclean end has cut off."""
+    def from_json(cls, text: str) -> WriterRecord:
+        """Raises ValueError for what is no record: one that is just being written, or that an unclean end has cut off."""
         try:
             return cls(**json.loads(text))
         except TypeError as error:
@@ -72,46 +72,46 @@ class Fence:
     def __init__(self, files: Files, clock: Callable[[], float] = time.monotonic) -> None:
         self.files = files
         self.clock = clock
-        self._held: set[Hold] = set()
+        self._leases: set[CheckpointLease] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def hold(self, checkpoint: str, boot_id: str, operation_id: str) -> Hold:
-        """A hold on a checkpoint, not yet taken."""
-        return Hold(self, f"{checkpoint.rstrip('/')}{SUFFIX}", Mark(boot_id, operation_id))
+    def lease(self, checkpoint: str, boot_id: str, operation_id: str) -> CheckpointLease:
+        """A lease on a checkpoint, not yet taken."""
+        return CheckpointLease(self, f"{checkpoint.rstrip('/')}{SUFFIX}", WriterRecord(boot_id, operation_id))
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Looks at all marks once. One that cannot be read is looked at again the next time."""
         with self._lock:
-            held = list(self._held)
-        for hold in held:
-            hold.look()
+            leases = list(self._leases)
+        for lease in leases:
+            lease.refresh()
 
-    def watch(self, hold: Hold) -> None:
+    def watch(self, lease: CheckpointLease) -> None:
         with self._lock:
-            self._held.add(hold)
+            self._leases.add(lease)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="fence", daemon=True)
                 self._thread.start()
 
-    def forget(self, hold: Hold) -> None:
+    def forget(self, lease: CheckpointLease) -> None:
         with self._lock:
-            self._held.discard(hold)
+            self._leases.discard(lease)
 
     def _watch(self) -> None:
         while True:
             time.sleep(CHECK_SECONDS)
-            self.look()
+            self.refresh()
 
 
-class Hold:
-    """One attempt's hold on its checkpoint: `take`, then `check` or `verify` as long as it writes, then `release`."""
+class CheckpointLease:
+    """One attempt's lease on its checkpoint: `take`, then `check` or `verify` as long as it writes, then `release`."""
 
-    def __init__(self, fence: Fence, uri: str, mark: Mark) -> None:
+    def __init__(self, fence: Fence, uri: str, record: WriterRecord) -> None:
         self._fence = fence
         self._uri = uri
-        self._mark = mark
-        self._verified: float | None = None  # when the mark was last known to be ours, None before it is taken
+        self._record = record
+        self._verified: float | None = None  # when the record was last known to be ours, None before it is taken
         self._is_settled = False
         self._is_lost = False
 
@@ -124,27 +124,27 @@ class Hold:
 
         `check` is called while it waits, to raise what ends the attempt. Raises StatementError when it is taken over meanwhile.
         """
-        must_wait = self._may_be_written(unconfirmed)
-        asked = self._fence.clock()
-        self._write(replace(self._mark, settled=not must_wait))
-        self._verified = asked
+        must_wait = self._may_have_another_writer(unconfirmed)
+        now = self._fence.clock()
+        self._write(replace(self._record, settled=not must_wait))
+        self._verified = now
         self._fence.watch(self)
         if must_wait:
-            self._outwait(check)
-            self._write(self._mark)
+            self._wait_for_other_writer(check)
+            self._write(self._record)
         self._is_settled = True
 
-    def look(self) -> None:
-        """Reads the mark; one that cannot be read tells nothing."""
-        asked = self._fence.clock()
+    def refresh(self) -> None:
+        """Reads the record; one that cannot be read tells nothing."""
+        now = self._fence.clock()
         try:
-            is_ours = self._is_ours()
+            is_own = self._is_own()
         except Exception as error:
-            fields = {"operation": self._mark.operation_id, "error": type(error).__name__}
+            fields = {"operation": self._record.operation_id, "error": type(error).__name__}
             log.warning("the mark of a checkpoint could not be read", extra={"fields": fields})
             return
-        if is_ours:
-            self._verified = asked
+        if is_own:
+            self._verified = now
         else:
             self._is_lost = True
 
@@ -157,27 +157,27 @@ class Hold:
             raise StatementError(OperationError(message=UNREADABLE))
 
     def verify(self) -> None:
-        """Reads the mark, then `check`."""
-        self.look()
+        """Reads the record, then `check`."""
+        self.refresh()
         self.check()
 
     def release(self) -> None:
-        """Takes the mark away if it is this attempt's: the next one need not ask who wrote here.
+        """Takes the record away if it is this attempt's: the next one need not ask who wrote here.
 
-        After a wait that did not end the mark stays: who was waited for may still write.
+        After a wait that did not end the record stays: who was waited for may still write.
         """
         self._fence.forget(self)
         if not self._is_settled or self._is_lost:
             return
         try:
-            if self._is_ours():
+            if self._is_own():
                 self._fence.files.delete(self._uri)
         except Exception as error:
-            fields = {"operation": self._mark.operation_id, "error": type(error).__name__}
+            fields = {"operation": self._record.operation_id, "error": type(error).__name__}
             log.warning("the mark of a checkpoint could not be removed", extra={"fields": fields})
 
-    def _outwait(self, check: Callable[[], None]) -> None:
-        fields = {"operation": self._mark.operation_id, "seconds": WAIT_SECONDS}
+    def _wait_for_other_writer(self, check: Callable[[], None]) -> None:
+        fields = {"operation": self._record.operation_id, "seconds": WAIT_SECONDS}
         log.warning("waits for a driver that may still write the checkpoint", extra={"fields": fields})
         until = self._fence.clock() + WAIT_SECONDS
         while self._fence.clock() < until:
@@ -186,19 +186,19 @@ class Hold:
             time.sleep(_POLL_SECONDS)
         self.verify()
 
-    def _may_be_written(self, unconfirmed: Collection[str]) -> bool:
+    def _may_have_another_writer(self, unconfirmed: Collection[str]) -> bool:
         text = self._fence.files.read_text(self._uri)
         if text is None:
             return False
         try:
-            before = Mark.from_json(text)
+            before = WriterRecord.from_json(text)
         except ValueError:
             return True
         return not before.settled or before.boot_id in unconfirmed
 
-    def _is_ours(self) -> bool:
+    def _is_own(self) -> bool:
         text = self._fence.files.read_text(self._uri)
-        return text is not None and Mark.from_json(text).operation_id == self._mark.operation_id
+        return text is not None and WriterRecord.from_json(text).operation_id == self._record.operation_id
 
-    def _write(self, mark: Mark) -> None:
-        self._fence.files.write_text(self._uri, mark.to_json())
+    def _write(self, record: WriterRecord) -> None:
+        self._fence.files.write_text(self._uri, record.to_json())

@@ -30,11 +30,11 @@ class SavepointError(Exception):
     """A copy that cannot be made, or cannot be trusted; the message says why."""
 
 
-class LocationInvalid(SavepointError):
+class InvalidLocationError(SavepointError):
     """What lies at a location is no savepoint, or is another object's: it would be the same the next time."""
 
 
-class CopyCancelled(Exception):
+class CopyCancelledError(Exception):
     """The copy was given up between two files; its folder has no manifest."""
 
 
@@ -71,16 +71,18 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Raises LocationInvalid for what is no manifest of this form."""
+        """Raises InvalidLocationError for what is no manifest of this form."""
         try:
             raw = json.loads(text)
             if raw["version"] != FORMAT_VERSION:
-                raise LocationInvalid(f"the manifest has version {raw['version']}, this driver knows {FORMAT_VERSION}")
+                raise InvalidLocationError(
+                    f"the manifest has version {raw['version']}, this driver knows {FORMAT_VERSION}"
+                )
             files = tuple(File(each["path"], int(each["size"])) for each in raw["files"])
             owner = Owner(**raw["owner"])
             return cls(owner, raw["query_id"], int(raw["batch_id"]), raw["spark_version"], files, raw.get("sql_hash"))
         except (KeyError, TypeError, ValueError) as broken:
-            raise LocationInvalid("manifest.json is not a savepoint's manifest") from broken
+            raise InvalidLocationError("manifest.json is not a savepoint's manifest") from broken
 
 
 class Savepoints:
@@ -102,12 +104,12 @@ class Savepoints:
     ) -> Manifest:
         """Copies a checkpoint into `target`, or finds that it is there.
 
-        Raises SavepointError, CopyCancelled, or what the JVM throws.
+        Raises SavepointError, CopyCancelledError, or what the JVM throws.
         """
         known = self.read(target)
         if known is not None:
             if known.owner != owner:
-                raise LocationInvalid(f"{target} holds the savepoint of another object")
+                raise InvalidLocationError(f"{target} holds the savepoint of another object")
             return known
         self._claim(target, owner)
         found = self._checkpoint(checkpoint)
@@ -121,21 +123,21 @@ class Savepoints:
         """The manifest of a complete savepoint, None when there is none."""
         return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
-    def look(self, location: str) -> Manifest:
+    def inspect(self, location: str) -> Manifest:
         """What lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
 
-        Raises LocationInvalid when it is neither, or lacks files.
+        Raises InvalidLocationError when it is neither, or lacks files.
         """
         manifest = self.read(location)
         if manifest is None:
             if not self._exists(f"{location}/metadata"):
                 message = f"{location} holds neither a complete savepoint (manifest.json) nor a checkpoint (metadata)"
-                raise LocationInvalid(message)
+                raise InvalidLocationError(message)
             return self._checkpoint(location)
         there = set(self._files(f"{location}/{CHECKPOINT}"))
         lacking = sorted(file.path for file in manifest.files if file not in there)
         if lacking:
-            raise LocationInvalid(f"{location} lacks {lacking[0]}, or it has another size than its manifest says")
+            raise InvalidLocationError(f"{location} lacks {lacking[0]}, or it has another size than its manifest says")
         return manifest
 
     def restore(self, location: str, checkpoint: str, query_id: str) -> None:
@@ -146,7 +148,7 @@ class Savepoints:
         """
         if self._exists(f"{checkpoint}/metadata"):
             return
-        found = self.look(location)
+        found = self.inspect(location)
         source = location if found.owner is None else f"{location}/{CHECKPOINT}"
         files = [file for file in found.files if file.path != "metadata"]
         place = self._path(checkpoint)
@@ -157,7 +159,7 @@ class Savepoints:
 
     def checkpoint_in(self, location: str) -> str:
         """The folder of the checkpoint in what lies at `location`. Raises SavepointError."""
-        return location if self.look(location).owner is None else f"{location}/{CHECKPOINT}"
+        return location if self.inspect(location).owner is None else f"{location}/{CHECKPOINT}"
 
     def _checkpoint(self, folder: str) -> Manifest:
         """What a copy of a checkpoint, pinned to its last committed batch, consists of.
@@ -180,7 +182,7 @@ class Savepoints:
         if system.exists(folder):
             path = self._path(mark)
             if not system.exists(path) or json.loads(self._text(mark)) != asdict(owner):
-                raise LocationInvalid(f"{target} exists and is not this savepoint's")
+                raise InvalidLocationError(f"{target} exists and is not this savepoint's")
             system.delete(self._path(f"{target}/{CHECKPOINT}"), True)
         self._write(mark, json.dumps(asdict(owner)))
 
@@ -214,7 +216,7 @@ class Savepoints:
 
         def copy(file: File) -> bool:
             if is_cancelled():
-                raise CopyCancelled
+                raise CopyCancelledError
             return self._copy_one(source, target, file)
 
         with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sparksql.gateway.sql.errors import MAX_MESSAGE_CHARS, clean_message
 from sparksql.gateway.streaming.checkpoints.savepoint import (
-    CopyCancelled,
-    LocationInvalid,
+    CopyCancelledError,
+    InvalidLocationError,
     Manifest,
     Owner,
     SavepointError,
@@ -79,10 +79,10 @@ class SavepointAttempts:
         try:
             manifest = await loop.run_in_executor(self._pool, self._take, request, self._cancels[attempt_id])
             changes = _completed(manifest)
-        except CopyCancelled:
+        except CopyCancelledError:
             changes = {"state": SavepointState.FAILED, "message": GIVEN_UP}
         except SavepointError as refused:
-            invalid = isinstance(refused, LocationInvalid)
+            invalid = isinstance(refused, InvalidLocationError)
             changes = {"state": SavepointState.FAILED, "message": str(refused), "location_invalid": invalid}
         except Exception as failed:
             log.warning("a savepoint could not be made: %s", type(failed).__name__)
@@ -95,7 +95,7 @@ class SavepointAttempts:
         owner = Owner(request.uid, request.namespace, request.name)
         try:
             if request.checkpoint is None:
-                return self._savepoints.look(request.target)
+                return self._savepoints.inspect(request.target)
             return self._savepoints.take(
                 request.checkpoint, request.target, owner, sql_hash=request.sql_hash, is_cancelled=cancelled.is_set
             )

@@ -19,7 +19,7 @@ from sparksql.gateway.streaming.kafka.options import (
     Format,
     KafkaColumn,
     KafkaTable,
-    check,
+    check_table,
     columns_of,
     is_kafka,
     kafka_table,
@@ -83,7 +83,7 @@ def make_view(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> bo
 
 def _checked(driver: SparkDriver, name: str, columns: tuple[KafkaColumn, ...], options: Any) -> KafkaTable:
     table = KafkaTable(name, columns, {str(pair._1()): str(pair._2()) for pair in elements(options)})
-    check(table, driver.policy)
+    check_table(table, driver.policy)
     return table
 
 

@@ -169,7 +169,7 @@ def check_options(table: KafkaTable, policy: SqlPolicy) -> None:
         raise refusal(ErrorReason.NOT_ALLOWED, f"Kafka table {table.name}: {problem}")
 
 
-def check(table: KafkaTable, policy: SqlPolicy) -> None:
+def check_table(table: KafkaTable, policy: SqlPolicy) -> None:
     """Raises StatementError for a definition that could not be read, or that SQL may not give."""
     check_options(table, policy)
     for key in table.options:

@@ -26,7 +26,7 @@ _COLUMNS = tuple(Column(name=name, type="string") for name in COMPARISON)
 FITS = StoredResult(columns=_COLUMNS, row_count=0, truncated=False, bytes=0)
 
 
-class DoesNotFit(ExplainedError):
+class IncompatibleStateError(ExplainedError):
     """The text does not fit the state; the rows tell each difference."""
 
     def __init__(self, found: Sequence[Difference], old: Description, new: Description) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.errors import refusal
-from sparksql.gateway.streaming.state.comparison import DoesNotFit
+from sparksql.gateway.streaming.state.comparison import IncompatibleStateError
 from sparksql.gateway.streaming.state.compatibility import REMEDY, differences
 from sparksql.gateway.streaming.state.description import Description, DescriptionError
 from sparksql.wire.control import ErrorReason, OperationError
@@ -66,7 +66,7 @@ class StateFile:
         old = self.known()
         found = differences(old, new) if old is not None else ()
         if old is not None and found:
-            raise DoesNotFit(found, old, new)
+            raise IncompatibleStateError(found, old, new)
 
     def write(self, description: Description) -> None:
         """Keeps the description of the query that is about to start."""

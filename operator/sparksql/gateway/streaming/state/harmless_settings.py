@@ -96,7 +96,7 @@ spark.sql.hive: metastore.barrierPrefixes metastore.jars metastore.jars.path met
     metastore.version
 spark.sql.maven: additionalRemoteRepositories
 spark.sql.warehouse: dir
-# what people see, and doors that are not the gateway's
+# what people see, and frontends that are not the gateway's
 spark.sql.cli: print.header
 spark.sql.debug: maxToStringFields
 spark.sql.event: truncate.length

@@ -34,10 +34,10 @@ from sparksql.kube.resources import (
 )
 from sparksql.operator import Operator
 from sparksql.process.config import OperatorConfig
+from tests.integration.operator.contract_monitor import Witness, condition
 from tests.integration.operator.fake_gateway import FakeGateway
 from tests.integration.operator.fake_kubelet import FakeKubelet
 from tests.integration.operator.faults import Crash
-from tests.integration.operator.witness import Witness, condition
 
 Object = dict[str, Any]
 WAIT_SECONDS = 90.0  # catches what hangs; nothing takes so long, on a loaded machine either
@@ -46,7 +46,7 @@ IMAGE = "registry.example/session:1"
 KINDS = {resource: kind for kind, resource in BY_KIND.items()}
 
 
-class World:
+class Environment:
     """Holds the operator, an API server and scripted drivers. All names are in `namespace`; the class of its sessions is `class_name`."""
 
     def __init__(self, client: KubeClient, namespace: str, credentials: Credentials) -> None:
@@ -59,7 +59,7 @@ class World:
         self.witness = Witness(client, namespace)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[World]:
+    async def running(self) -> AsyncIterator[Environment]:
         async with self.kubelet.running(), self.witness.watching():
             yield self
             await self._clean_up()

@@ -1,4 +1,4 @@
-"""Slow, vanishing and too many clients at the three doors: others are served meanwhile, and nothing is held for longer than said."""
+"""Slow, vanishing and too many clients at the three frontends: others are served meanwhile, and nothing is held for longer than said."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REST_CONNECTIONS = 40
 KEPT_BYTES = 48 << 20
 SLOTS = 2
 SLACK_SECONDS = 60.0
-# Far more than a small statement takes once each door has been used, no more than most deadlines of those that are slow.
+# Far more than a small statement takes once each frontend has been used, no more than most deadlines of those that are slow.
 SERVED_SECONDS = 30.0
 HANDSHAKE_SECONDS = 10.0  # gRPC's, until a connection speaks HTTP/2
 WIDE = "SELECT id, repeat(uuid(), 30) AS text FROM range({})"  # about a KiB a row
@@ -45,9 +45,9 @@ class SlowClient:
     """A connection that does nothing more. `dropped` is after how many seconds the gateway let go of it; it `began` before
     the gateway could know of it."""
 
-    def __init__(self, door: int, began: float, connection: socket.socket, sent: bytes = b"") -> None:
+    def __init__(self, port: int, began: float, connection: socket.socket, sent: bytes = b"") -> None:
         self.socket = connection
-        self.ends = (door, connection.getsockname()[1])
+        self.ends = (port, connection.getsockname()[1])
         self.began = began
         self.dropped: float | None = None
         connection.sendall(sent)
@@ -114,11 +114,11 @@ class Crowd:
         async with grpc.aio.secure_channel(f"127.0.0.1:{self.connect_port}", credentials, options) as channel:
             yield channel
 
-    async def serves(self, *doors: str, seconds: float = SERVED_SECONDS) -> None:
-        """Each door answers a new client's small statement in good time."""
-        for door in doors or ("rest", "thrift", "connect"):
+    async def serves(self, *protocols: str, seconds: float = SERVED_SECONDS) -> None:
+        """Each frontend answers a new client's small statement in good time."""
+        for protocol in protocols or ("rest", "thrift", "connect"):
             async with asyncio.timeout(seconds):
-                match door:
+                match protocol:
                     case "rest":
                         async with rest_http(self.gateway) as http:
                             session = await open_rest(http)
@@ -165,7 +165,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
 
 
 async def _begin(crowd: Crowd) -> None:
-    """Waits for the doors, then opens the slow clients."""
+    """Waits for the frontends, then opens the slow clients."""
     async with connect(crowd.gateway) as control:
         await control.until_started()
 
@@ -173,8 +173,8 @@ async def _begin(crowd: Crowd) -> None:
         ports = (crowd.thrift_port, crowd.connect_port)
         return all(socket.socket().connect_ex(("127.0.0.1", port)) == 0 for port in ports)
 
-    await until("the doors are open", are_open)
-    await crowd.serves(seconds=240)  # the first use of a door takes longer
+    await until("the frontends are open", are_open)
+    await crowd.serves(seconds=240)  # the first use of a frontend takes longer
     async with rest_http(crowd.gateway) as http:
         session = await open_rest(http, "slow")
         operation = await session.submit(WIDE.format(8_000))
@@ -289,7 +289,7 @@ async def test_more_connections_than_rest_may_have_take_the_place_of_idle_ones(c
         await crowd.serves("rest")
 
         async def are_bounded() -> bool:
-            return len([1 for door, _ in held_connections() if door == crowd.gateway.port]) <= REST_CONNECTIONS
+            return len([1 for port, _ in held_connections() if port == crowd.gateway.port]) <= REST_CONNECTIONS
 
         await until("no more are held than may be", are_bounded)
         await crowd.serves("thrift", "connect")
@@ -298,12 +298,12 @@ async def test_more_connections_than_rest_may_have_take_the_place_of_idle_ones(c
             opened.close()
 
 
-async def test_more_connections_than_connect_may_have_are_closed_and_the_door_works_again(crowd: Crowd) -> None:
+async def test_more_connections_than_connect_may_have_are_closed_and_the_frontend_works_again(crowd: Crowd) -> None:
     sockets = [socket.create_connection(("127.0.0.1", crowd.connect_port)) for _ in range(MAX_CONNECTIONS + 100)]
     try:
 
         async def are_bounded() -> bool:
-            return len([1 for door, _ in held_connections() if door == crowd.connect_port]) <= MAX_CONNECTIONS
+            return len([1 for port, _ in held_connections() if port == crowd.connect_port]) <= MAX_CONNECTIONS
 
         await until("no more are held than may be", are_bounded)
         await crowd.serves("rest", "thrift")
@@ -348,7 +348,7 @@ async def test_more_streams_than_a_connection_may_have_wait_and_hold_no_other_co
         assert await ConnectSession(channel).rows("SELECT 1") == [(1,)]
 
 
-async def test_more_calls_than_connect_may_have_are_told_so_and_the_door_works_again(crowd: Crowd) -> None:
+async def test_more_calls_than_connect_may_have_are_told_so_and_the_frontend_works_again(crowd: Crowd) -> None:
     over, calls = asyncio.Event(), []
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(MAX_RPCS // MAX_STREAMS + 1):

@@ -1,4 +1,4 @@
-"""What must hold of every decision about a streaming statement, whatever has happened. For `stream_world`."""
+"""What must hold of every decision about a streaming statement, whatever has happened. For `stream_stateful`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
 from sparksql.domain.statement.snapshot import Cancel, CreateSavepoint, Decision, Inputs, Silence, Snapshot, Submit
 from sparksql.domain.statement.stream_savepoints import DRIVER_SECONDS
 from sparksql.wire.control import OperationState, OperationView
-from tests.unit.domain.stream_model import Checkpoints, Shelf, fits
-from tests.unit.domain.stream_samples import ON, PARKED, RESTS, WAITS
+from tests.unit.domain.builders.conditions import PARKED, RESTS, STREAMS, UNDER_WAY
+from tests.unit.domain.stream_stateful_model import Checkpoints, Shelf, fits
 
 LIMIT, BACKOFF, RESET = 2, 10, 100
 SHOWN = {
-    Phase.INITIALIZED: {WAITS},
-    Phase.PENDING: {WAITS},
-    Phase.RUNNING: {WAITS, ON, PARKED},  # the last one runs as it was before a change that is refused
-    Phase.STOPPED: {RESTS, PARKED, WAITS},
+    Phase.INITIALIZED: {UNDER_WAY},
+    Phase.PENDING: {UNDER_WAY},
+    Phase.RUNNING: {UNDER_WAY, STREAMS, PARKED},  # the last one runs as it was before a change that is refused
+    Phase.STOPPED: {RESTS, PARKED, UNDER_WAY},
 }
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One decision, and what the world knew when it was made."""
+    """One decision, and what was known when it was made."""
 
     snapshot: Snapshot
     decision: Decision

@@ -21,10 +21,10 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import JOBS, SAVEPOINTS, STATEMENTS, Resource
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
+from tests.integration.operator.contract_monitor import TYPES, condition
+from tests.integration.operator.environment import Environment
 from tests.integration.operator.faults import crash
-from tests.integration.operator.streaming_witness import StreamWitness
-from tests.integration.operator.witness import TYPES, condition
-from tests.integration.operator.world import World
+from tests.integration.operator.stream_contract_monitor import StreamWitness
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -113,12 +113,12 @@ def _faults(before: Object, after: Object) -> Iterator[str]:
         yield "completion time"
 
 
-class SavepointWorld(World):
+class SavepointEnvironment(Environment):
     """A world with one session, `s`; statements and savepoints have short names."""
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def made(cls, server: ApiServer, namespace: str) -> AsyncIterator[SavepointWorld]:
+    async def made(cls, server: ApiServer, namespace: str) -> AsyncIterator[SavepointEnvironment]:
         """At the end no two queries ever had the same checkpoint."""
         credentials = Credentials.from_kubeconfig(server.kubeconfig)
         async with KubeClient(credentials) as client:

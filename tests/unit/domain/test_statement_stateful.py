@@ -1,4 +1,4 @@
-"""A statement in a world of random events: whatever happens, in whatever order, the contract holds.
+"""A statement under random events: whatever happens, in whatever order, the contract holds.
 
 The model plays the user, the session, the driver with its gateway, and an operator that may lose any write or request, or
 die between the two. What the gateway runs is counted: at most once for each attempt, and one attempt for each run unless
@@ -38,7 +38,9 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationError, OperationState, OperationView, SubmitRequest
-from tests.unit.domain.statement_samples import ENDED, NOW, SQL, UID, check_unread, row, statement
+from tests.unit.domain.builders.conditions import statement_row
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.statements import ENDED, SQL, STATEMENT_UID, check_unread, statement
 
 HANDED_OVER = (StatementPhase.PENDING, StatementPhase.RUNNING)
 DISTURBANCES: dict[str, dict[str, Any]] = {
@@ -98,7 +100,7 @@ class Gateway:
         self.views[operation] = known.model_copy(update={"state": state, "seq": known.seq + 1, **fields})
 
 
-class StatementWorld(RuleBasedStateMachine):
+class StatementMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = NOW
@@ -137,7 +139,7 @@ class StatementWorld(RuleBasedStateMachine):
             self.spec["session"] = {"className": "standard"}
         self.all_is_well_again()
 
-    # --- the world: few rules, so that most walks get somewhere before something breaks
+    # --- what happens around the operator: few rules, so that most runs get somewhere before something breaks
 
     @rule(seconds=st.sampled_from([1, 5, 20, 50]))
     def time_passes(self, seconds: int) -> None:
@@ -311,9 +313,9 @@ class StatementWorld(RuleBasedStateMachine):
         if decision.finalizer and after.phase not in ENDED:
             assert decision.requeue_after is not None, story
         if self.deleted is None:
-            assert tuple(str(c.status) for c in after.conditions) == row(str(after.phase), snapshot.statement.spec), (
-                story
-            )
+            assert tuple(str(c.status) for c in after.conditions) == statement_row(
+                str(after.phase), snapshot.statement.spec
+            ), story
 
     def _check_commands(self, before: SqlStatementStatus, decision: Decision) -> None:
         after = decision.status
@@ -321,7 +323,7 @@ class StatementWorld(RuleBasedStateMachine):
             match command:
                 case Submit(operation, request):
                     assert after.phase is StatementPhase.PENDING
-                    assert operation == after.operation_id == operation_id(UID, after.run, after.attempt)
+                    assert operation == after.operation_id == operation_id(STATEMENT_UID, after.run, after.attempt)
                     assert after.session is not None and after.session.pod_uid
                     assert request.boot_id == after.session.boot_id
                 case Cancel(operation, _):
@@ -352,26 +354,26 @@ class StatementWorld(RuleBasedStateMachine):
         assert len(self.ran) <= max(self.status.run, 1), (self.ran, self.history[-8:])
 
 
-StatementWorld.TestCase.settings = settings(
+StatementMachine.TestCase.settings = settings(
     max_examples=500, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-test_random_world = StatementWorld.TestCase
+test_statement_keeps_the_contract_under_random_events = StatementMachine.TestCase
 
 
-def test_world_goes_the_straight_way_when_nothing_is_wrong() -> None:
+def test_statement_machine_runs_each_attempt_once_when_nothing_is_wrong() -> None:
     """A model in which nothing can ever run would prove nothing."""
-    world = StatementWorld()
-    world.begin(read_only=False, retry=0, on=set(), queue=0, ttl=None, dedicated=False)
-    world.operator_looks()
-    assert world.status.phase == "Pending"
-    world.gateway_goes_on(OperationState.FINISHED)
-    world.operator_looks()
-    assert world.status.phase == "Finished"
-    world.user_acts("second nonce")
-    world.operator_looks()
-    world.operator_looks()
-    world.gateway_goes_on(OperationState.RUNNING)
-    world.driver_dies_or_starts()
-    world.operator_looks()
-    assert (world.status.phase, world.status.run) == ("Error", 2)
-    assert sorted(world.ran.values()) == [1, 1]
+    machine = StatementMachine()
+    machine.begin(read_only=False, retry=0, on=set(), queue=0, ttl=None, dedicated=False)
+    machine.operator_looks()
+    assert machine.status.phase == "Pending"
+    machine.gateway_goes_on(OperationState.FINISHED)
+    machine.operator_looks()
+    assert machine.status.phase == "Finished"
+    machine.user_acts("second nonce")
+    machine.operator_looks()
+    machine.operator_looks()
+    machine.gateway_goes_on(OperationState.RUNNING)
+    machine.driver_dies_or_starts()
+    machine.operator_looks()
+    assert (machine.status.phase, machine.status.run) == ("Error", 2)
+    assert sorted(machine.ran.values()) == [1, 1]

@@ -1,4 +1,4 @@
-"""A session in a world of random events: one driver at a time, incarnations that only grow, Closed that stays.
+"""A session under random events: one driver at a time, incarnations that only grow, Closed that stays.
 
 The model plays Kubernetes (pods that come up, break, vanish), the gateway, the user, and an operator that may lose its
 write, or die between the write and its commands.
@@ -20,17 +20,10 @@ from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodFacts, Snapshot
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayInfo, GatewayState
-from tests.unit.domain.domain_samples import NOW, conditions_of, gateway, reason_of, resolved, session
+from tests.unit.domain.builders.conditions import SESSION_CONDITIONS, conditions_of, reason_of
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.sessions import gateway, resolved, session
 
-CONDITIONS = {  # the contract's table: Ready, Reconciling, Stalled; a Pending one may be stalled as well
-    "Pending": ("False", "True", "False"),
-    "Starting": ("False", "True", "False"),
-    "Ready": ("True", "False", "False"),
-    "Draining": ("False", "True", "False"),
-    "Stopped": ("True", "False", "False"),
-    "Closed": ("True", "False", "False"),
-    "Failed": ("False", "False", "True"),
-}
 LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
 MAX_RESTARTS = 2
 DEADLINES = Deadlines(scheduling=60, image_pull=60, driver_start=60, drain=30)
@@ -46,7 +39,7 @@ POD_NEWS: dict[str, dict[str, Any]] = {
 GRACE = timedelta(seconds=20)
 
 
-class SessionWorld(RuleBasedStateMachine):
+class SessionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = NOW
@@ -69,7 +62,7 @@ class SessionWorld(RuleBasedStateMachine):
     def begin(self, idle: dict[str, Any], lifetime: int) -> None:
         self.spec = {"idle": idle or None, "maxLifetimeSeconds": lifetime}
 
-    # --- the world
+    # --- what happens around the operator
 
     @rule(seconds=st.sampled_from([1, 10, 40, 200]))
     def time_passes(self, seconds: int) -> None:
@@ -288,7 +281,7 @@ class SessionWorld(RuleBasedStateMachine):
         if self.deleted is not None or decision.status.phase is None:
             return
         found = {type_: status for type_, (status, _) in conditions_of(decision.status).items()}
-        ready, reconciling, stalled = CONDITIONS[str(decision.status.phase)]
+        ready, reconciling, stalled = SESSION_CONDITIONS[decision.status.phase]
         assert (found["Ready"], found["Reconciling"]) == (ready, reconciling), story
         assert found["Stalled"] == stalled or decision.status.phase is SessionPhase.PENDING, story
 
@@ -306,53 +299,53 @@ def _incarnation(status: SqlSessionStatus) -> int:
     return status.driver.incarnation if status.driver else 0
 
 
-SessionWorld.TestCase.settings = settings(
+SessionMachine.TestCase.settings = settings(
     max_examples=500, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-test_random_world = SessionWorld.TestCase
+test_session_keeps_the_contract_under_random_events = SessionMachine.TestCase
 
 
-def test_world_leaves_a_pod_that_nobody_ends() -> None:
-    world = SessionWorld()
-    world.begin(idle={}, lifetime=0)
-    world.operator_looks()
-    world.driver_comes_up()
-    world.operator_looks()
-    world.somebody_deletes_the_pod()
-    world.time_passes(40)
-    world.operator_looks()
-    assert world.status.phase == "Ready"
-    world.time_passes(200)
-    world.operator_looks()
-    world.time_passes(10)
-    world.operator_looks()
-    assert (world.status.phase, _incarnation(world.status), world.pods) == ("Starting", 2, 2)
+def test_session_machine_leaves_a_pod_that_nobody_ends() -> None:
+    machine = SessionMachine()
+    machine.begin(idle={}, lifetime=0)
+    machine.operator_looks()
+    machine.driver_comes_up()
+    machine.operator_looks()
+    machine.somebody_deletes_the_pod()
+    machine.time_passes(40)
+    machine.operator_looks()
+    assert machine.status.phase == "Ready"
+    machine.time_passes(200)
+    machine.operator_looks()
+    machine.time_passes(10)
+    machine.operator_looks()
+    assert (machine.status.phase, _incarnation(machine.status), machine.pods) == ("Starting", 2, 2)
 
 
 def test_session_waits_in_a_queue_without_a_deadline_and_then_becomes_ready() -> None:
-    world = SessionWorld()
-    world.begin(idle={}, lifetime=0)
-    world.operator_looks()
-    world.pod_changes("queued")
+    machine = SessionMachine()
+    machine.begin(idle={}, lifetime=0)
+    machine.operator_looks()
+    machine.pod_changes("queued")
     for _ in range(20):
-        world.time_passes(200)
-        world.operator_looks()
-    assert (reason_of(world.status), world.status.restarts, world.pods) == (Reason.WAITING_IN_QUEUE, 0, 1)
-    world.driver_comes_up()
-    world.operator_looks()
-    assert world.status.phase == "Ready"
+        machine.time_passes(200)
+        machine.operator_looks()
+    assert (reason_of(machine.status), machine.status.restarts, machine.pods) == (Reason.WAITING_IN_QUEUE, 0, 1)
+    machine.driver_comes_up()
+    machine.operator_looks()
+    assert machine.status.phase == "Ready"
 
 
-def test_world_goes_the_straight_way_when_nothing_is_wrong() -> None:
-    world = SessionWorld()
-    world.begin(idle={}, lifetime=0)
-    world.operator_looks()
-    world.driver_comes_up()
-    world.operator_looks()
-    assert world.status.phase == "Ready"
-    world.pod_vanishes()
-    world.operator_looks()
-    world.time_passes(40)
-    world.operator_looks()
-    assert world.status.phase == "Starting"
-    assert (_incarnation(world.status), world.pods) == (2, 2)
+def test_session_machine_restarts_a_driver_when_nothing_is_wrong() -> None:
+    machine = SessionMachine()
+    machine.begin(idle={}, lifetime=0)
+    machine.operator_looks()
+    machine.driver_comes_up()
+    machine.operator_looks()
+    assert machine.status.phase == "Ready"
+    machine.pod_vanishes()
+    machine.operator_looks()
+    machine.time_passes(40)
+    machine.operator_looks()
+    assert machine.status.phase == "Starting"
+    assert (_incarnation(machine.status), machine.pods) == (2, 2)

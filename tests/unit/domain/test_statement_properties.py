@@ -1,6 +1,6 @@
 """A statement that is shown anything at any time: even facts that contradict each other break no promise of the contract.
 
-Nothing here models a world; each snapshot is drawn by itself, and only the statement's own status is carried over.
+Nothing here models what is outside; each snapshot is drawn by itself, and only the statement's own status is carried over.
 """
 
 from __future__ import annotations
@@ -39,35 +39,21 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
-from tests.unit.domain.domain_samples import (
-    NOW,
+from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions_of
+from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
+from tests.unit.domain.builders.statements import (
     READY,
+    SQL,
     STARTING,
-    asked,
-    conditions_of,
-    fold,
-    removed,
-    seconds,
-    spoken,
+    check_unread,
     statement,
+    statement_snapshot,
     view,
 )
-from tests.unit.domain.statement_samples import check_unread
-
-CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished: the contract's table
-    Phase.INITIALIZED: ("False", "True", "False", "Unknown", "False"),
-    Phase.PENDING: ("False", "True", "False", "Unknown", "False"),
-    Phase.RUNNING: ("False", "True", "False", "Unknown", "False"),
-    Phase.FINISHED: ("True", "False", "False", "True", "True"),
-    Phase.CANCELED: ("True", "False", "False", "False", "True"),  # by wish
-    Phase.CLOSED: ("False", "False", "True", "False", "True"),
-    Phase.ERROR: ("False", "False", "True", "False", "True"),
-    Phase.TIMED_OUT: ("False", "False", "True", "False", "True"),
-}
 
 
 def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """`usual` nine times out of ten: a walk that never reaches a driver shows little."""
+    """`usual` nine times out of ten: a sequence that never reaches a driver shows little."""
     return st.integers(0, 9).flatmap(lambda n: st.just(usual) if n else st.sampled_from(others))
 
 
@@ -75,11 +61,11 @@ SESSIONS = mostly(
     READY,
     None,
     STARTING,
-    replace(READY, driver=Driver("analytics-driver-2", "pod-uid-2", "boot-2")),
-    SessionFacts("analytics", SessionPhase.STOPPED),
-    SessionFacts("analytics", SessionPhase.FAILED, problem=(Reason.INIT_FAILED, "bad init")),
-    SessionFacts("analytics", SessionPhase.CLOSED),
-    SessionFacts("analytics", SessionPhase.READY, deleting=True),
+    replace(READY, driver=Driver("s-2", "pod-2", "boot-2")),
+    SessionFacts("s", SessionPhase.STOPPED),
+    SessionFacts("s", SessionPhase.FAILED, problem=(Reason.INIT_FAILED, "bad init")),
+    SessionFacts("s", SessionPhase.CLOSED),
+    SessionFacts("s", SessionPhase.READY, deleting=True),
 )
 RULINGS = mostly(
     Settings(),
@@ -94,11 +80,11 @@ OUTCOMES = mostly(
     Unmet((), ("a",), ()),
     Unmet(("a",), (), ("b",)),
     Failed("a", Phase.CANCELED),
-    Cycle(("daily", "daily")),
+    Cycle(("one", "one")),
 )
 TEXTS = mostly(
-    Inputs("SELECT 1"),
-    Inputs("SELECT 2"),
+    Inputs(SQL),
+    Inputs(f"{SQL} WHERE a"),
     MissingReference("no ConfigMap"),
     Violation(Reason.INVALID_SPEC, "empty"),
 )
@@ -150,11 +136,11 @@ SPECS = st.fixed_dictionaries(
 def moved(obj: SqlStatement, step: Step, now: Any, count: int) -> SqlStatement:
     match step.user:
         case "cancel":
-            return spoken(obj, desiredState="Canceled")
+            return with_spec(obj, desiredState="Canceled")
         case "resume":
-            return spoken(obj, desiredState="Running")
+            return with_spec(obj, desiredState="Running")
         case "nonce":
-            return spoken(obj, runNonce=f"n{count}")
+            return with_spec(obj, runNonce=f"n{count}")
         case "delete" if obj.metadata.deletion_timestamp is None:
             return removed(obj, now)
         case _:
@@ -167,8 +153,8 @@ def word_of(obj: SqlStatement, step: Step, now: Any) -> OperationView | Silence 
     state, started, read_only, reason = step.word
     started = started or state is OperationState.RUNNING
     return view(
-        obj,
         state,
+        operation_id=obj.status.operation_id or "",
         start_time=(obj.status.start_time or now) if started else None,
         completion_time=now if state.is_terminal else None,
         read_only=read_only,
@@ -176,19 +162,18 @@ def word_of(obj: SqlStatement, step: Step, now: Any) -> OperationView | Silence 
     )
 
 
-def walk(obj: SqlStatement, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
+def decisions(obj: SqlStatement, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
     """Each snapshot with what was decided on it; every decision's status is the next snapshot's."""
     made, now = [], NOW
     for count, step in enumerate(steps):
         now += seconds(step.after)
         obj = moved(obj, step, now, count)
-        facts = dict(step.facts)
-        snapshot = asked(obj, facts.pop("session"), now=now, operation=word_of(obj, step, now), **facts)
+        snapshot = statement_snapshot(obj, now=now, operation=word_of(obj, step, now), **step.facts)
         decision = decide(snapshot)
         made.append((snapshot, decision))
         if not decision.finalizer:
             break  # the object is gone
-        obj = fold(obj, decision)
+        obj = with_status(obj, decision)
     return made
 
 
@@ -204,7 +189,7 @@ def check_transition(snapshot: Snapshot, decision: Decision) -> None:
     assert after.attempt in (before.attempt, before.attempt + 1) if same_run else after.attempt == 1
     assert after.observed_generation == snapshot.statement.metadata.generation
     is_wished = snapshot.statement.spec.desired_state is not DesiredState.RUNNING
-    wanted = CONDITIONS[after.phase if after.phase is not Phase.CANCELED or is_wished else Phase.ERROR]
+    wanted = STATEMENT_CONDITIONS[after.phase if after.phase is not Phase.CANCELED or is_wished else Phase.ERROR]
     assert tuple(value for value, _ in conditions_of(after).values()) == wanted
 
 
@@ -312,7 +297,7 @@ CHECKS = (
 @settings(max_examples=150, deadline=None)
 @given(SPECS, STEPS)
 def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
-    for snapshot, decision in walk(statement(**spec), steps):
+    for snapshot, decision in decisions(statement(**spec), steps):
         for check in CHECKS:
             check(snapshot, decision)
 
@@ -322,5 +307,5 @@ def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
 def test_an_effect_is_never_tried_again_unasked(spec: dict[str, Any], steps: list[Step]) -> None:
     """One that a driver which was shut down had never begun may be handed over again: here all have begun."""
     effects = [replace(s, word=(s.word[0], True, False, s.word[3])) if isinstance(s.word, tuple) else s for s in steps]
-    for _, decision in walk(statement(**{**spec, "retry": {"limit": 0}}), effects):
+    for _, decision in decisions(statement(**{**spec, "retry": {"limit": 0}}), effects):
         assert decision.status.attempt in (0, 1)

@@ -1,4 +1,4 @@
-"""Snapshots of streaming statements to decide on: on top of `statement_samples`, with a class that has a place for checkpoints."""
+"""Streaming statements and the snapshots to decide on: on top of `statements`, with a class that has a place for checkpoints."""
 
 from __future__ import annotations
 
@@ -20,27 +20,25 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.streaming import settings_hash
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView, Progress, StreamProgress
-from tests.unit.domain.statement_samples import NOW, SQL, UID, ago, handed_over, snapshot, statement, view
+from tests.unit.domain.builders.conditions import conditions
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.statements import SQL, STATEMENT_UID, handed_over, statement, statement_snapshot, view
 
 OTHER = f"{SQL} WHERE true"
 ROOT = "s3a://bucket/checkpoints"
-LOCATION = f"{ROOT}/team-a/one-{UID}/1"
+LOCATION = f"{ROOT}/team-a/one-{STATEMENT_UID}/1"
 PLACE = Settings(class_name="standard", checkpoint_root=ROOT)
-ON = ("True", "False", "False", "Unknown", "False")  # Ready, Reconciling, Stalled, Succeeded, Finished
-WAITS = ("False", "True", "False", "Unknown", "False")
-RESTS = ON  # by wish: it is as its spec asks
-PARKED = ("False", "False", "True", "Unknown", "False")
 UNFIT = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="aggregate 1: key day became month")
 START = {"startFrom": {"savepointRef": {"name": "before"}}}
-SAVED_AT = f"s3a://bucket/savepoints/team-a/one/before-{UID}"
+SAVED_AT = f"s3a://bucket/savepoints/team-a/one/before-{STATEMENT_UID}"
 
 
 def stream(status: dict[str, Any] | None = None, *, deleted: datetime | None = None, **spec: Any) -> SqlStatement:
     return statement(status, deleted=deleted, **{"streaming": {}, **spec})
 
 
-def asked(of: SqlStatement, **facts: Any) -> Snapshot:
-    return snapshot(of, **{"settings": PLACE, **facts})
+def stream_snapshot(of: SqlStatement, **facts: Any) -> Snapshot:
+    return statement_snapshot(of, **{"settings": PLACE, **facts})
 
 
 def known(**streaming: Any) -> dict[str, Any]:
@@ -92,7 +90,7 @@ def created(decision: Decision) -> CreateSavepoint:
 
 def shown(decision: Decision) -> tuple[str, ...]:
     """The conditions that batch statements have as well."""
-    return tuple(str(c.status) for c in decision.status.conditions[:5])
+    return conditions(decision)[:5]
 
 
 def health(decision: Decision) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -119,8 +117,3 @@ def canceled(decision: Decision) -> Cancel:
 def streaming_of(decision: Decision) -> StreamingStatus:
     assert decision.status.streaming is not None
     return decision.status.streaming
-
-
-def following(of: SqlStatement, decision: Decision) -> SqlStatement:
-    """The statement with the status that was decided."""
-    return of.replace(status=decision.status)

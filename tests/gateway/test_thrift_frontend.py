@@ -1,4 +1,4 @@
-"""The HiveServer2 door of a real gateway, spoken to by raw calls."""
+"""The HiveServer2 frontend of a real gateway, spoken to by raw calls."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _operation(answer: Fields) -> m.OperationHandle:
     return m.OperationHandle(_identifier(answer[2]), answer[2][2])
 
 
-class Door:
+class Frontend:
     def __init__(self, gateway: GatewayProcess, port: int) -> None:
         self.gateway = gateway
         self.port = port
@@ -105,32 +105,32 @@ def thrift_port(gateway: GatewayProcess) -> int:
     return config.endpoints.thrift_port
 
 
-def until_open(door: Door, seconds: float = 240) -> None:
-    """Until Spark is there; before, the door says so."""
+def until_open(frontend: Frontend, seconds: float = 240) -> None:
+    """Until Spark is there; before, the frontend says so."""
     deadline = time.monotonic() + seconds
-    while socket.socket().connect_ex(("127.0.0.1", door.port)) != 0:
-        assert time.monotonic() < deadline, door.gateway.log_tail()
+    while socket.socket().connect_ex(("127.0.0.1", frontend.port)) != 0:
+        assert time.monotonic() < deadline, frontend.gateway.log_tail()
         time.sleep(0.05)
     while True:
-        with door.connect() as client:
+        with frontend.connect() as client:
             session = Session(client)
             if session.is_open:
                 return
             assert session.opened[1][3] == b"08001" and b"try again" in session.opened[1][5], session.opened
-        assert time.monotonic() < deadline and door.gateway.process.poll() is None, door.gateway.log_tail()
+        assert time.monotonic() < deadline and frontend.gateway.process.poll() is None, frontend.gateway.log_tail()
         time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")
-def door(gateway: GatewayProcess) -> Door:
-    opened = Door(gateway, thrift_port(gateway))
+def frontend(gateway: GatewayProcess) -> Frontend:
+    opened = Frontend(gateway, thrift_port(gateway))
     until_open(opened)
     return opened
 
 
 @pytest.fixture
-def session(door: Door) -> Iterator[Session]:
-    with door.connect() as client:
+def session(frontend: Frontend) -> Iterator[Session]:
+    with frontend.connect() as client:
         yield Session(client)
 
 
@@ -149,8 +149,8 @@ TYPE_IDS = [0, 1, 2, 3, 4, 5, 6, 15, 15, 7, 17, 8, 8, 7, 16, 10, 11, 12, 7, 11]
 
 
 @pytest.mark.parametrize("protocol", [COLUMNS, ROWS])
-def test_values_of_every_type(door: Door, protocol: int) -> None:
-    with door.connect() as client:
+def test_values_of_every_type(frontend: Frontend, protocol: int) -> None:
+    with frontend.connect() as client:
         session = Session(client, protocol)
         assert session.opened[2] == protocol
         assert session.rows(VALUES) == [SHOWN]
@@ -237,18 +237,18 @@ def test_fetching_waits_for_the_end(session: Session) -> None:
     assert session.status(operation)[2] == FINISHED
 
 
-async def test_session_and_statement_of_a_vanished_client_are_closed(door: Door) -> None:
-    async with connect(door.gateway) as control:
+async def test_session_and_statement_of_a_vanished_client_are_closed(frontend: Frontend) -> None:
+    async with connect(frontend.gateway) as control:
 
         async def clients() -> dict[str, list[dict[str, Any]]]:
             async with control.http.get("/control/v1/clients") as response:
                 return dict(await response.json())
 
-        client = door.connect(user="vanishing")
+        client = frontend.connect(user="vanishing")
         session = Session(client)
         session.start(ENDLESS)
         (mine,) = [one for one in (await clients())["sessions"] if one["name"] == "vanishing"]
-        assert mine["door"] == "thrift"
+        assert mine["frontend"] == "thrift"
         client.socket.close()
 
         async def is_gone() -> bool:
@@ -259,8 +259,8 @@ async def test_session_and_statement_of_a_vanished_client_are_closed(door: Door)
         await until("nothing is left of it", is_gone)
 
 
-def test_sessions_begin_as_their_configuration_says(door: Door) -> None:
-    with door.connect() as client:
+def test_sessions_begin_as_their_configuration_says(frontend: Frontend) -> None:
+    with frontend.connect() as client:
         first = Session(client)
         own = first.rows("SELECT current_database()")
         first.rows("CREATE DATABASE IF NOT EXISTS thrift_begin")
@@ -280,9 +280,9 @@ def test_sessions_begin_as_their_configuration_says(door: Door) -> None:
     ],
 )
 def test_sessions_that_may_not_begin_are_not_there(
-    door: Door, configuration: dict[str, str], sql_state: str, told: str
+    frontend: Frontend, configuration: dict[str, str], sql_state: str, told: str
 ) -> None:
-    with door.connect() as client:
+    with frontend.connect() as client:
         status = Session(client, **configuration).opened[1]
         assert (status[3].decode(), told in status[5].decode()) == (sql_state, True), status
 
@@ -322,22 +322,22 @@ def test_thrift_server_info_names_spark_sql_and_its_version(session: Session) ->
     assert told[:2] == [b"Spark SQL", b"Spark SQL"] and told[2].startswith(b"4.")
 
 
-def test_a_thrift_client_with_a_wrong_token_is_refused(door: Door) -> None:
+def test_a_thrift_client_with_a_wrong_token_is_refused(frontend: Frontend) -> None:
     with pytest.raises(Refused, match="not this session's token"):
-        door.connect(token="another")
+        frontend.connect(token="another")
 
 
-def test_there_is_no_way_without_tls(door: Door) -> None:
+def test_there_is_no_way_without_tls(frontend: Frontend) -> None:
     with pytest.raises((EOFError, ConnectionError)):
-        ThriftClient(door.port, None, seconds=90)
+        ThriftClient(frontend.port, None, seconds=90)
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
-def test_old_tls_is_refused(door: Door) -> None:
-    tls = door.gateway.client_tls()
+def test_old_tls_is_refused(frontend: Frontend) -> None:
+    tls = frontend.gateway.client_tls()
     tls.minimum_version = tls.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
-        ThriftClient(door.port, tls, seconds=90)
+        ThriftClient(frontend.port, tls, seconds=90)
 
 
 async def test_an_open_thrift_connection_keeps_its_session_until_the_gateway_ends(
@@ -349,9 +349,9 @@ async def test_an_open_thrift_connection_keeps_its_session_until_the_gateway_end
         endpoints={"thrift": True, "thrift_port": port},
         spark_conf={"spark.sql.gateway.session.idle-timeout": "2s", "spark.sql.gateway.session.check-interval": "1s"},
     ) as gateway:
-        door = Door(gateway, port)
-        await asyncio.to_thread(until_open, door)
-        client = door.connect()
+        frontend = Frontend(gateway, port)
+        await asyncio.to_thread(until_open, frontend)
+        client = frontend.connect()
         session = Session(client)
         async with rest_http(gateway) as http:
             for _ in range(2):

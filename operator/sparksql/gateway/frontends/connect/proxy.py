@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,12 +24,9 @@ from sparksql.gateway.frontends.connect import artifacts, sql, writes
 from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, SessionKey
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import (
-    DETAILS_KEY,
-    Refused,
+    ConnectError,
     bad_handle,
     malformed,
-    refused_by_service,
-    refused_statement,
     session_closed,
     stopped,
 )
@@ -38,17 +34,14 @@ from sparksql.gateway.frontends.connect.executions import Asked, Execution, Exec
 from sparksql.gateway.frontends.connect.plans import Findings, decode, read_analyze, read_execute, statement_relation
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
 from sparksql.gateway.frontends.connect.settings import read_config, without_secrets
-from sparksql.gateway.frontends.connect.upstream import ClientGone, SparkError, Upstream
+from sparksql.gateway.frontends.connect.upstream import SparkError, Upstream
 from sparksql.gateway.sessions.model import ClientError
-from sparksql.gateway.sessions.service import ClientService
+from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import source_options
-from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.kinds import Kind
 from sparksql.wire.driver import SqlPolicy
-
-log = logging.getLogger(__name__)
 
 # A quiet stream is ended so early that nothing between client and gateway cuts it; the client reattaches.
 WAIT_SECONDS = 50.0
@@ -79,12 +72,12 @@ class _Passed:
         return None if self.kind is None else self.kind.type
 
 
-class Door:
+class ConnectProxy:
     """Serves Spark Connect: checks each request and hands it to Spark's own service. Belongs to the event loop."""
 
     def __init__(
         self,
-        service: ClientService,
+        service: SessionService,
         policy: SqlPolicy,
         backend: Backend,
         upstream: Upstream,
@@ -125,7 +118,7 @@ class Door:
             )
             execution = self._executions.admit(asked, handle, passed.statement_type or findings.statement_type)
         if execution is None or execution.forwarded:  # of one that it has already, Spark says so
-            await self._upstream.relay("ExecutePlan", forwarded, context, self._touch(handle))
+            await self._upstream.relay("ExecutePlan", forwarded, context, self._record_activity(handle))
         else:
             await self._take_turn(execution, context)
 
@@ -137,7 +130,7 @@ class Door:
         execution = self._executions.find(ExecutionKey(key, request.operation_id))
         with self._service.using(handle):
             if execution is None:
-                await self._upstream.relay("ReattachExecute", _bytes(request), context, self._touch(handle))
+                await self._upstream.relay("ReattachExecute", _bytes(request), context, self._record_activity(handle))
             elif not execution.forwarded:
                 await self._take_turn(execution, context)
             else:
@@ -211,7 +204,7 @@ class Door:
         return await self._upstream.unary("FetchErrorDetails", _bytes(request), context)
 
     async def clone_session(self, data: bytes, context: Any) -> bytes:
-        raise Refused(
+        raise ConnectError(
             grpc.StatusCode.UNIMPLEMENTED, "a session cannot be cloned over this gateway; open a new one instead"
         )
 
@@ -222,10 +215,10 @@ class Door:
     async def _check(
         self, handle: str, key: SessionKey, request: wire.ExecutePlanRequest | None, findings: Findings
     ) -> _Passed:
-        """Takes what the plan holds through the policy, and makes a DROP TABLE complete. Raises StatementError, Refused."""
+        """Takes what the plan holds through the policy, and makes a DROP TABLE complete. Raises StatementError, ConnectError."""
 
         def check(driver: SparkDriver, session: JvmSession) -> _Passed:
-            statement = sql.check(driver, session, self._policy, findings) if findings.has_sql else None
+            statement = sql.check_statement(driver, session, self._policy, findings) if findings.has_sql else None
             kind = None if statement is None else statement.kind
             local = statement is not None and statement.local
             if request is not None and request.plan.root.WhichOneof("rel_type") == "sql":
@@ -237,7 +230,7 @@ class Door:
             return _Passed(kind, local, partial(writes.targets, self._backend, key, session, request))
 
         for options in findings.options:
-            source_options.check(options, self._policy)
+            source_options.check_options(options, self._policy)
         if not findings.has_sql and not findings.writes:  # of a command such as SHOW the rows are in the request
             return _Passed(None, request is not None and request.plan.root.WhichOneof("rel_type") == "local_relation")
         try:
@@ -245,7 +238,7 @@ class Door:
         except ClientError:
             raise session_closed(key.session_id) from None
 
-    def _touch(self, handle: str) -> Callable[[bytes], None]:
+    def _record_activity(self, handle: str) -> Callable[[bytes], None]:
         """Whoever reads a result uses the session."""
 
         def seen(message: bytes) -> None:
@@ -273,7 +266,7 @@ class Door:
             execution.detach()
 
     async def _stream(self, execution: Execution, method: str, request: bytes, context: Any) -> None:
-        touch = self._touch(execution.handle)
+        record_activity = self._record_activity(execution.handle)
 
         # Spark takes a statement that is asked for again before it has started for one without a thread, and ends it.
         if method == "ReattachExecute" and not execution.begun.is_set():
@@ -282,7 +275,7 @@ class Door:
 
         def seen(message: bytes) -> None:
             execution.begun.set()
-            touch(message)
+            record_activity(message)
             if len(message) <= _COMPLETE_BYTES and wire.ExecutePlanResponse.FromString(message).HasField(
                 "result_complete"
             ):
@@ -319,48 +312,19 @@ def _without_executor(driver: SparkDriver, session: JvmSession, relation: relati
     return text is not None
 
 
-def answering(handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    """A handler whose refusals and errors become gRPC statuses."""
-
-    async def answer(request: Any, context: Any) -> Any:
-        try:
-            return await handler(request, context)
-        except Refused as refused:
-            return await _abort(context, refused)
-        except StatementError as error:
-            return await _abort(context, refused_statement(error.error))
-        except ClientError as error:
-            return await _abort(context, refused_by_service(error))
-        except SparkError as error:
-            return await context.abort(error.code, str(error), error.trailing)
-        except ClientGone:
-            return None  # nobody is there to be told anything
-        except grpc.aio.AbortError:
-            raise
-        except Exception as exception:
-            log.exception("a request failed")
-            return await context.abort(grpc.StatusCode.INTERNAL, type(exception).__name__)
-
-    return answer
-
-
-async def _abort(context: Any, refused: Refused) -> Any:
-    return await context.abort(refused.code, str(refused), ((DETAILS_KEY, refused.details()),))
-
-
 def _session(request: Any) -> SessionKey:
     return SessionKey(request.user_context.user_id, request.session_id)
 
 
 def _operation_id(text: str) -> str:
-    """An operation's id in the form in which Spark keeps it. Raises Refused."""
+    """An operation's id in the form in which Spark keeps it. Raises ConnectError."""
     if _UUID.fullmatch(text) is None:
         raise bad_handle(text)
     return text.lower()
 
 
 def _properties(context: Any) -> dict[str, str]:
-    """What the client asks of its session by metadata. Raises Refused for what nobody knows."""
+    """What the client asks of its session by metadata. Raises ConnectError for what nobody knows."""
     asked = {key: value for key, value in context.invocation_metadata() or () if key.startswith(_OWN_HEADERS)}
     share = asked.pop(SHARE_VIEWS_HEADER, None)
     if asked:

@@ -1,5 +1,5 @@
-"""A streaming statement in a world of random events: the user, the drivers with their gateways, savepoints, and an operator that
-may lose any write or request. What must hold of each decision is in `stream_contract`.
+"""A streaming statement under random events: the user, the drivers with their gateways, savepoints, and an operator that
+may lose any write or request. What must hold of each decision is in `stream_contract_monitor`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from sparksql.domain.statement.snapshot import (
 )
 from sparksql.domain.statement.stream_changes import question
 from sparksql.wire.control import OperationState, OperationView
-from tests.unit.domain.statement_samples import NOW, SQL, check_unread
-from tests.unit.domain.stream_contract import BACKOFF, LIMIT, RESET, Pass, begins_restoring, check
-from tests.unit.domain.stream_model import TEXTS, Checkpoints, Gateway, Held, Shelf, fits
-from tests.unit.domain.stream_samples import PLACE, stream
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.statements import SQL, check_unread
+from tests.unit.domain.builders.streams import PLACE, stream
+from tests.unit.domain.stream_contract_monitor import BACKOFF, LIMIT, RESET, Pass, begins_restoring, check
+from tests.unit.domain.stream_stateful_model import TEXTS, Checkpoints, Gateway, Held, Shelf, fits
 
 GIVEN = ("first", "second")  # savepoints that a user brings
 
 
-class StreamWorld(RuleBasedStateMachine):
+class StreamMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = NOW
@@ -81,7 +82,7 @@ class StreamWorld(RuleBasedStateMachine):
     def _sets(self, **streaming: Any) -> None:
         self.spec["streaming"] = {**self.spec["streaming"], **streaming}
 
-    # --- the world
+    # --- what happens around the operator
 
     @rule(seconds=st.sampled_from([1, 5, 20, 120]))
     def time_passes(self, seconds: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.integration.operator.witness import ENDED, TYPES, Witness, condition
+from tests.integration.operator.contract_monitor import ENDED, TYPES, Witness, condition
 
 Object = dict[str, Any]
 ABNORMAL = ENDED - {"Finished"}

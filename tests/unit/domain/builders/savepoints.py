@@ -1,4 +1,4 @@
-"""Snapshots of savepoints to decide on: a streaming statement that runs, a class with a place for savepoints, a driver."""
+"""Savepoints and the snapshots to decide on: a streaming statement that runs, a class with a place for savepoints, a driver."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Decision, Place, Snapshot
-from sparksql.domain.savepoint.status import reason_of
 from sparksql.domain.savepoint.steps import copy_id
-from tests.unit.domain.statement_samples import DRIVER, NOW, UID, ago
-from tests.unit.domain.stream_samples import LOCATION, running, stream
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.statements import DRIVER, STATEMENT_UID
+from tests.unit.domain.builders.streams import LOCATION, running, stream
 
 SAVEPOINT_UID = "5f0c2a9e-0000-4000-8000-00000000000a"
 CHECKPOINT = LOCATION
@@ -21,17 +21,8 @@ ROOT = "s3a://bucket/savepoints"
 TARGET = f"{ROOT}/team-a/one/before-{SAVEPOINT_UID}"
 ELSEWHERE = "s3a://old/savepoints/7"
 PLACE = Place("standard", ROOT, "writer")
-ATTEMPT = Attempt(DRIVER, UID, "standard", "writer")
+ATTEMPT = Attempt(DRIVER, STATEMENT_UID, "standard", "writer")
 WHOLE = Completed(batch_id=41, query_id="q", spark_version="4.1.4", size_bytes=123, file_count=9)
-
-# The contract's table: Ready, Reconciling, Stalled, Succeeded, Finished.
-CONDITIONS = {
-    "Pending": ("False", "True", "False", "Unknown", "False"),
-    "InProgress": ("False", "True", "False", "Unknown", "False"),
-    "Completed": ("True", "False", "False", "True", "True"),
-    "Failed": ("False", "False", "True", "False", "True"),
-    "Abandoned": ("False", "False", "True", "False", "True"),
-}
 
 
 def savepoint(
@@ -60,7 +51,7 @@ def saved(**streaming: Any) -> SqlStatement:
     return stream(running(streaming={"queryId": "q", "committedBatchId": 2, **streaming}))
 
 
-def asked(of: SqlSavepoint, **facts: Any) -> Snapshot:
+def savepoint_snapshot(of: SqlSavepoint, **facts: Any) -> Snapshot:
     """Everything is well; once a driver was asked, it was `DRIVER`."""
     kept = ATTEMPT if of.status.location is not None else None
     return replace(Snapshot(NOW, of, saved(), place=PLACE, driver=DRIVER, attempt=kept), **facts)
@@ -81,17 +72,8 @@ def settled(phase: str = "Completed", **status: Any) -> dict[str, Any]:
     return {**copying(phase), "phase": phase, "completionTime": ago(1), **status}
 
 
-def told(decision: Decision) -> tuple[str, str]:
-    """Phase and reason."""
-    return str(decision.status.phase), reason_of(decision.status)
-
-
-def conditions(decision: Decision) -> tuple[str, ...]:
-    return tuple(str(c.status) for c in decision.status.conditions)
-
-
 def decided(of: SqlSavepoint, **facts: Any) -> Decision:
-    return decide(asked(of, **facts))
+    return decide(savepoint_snapshot(of, **facts))
 
 
 def id_of(failures: int) -> str:

@@ -1,6 +1,6 @@
 """A savepoint that is shown anything at any time: even facts that contradict each other break no promise of the contract.
 
-Nothing here models a world (see `test_savepoint_world`); each snapshot is drawn by itself, and only what a decision writes is
+Nothing here models what is outside (see `test_savepoint_stateful`); each snapshot is drawn by itself, and only what a decision writes is
 carried over.
 """
 
@@ -36,9 +36,10 @@ from sparksql.domain.savepoint.snapshot import (
 )
 from sparksql.domain.savepoint.status import FOLLOWING
 from sparksql.domain.statement.snapshot import Driver, Silence
-from tests.unit.domain.savepoint_samples import (
+from tests.unit.domain.builders.conditions import SAVEPOINT_CONDITIONS
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.savepoints import (
     CHECKPOINT,
-    CONDITIONS,
     ELSEWHERE,
     PLACE,
     ROOT,
@@ -48,8 +49,8 @@ from tests.unit.domain.savepoint_samples import (
     saved,
     savepoint,
 )
-from tests.unit.domain.statement_samples import DRIVER, NOW, statement
-from tests.unit.domain.stream_samples import stream
+from tests.unit.domain.builders.statements import DRIVER, statement
+from tests.unit.domain.builders.streams import stream
 
 TWIN = saved().replace(metadata=saved().metadata.replace(uid="another"))
 GOING = saved().replace(metadata=saved().metadata.replace(deletion_timestamp=NOW))
@@ -57,7 +58,7 @@ ENDED = (Phase.COMPLETED, Phase.FAILED, Phase.ABANDONED)
 
 
 def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """`usual` nine times out of ten: a walk in which nothing ever begins shows little."""
+    """`usual` nine times out of ten: a sequence in which nothing ever begins shows little."""
     return st.integers(0, 9).flatmap(lambda n: st.just(usual) if n else st.sampled_from(others))
 
 
@@ -118,7 +119,7 @@ def moved(obj: SqlSavepoint, step: Step, now: datetime) -> SqlSavepoint:
     return obj.replace(metadata=metadata, spec=obj.spec.replace(**step.spec))
 
 
-def walk(obj: SqlSavepoint, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
+def decisions(obj: SqlSavepoint, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
     """Each snapshot with what was decided on it; what a decision writes is in the next snapshot."""
     made: list[tuple[Snapshot, Decision]] = []
     now, attempt = NOW, None
@@ -147,7 +148,7 @@ def check_transition(snapshot: Snapshot, decision: Decision) -> None:
     assert after.phase in FOLLOWING[before.phase]
     assert after.observed_generation == snapshot.savepoint.metadata.generation
     assert {c.observed_generation for c in after.conditions} == {after.observed_generation}
-    assert tuple(c.status for c in after.conditions) == CONDITIONS[after.phase]
+    assert tuple(c.status for c in after.conditions) == SAVEPOINT_CONDITIONS[after.phase]
     assert (after.completion_time is not None) is (after.phase in ENDED)
     assert after.used_by == snapshot.used_by
     assert after.trigger == "Manual"
@@ -258,7 +259,7 @@ CHECKS = (
 @settings(max_examples=200, deadline=None)
 @given(SPECS, SOURCES, STEPS)
 def test_no_promise_is_broken(spec: dict[str, Any], source: dict[str, Any], steps: list[Step]) -> None:
-    for snapshot, decision in walk(savepoint(**spec, **source), steps):
+    for snapshot, decision in decisions(savepoint(**spec, **source), steps):
         for check in CHECKS:
             check(snapshot, decision)
 
@@ -266,16 +267,16 @@ def test_no_promise_is_broken(spec: dict[str, Any], source: dict[str, Any], step
 @settings(max_examples=100, deadline=None)
 @given(SPECS, STEPS)
 def test_attempts_are_bounded(spec: dict[str, Any], steps: list[Step]) -> None:
-    walked = walk(savepoint(**spec), [replace(step, spec={}) for step in steps])
-    ids = {c.id for _, decision in walked for c in decision.commands if isinstance(c, StartCopy)}
+    made = decisions(savepoint(**spec), [replace(step, spec={}) for step in steps])
+    ids = {c.id for _, decision in made for c in decision.commands if isinstance(c, StartCopy)}
     assert len(ids) <= spec["backoffLimit"] + 1
-    assert all(decision.status.failures <= spec["backoffLimit"] + 1 for _, decision in walked)
+    assert all(decision.status.failures <= spec["backoffLimit"] + 1 for _, decision in made)
 
 
 @settings(max_examples=100, deadline=None)
 @given(SPECS, STEPS)
 def test_savepoint_retry_never_starts_before_its_next_attempt_time(spec: dict[str, Any], steps: list[Step]) -> None:
-    for snapshot, decision in walk(savepoint(**spec), steps):
+    for snapshot, decision in decisions(savepoint(**spec), steps):
         before = snapshot.savepoint.status
         if before.phase is Phase.PENDING and decision.status.phase is Phase.IN_PROGRESS:
             assert before.next_attempt_time is None or snapshot.now >= before.next_attempt_time

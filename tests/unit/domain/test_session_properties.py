@@ -1,6 +1,6 @@
 """A session that is shown anything at any time: even facts that contradict each other break no promise of the contract.
 
-Nothing here models a world; each snapshot is drawn by itself, and only the session's own status is carried over.
+Nothing here models what is outside; each snapshot is drawn by itself, and only the session's own status is carried over.
 """
 
 from __future__ import annotations
@@ -19,30 +19,10 @@ from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
-from tests.unit.domain.domain_samples import (
-    NOW,
-    conditions_of,
-    gateway,
-    pod,
-    reason_of,
-    regarded,
-    removed,
-    resolved,
-    respoken,
-    seconds,
-    session,
-    settled,
-)
+from tests.unit.domain.builders.conditions import SESSION_CONDITIONS, conditions_of, reason_of
+from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
+from tests.unit.domain.builders.sessions import gateway, pod, resolved, session, session_snapshot
 
-CONDITIONS = {  # Ready, Reconciling, Stalled; None where the reason decides: the contract's table
-    Phase.PENDING: ("False", "True", None),
-    Phase.STARTING: ("False", "True", "False"),
-    Phase.READY: ("True", "False", "False"),
-    Phase.DRAINING: ("False", "True", "False"),
-    Phase.STOPPED: ("True", "False", "False"),
-    Phase.CLOSED: ("True", "False", "False"),
-    Phase.FAILED: ("False", "False", "True"),
-}
 LASTING = (Phase.STOPPED, Phase.CLOSED, Phase.FAILED)
 
 PODS: list[dict[str, Any] | None] = [
@@ -128,27 +108,27 @@ SPECS = st.fixed_dictionaries(
 def moved(obj: SqlSession, step: Step, now: Any, count: int) -> SqlSession:
     match step.user:
         case "stop":
-            return respoken(obj, desiredState="Stopped")
+            return with_spec(obj, desiredState="Stopped")
         case "run":
-            return respoken(obj, desiredState="Running")
+            return with_spec(obj, desiredState="Running")
         case "resize":
-            return respoken(obj, driver={"memory": f"{count + 1}Gi"})
+            return with_spec(obj, driver={"memory": f"{count + 1}Gi"})
         case "nonce":
-            return respoken(obj, restartNonce=f"n{count}")
+            return with_spec(obj, restartNonce=f"n{count}")
         case "delete" if obj.metadata.deletion_timestamp is None:
             return removed(obj, now)
         case _:
             return obj
 
 
-def walk(obj: SqlSession, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
+def decisions(obj: SqlSession, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
     """Each snapshot with what was decided on it; every decision's status is the next snapshot's."""
     made, now = [], NOW
     for count, step in enumerate(steps):
         now += seconds(step.after)
         obj = moved(obj, step, now, count)
         has_pod = step.pod is not None and obj.status.driver is not None
-        snapshot = regarded(
+        snapshot = session_snapshot(
             obj,
             now=now,
             resolution=step.violation or resolved(obj),
@@ -160,7 +140,7 @@ def walk(obj: SqlSession, steps: list[Step]) -> list[tuple[Snapshot, Decision]]:
         made.append((snapshot, decision))
         if not decision.finalizer:
             break  # the object is gone
-        obj = settled(obj, decision)
+        obj = with_status(obj, decision)
     return made
 
 
@@ -240,7 +220,7 @@ def check_status(s: Snapshot, decision: Decision) -> None:
         return
     assert after.phase is not None
     shown = conditions_of(after)
-    for type_, wanted in zip(("Ready", "Reconciling", "Stalled"), CONDITIONS[after.phase], strict=True):
+    for type_, wanted in zip(("Ready", "Reconciling", "Stalled"), SESSION_CONDITIONS[after.phase], strict=True):
         assert wanted is None or shown[type_][0] == wanted, (type_, after)
     assert Reason(reason_of(after))
     assert after.restarts <= s.max_restarts
@@ -283,7 +263,7 @@ CHECKS = (
 @settings(max_examples=150, deadline=None)
 @given(SPECS, STEPS)
 def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
-    for snapshot, decision in walk(session(**spec), steps):
+    for snapshot, decision in decisions(session(**spec), steps):
         for check in CHECKS:
             check(snapshot, decision)
 
@@ -292,14 +272,14 @@ def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
 @given(SPECS, STEPS)
 def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], steps: list[Step]) -> None:
     """A phase that lasts is quiet: the same facts again make no event and no other status."""
-    for snapshot, decision in walk(session(**spec), steps):
+    for snapshot, decision in decisions(session(**spec), steps):
         if decision.status.phase in LASTING and decision.status.phase is snapshot.session.status.phase:
             assert not decision.events
             assert decision.status.conditions == snapshot.session.status.conditions
 
 
-def test_walks_get_somewhere() -> None:
-    """A walk that never gets anywhere proves nothing: one straight way through the steps."""
+def test_session_reaches_ready_and_stopped_when_each_step_is_as_wished() -> None:
+    """A sequence that never gets anywhere proves nothing: one straight way through the steps."""
     facts = {"running": 0, "queued": 0, "obstacle": None, "no_place": None, "namespace_terminating": False}
     up = ({"started": NOW}, {"state": GatewayState.READY}, None, facts)
     down = (None, None, None, facts)
@@ -309,6 +289,6 @@ def test_walks_get_somewhere() -> None:
         *[Step(0, "", *down), Step(5, "", *down)],
         *[Step(1, "", *up), Step(1, "stop", *up), Step(1, "", *down)],
     ]
-    phases = [decision.status.phase for _, decision in walk(session(idle={"timeoutSeconds": 0}), steps)]
+    phases = [decision.status.phase for _, decision in decisions(session(idle={"timeoutSeconds": 0}), steps)]
     serving = [Phase.STARTING, Phase.READY]
     assert phases == [*serving, Phase.READY, Phase.PENDING, *serving, Phase.DRAINING, Phase.STOPPED]

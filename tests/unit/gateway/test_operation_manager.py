@@ -1,4 +1,4 @@
-"""The engine with a scripted runner: what it tells while the JVM is dying."""
+"""The manager with a scripted executor: what it tells while the JVM is dying."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from sparksql.gateway.operations import cancellation
-from sparksql.gateway.operations.manager import Engine
-from sparksql.gateway.operations.operation import Attempt, Ending
+from sparksql.gateway.operations.manager import OperationManager
+from sparksql.gateway.operations.operation import Operation, StopRequest
 from sparksql.gateway.operations.register import OperationRegister
+from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.sql.classifier import Classified, Statement
@@ -29,12 +30,16 @@ REQUEST = SubmitRequest(boot_id="boot", namespace="team-a", name="st", sql="SELE
 
 
 class FailingReader:
-    """A runner that cannot read a text. Its JVM answers the `answers_at`th time that it is asked, and not before."""
+    """A executor that cannot read a text. Its JVM answers the `answers_at`th time that it is asked, and not before."""
 
     def __init__(self, failure: Exception, answers_at: float) -> None:
         self.failure = failure
         self.answers_at = answers_at
         self.asked = 0
+
+    @property
+    def jobs(self) -> FailingReader:
+        return self
 
     def classify(self, request: SubmitRequest) -> None:
         raise self.failure
@@ -47,18 +52,22 @@ class FailingReader:
 
 
 class EndlessPlanner:
-    """A runner whose thread notices no stop until it is let go."""
+    """A executor whose thread notices no stop until it is let go."""
 
     def __init__(self, *, read_only: bool) -> None:
         self.read_only = read_only
         self.may_end = threading.Event()
         self.stops = 0
 
+    @property
+    def jobs(self) -> EndlessPlanner:
+        return self
+
     def classify(self, request: SubmitRequest) -> Classified:
         return Classified((Statement(Fragment(request.sql, 0), SHOW_SETTINGS),), self.read_only, exclusive=True)
 
-    def run(self, attempt: Attempt) -> StoredResult:
-        attempt.started()
+    def run(self, operation: Operation) -> StoredResult:
+        operation.started()
         assert self.may_end.wait(60)
         return EMPTY
 
@@ -74,12 +83,12 @@ class EndlessPlanner:
         return Progress()
 
 
-def made(runner: object, workers: int = 1) -> tuple[Engine, OperationRegister]:
+def made(executor: object, workers: int = 1) -> tuple[OperationManager, OperationRegister]:
     register = OperationRegister("boot", lambda: NOW)
     reader = SimpleNamespace(summary=lambda *_: ResultSummary())
     store = SimpleNamespace(keep=lambda *_: NOW)
-    engine = Engine(
-        runner=cast(Any, runner),
+    manager = OperationManager(
+        executor=cast(Any, executor),
         register=register,
         store=cast(Any, store),
         reader=cast(Any, reader),
@@ -87,9 +96,10 @@ def made(runner: object, workers: int = 1) -> tuple[Engine, OperationRegister]:
         clock=lambda: NOW,
         slots=1,
         workers=Workers(0, workers, 0.0, lambda: None),
+        threads=ThreadPools(),
         max_preview_rows=1,
     )
-    return engine, register
+    return manager, register
 
 
 FAILURES = [Py4JNetworkError("Answer from Java side is empty"), refusal(ErrorReason.SQL_ERROR, "no such function")]
@@ -97,11 +107,11 @@ FAILURES = [Py4JNetworkError("Answer from Java side is empty"), refusal(ErrorRea
 
 @pytest.mark.parametrize("failure", FAILURES, ids=["connection", "refusal"])
 async def test_a_text_that_a_dead_jvm_could_not_read_is_not_refused(failure: Exception) -> None:
-    runner = FailingReader(failure, answers_at=float("inf"))
-    engine, register = made(runner)
-    submitted = asyncio.create_task(engine.submit("op", REQUEST))
+    executor = FailingReader(failure, answers_at=float("inf"))
+    manager, register = made(executor)
+    submitted = asyncio.create_task(manager.submit("op", REQUEST))
     async with asyncio.timeout(10):
-        while runner.asked < 3:
+        while executor.asked < 3:
             await asyncio.sleep(0.01)
     assert register.view("op").state is OperationState.PENDING
     assert not submitted.done()
@@ -110,11 +120,11 @@ async def test_a_text_that_a_dead_jvm_could_not_read_is_not_refused(failure: Exc
 
 @pytest.mark.parametrize("failure", FAILURES, ids=["connection", "refusal"])
 async def test_a_text_that_cannot_be_read_is_refused_once_the_jvm_answers(failure: Exception) -> None:
-    runner = FailingReader(failure, answers_at=2)
-    engine, _ = made(runner)
+    executor = FailingReader(failure, answers_at=2)
+    manager, _ = made(executor)
     async with asyncio.timeout(10):
-        view = await engine.submit("op", REQUEST)
-    assert (view.state, runner.asked) == (OperationState.ERROR, 2)
+        view = await manager.submit("op", REQUEST)
+    assert (view.state, executor.asked) == (OperationState.ERROR, 2)
 
 
 async def until_state(register: OperationRegister, operation_id: str, state: OperationState) -> None:
@@ -127,15 +137,15 @@ async def test_a_query_that_cannot_be_stopped_ends_for_its_user_and_excludes_nob
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cancellation, "LEAVE_SECONDS", 0.2)
-    runner = EndlessPlanner(read_only=True)
-    engine, register = made(runner, workers=2)
-    await engine.submit("stuck", REQUEST)
-    await engine.submit("next", REQUEST)
+    executor = EndlessPlanner(read_only=True)
+    manager, register = made(executor, workers=2)
+    await manager.submit("stuck", REQUEST)
+    await manager.submit("next", REQUEST)
     await until_state(register, "stuck", OperationState.RUNNING)
-    engine.cancel("stuck", Ending(OperationState.CANCELED))
+    manager.cancel("stuck", StopRequest(OperationState.CANCELED))
     await until_state(register, "stuck", OperationState.CANCELED)
     await until_state(register, "next", OperationState.RUNNING)
-    runner.may_end.set()
+    executor.may_end.set()
     await until_state(register, "next", OperationState.FINISHED)
     assert register.view("stuck").state is OperationState.CANCELED
 
@@ -144,14 +154,14 @@ async def test_a_canceled_statement_with_effects_stays_running_until_it_really_e
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cancellation, "LEAVE_SECONDS", 0.1)
-    runner = EndlessPlanner(read_only=False)
-    engine, register = made(runner)
-    await engine.submit("writes", REQUEST)
+    executor = EndlessPlanner(read_only=False)
+    manager, register = made(executor)
+    await manager.submit("writes", REQUEST)
     await until_state(register, "writes", OperationState.RUNNING)
-    engine.cancel("writes", Ending(OperationState.CANCELED))
+    manager.cancel("writes", StopRequest(OperationState.CANCELED))
     async with asyncio.timeout(30):
-        while runner.stops < 5:
+        while executor.stops < 5:
             await asyncio.sleep(0.01)
     assert register.view("writes").state is OperationState.RUNNING
-    runner.may_end.set()
+    executor.may_end.set()
     await until_state(register, "writes", OperationState.FINISHED)

@@ -1,4 +1,4 @@
-"""Opens the doors with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's port."""
+"""Opens the frontends with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparksql.gateway.sessions.service import ClientService
+    from sparksql.gateway.sessions.service import SessionService
     from sparksql.gateway.settings import Settings
     from sparksql.gateway.spark.driver import SparkDriver
 
@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 1.0  # for streams whose statements have ended
 
 
-class Doors:
+class Frontends:
     """What is open. Their code is loaded only for a session that has them."""
 
     def __init__(self) -> None:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
-    async def open(self, clients: ClientService, settings: Settings, driver: SparkDriver) -> None:
+    async def open(self, clients: SessionService, settings: Settings, driver: SparkDriver) -> None:
         """Raises OSError when a port is taken."""
         if settings.config.endpoints.thrift:
             from sparksql.gateway.frontends.thrift.server import serve_thrift
@@ -40,4 +40,4 @@ class Doors:
             try:
                 await close()
             except Exception as failed:
-                log.warning("a door did not close cleanly: %s", type(failed).__name__)
+                log.warning("a frontend did not close cleanly: %s", type(failed).__name__)

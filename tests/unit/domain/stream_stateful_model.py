@@ -1,4 +1,4 @@
-"""The world around one streaming statement: drivers with their gateways, checkpoints, savepoints. For `stream_world`.
+"""What is around one streaming statement: drivers with their gateways, checkpoints, savepoints. For `stream_stateful`.
 
 Checkpoints and savepoints outlive the drivers, as files do. Each knows the text whose state it holds; a driver runs a text on
 the state of another one only if the two fit.
@@ -23,8 +23,8 @@ from sparksql.wire.control import (
     StreamProgress,
     SubmitRequest,
 )
-from tests.unit.domain.statement_samples import SQL
-from tests.unit.domain.stream_samples import UNFIT
+from tests.unit.domain.builders.statements import SQL
+from tests.unit.domain.builders.streams import UNFIT
 
 TEXTS = (SQL, f"{SQL} WHERE a", f"{SQL} WHERE b")
 

@@ -1,4 +1,4 @@
-"""A savepoint in a small world: one driver at a time, requests that are lost or come late, an operator that dies in between.
+"""A savepoint among few events: one driver at a time, requests that are lost or come late, an operator that dies in between.
 
 What is proven here is about the drivers, not about the status: never two copies at once, and an end when the trouble is over.
 """
@@ -16,12 +16,12 @@ from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.snapshot import Attempt, CancelCopy, Command, Failed, Running, Snapshot, StartCopy, Word
 from sparksql.domain.statement.snapshot import Driver, Silence
-from tests.unit.domain.savepoint_samples import PLACE, WHOLE, id_of, saved, savepoint
-from tests.unit.domain.statement_samples import NOW
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.savepoints import PLACE, WHOLE, id_of, saved, savepoint
 
 
 @dataclass
-class World:
+class Lifecycle:
     """`copies` are those of the driver that lives; a driver that dies takes its copies along."""
 
     savepoint: SqlSavepoint
@@ -129,22 +129,22 @@ STEPS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(0, 3))
 def test_never_two_copies_and_an_end(steps: list[tuple[str, str, float]], limit: int) -> None:
-    world = World(savepoint(backoffLimit=limit))
+    machine = Lifecycle(savepoint(backoffLimit=limit))
     for event, deliver, after in steps:
-        world.happen(event)
-        world.reconcile(deliver)
-        world.now += timedelta(seconds=after)
-        assert world.running() <= 1
-        assert len(set(world.started)) <= limit + 1
-        assert world.savepoint.status.phase is not Phase.COMPLETED or world.running() == 0
+        machine.happen(event)
+        machine.reconcile(deliver)
+        machine.now += timedelta(seconds=after)
+        assert machine.running() <= 1
+        assert len(set(machine.started)) <= limit + 1
+        assert machine.savepoint.status.phase is not Phase.COMPLETED or machine.running() == 0
     for event in ("starts", "answers", "late requests"):
-        world.happen(event)
+        machine.happen(event)
     for _ in range(40):
-        world.happen("completes")
-        wake = world.reconcile("at once")
-        world.now += timedelta(seconds=wake)
-        assert world.running() <= 1
-    status = world.savepoint.status
+        machine.happen("completes")
+        wake = machine.reconcile("at once")
+        machine.now += timedelta(seconds=wake)
+        assert machine.running() <= 1
+    status = machine.savepoint.status
     assert status.phase is not None and status.phase.is_terminal
     assert status.phase is Phase.COMPLETED or status.failures == limit + 1
-    assert world.running() == 0
+    assert machine.running() == 0

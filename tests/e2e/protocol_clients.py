@@ -1,4 +1,4 @@
-"""Small clients of a session's doors, all alike: each has one session and one statement at a time, and tells how that ended."""
+"""Small clients of a session's frontends, all alike: each has one session and one statement at a time, and tells how that ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT
 from tests.support.connect_client import ConnectSession, Failed, sql_relation
 from tests.support.thrift_client import Fields, ThriftClient, rows_of
 
-DOORS = {"rest": GATEWAY_PORT, "connect": CONNECT_PORT, "thrift": THRIFT_PORT}
+PROTOCOLS = {"rest": GATEWAY_PORT, "connect": CONNECT_PORT, "thrift": THRIFT_PORT}
 # What a client hears of a statement that somebody else has canceled.
 CANCELED = {"rest": "CANCELED", "connect": "OPERATION_CANCELED", "thrift": "CANCELED"}
 SECONDS = 120.0  # that a statement or a call takes at most
@@ -29,7 +29,7 @@ HIVE_PROTOCOL = 9  # V10
 
 @dataclass(frozen=True)
 class Way:
-    """How a door is reached on this machine, and who may enter."""
+    """How a frontend is reached on this machine, and who may enter."""
 
     port: int
     token: str

@@ -1,0 +1,164 @@
+"""Executes statements for their effect, by kind: one function a kind, in a table.
+
+A path-based table is written only while the operation holds it. A statement that reads a STREAM is refused, unless it is the one
+that runs as a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sparksql.gateway.execution.drop_table import with_files
+from sparksql.gateway.execution.result_keeper import ResultKeeper
+from sparksql.gateway.execution.scope import Scope
+from sparksql.gateway.execution.write_targets import remove_temporary, write_targets
+from sparksql.gateway.operations.operation import Operation
+from sparksql.gateway.results.store import EMPTY, StoredResult
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.shapes import Dataset, LogicalPlan
+from sparksql.gateway.sql.classifier import Statement
+from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.gateway.sql.local_queries import with_rows_of_driver
+from sparksql.gateway.streaming import analysis, sinks, sources
+from sparksql.gateway.streaming.insert import ctas_of_stream
+from sparksql.gateway.streaming.kafka.ddl import make_view
+from sparksql.gateway.streaming.query import Streams
+from sparksql.wire.control import ErrorReason
+
+_ADDS_ROWS = frozenset({"INSERT", "LOAD"})
+
+T = TypeVar("T")
+
+
+class Effects:
+    """Executes parsed statements in their session. One for the whole process; its calls block, in the statement's thread."""
+
+    def __init__(self, driver: SparkDriver, streams: Streams, files: HadoopFiles, keeper: ResultKeeper) -> None:
+        self._driver = driver
+        self._streams = streams
+        self._files = files
+        self._keeper = keeper
+
+    def execute(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        """Runs a statement and returns its rows, EMPTY without any. Raises StatementError, OperationCancelledError, or what Spark throws."""
+        streaming = scope.operation.request.streaming
+        if streaming is not None and scope.operation.is_stream(statement):
+            self._streams.run(scope.operation, scope.session, plan, streaming)
+            return EMPTY
+        kind = statement.kind
+        by_kind = Effects._query if kind.query else Effects._write if kind.dml else Effects._command
+        return _BY_TYPE.get(kind.type, by_kind)(self, scope, statement, plan)
+
+    def _query(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        streams, plan = self._with_streams(scope, statement, plan)
+        if statement.local:
+            plan = with_rows_of_driver(self._driver.jvm, plan)
+        scope.operation.started()
+        frame = self._run(scope, statement, plan)
+        if streams:
+            raise sources.read_as_batch(streams)
+        return self._rows(scope, frame)
+
+    def _create_table_from_query(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        if _declared_streams(statement, plan):
+            raise ctas_of_stream()
+        return self._write(scope, statement, plan)
+
+    def _write(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        """Holds the path-based tables that the statement writes, if any, while it runs."""
+        operation, session = scope.operation, scope.session
+        streams, plan = self._with_streams(scope, statement, plan)
+        plan, analysed = self._with_tables(
+            scope, statement, plan, lambda bound: self._driver.analyse(session, bound).analyzed()
+        )
+        if analysed.isStreaming():
+            raise needs_streaming(operation)
+        if streams:
+            raise sources.read_as_batch(streams)
+        targets = write_targets(session, analysed, self._files)
+        if targets:
+            operation.acquire(targets)
+            if statement.kind.type in _ADDS_ROWS:
+                sinks.check_batch(targets, self._files)
+        operation.started()
+        try:
+            frame = self._run(scope, statement, plan)
+        finally:
+            for target in targets:
+                remove_temporary(target, self._files)
+        return self._rows(scope, frame, is_write=statement.kind.dml)
+
+    def _drop_table(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        return self._command(scope, statement, with_files(self._driver, scope.session, plan))
+
+    def _create_temporary_view(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        _, plan = self._with_streams(scope, statement, plan)
+        scope.operation.started()
+        if make_view(self._driver, scope.session, plan):
+            return EMPTY
+        return self._rows(scope, self._run(scope, statement, plan))
+
+    def _explain(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        result = self._command(scope, statement, plan)
+        return self._keeper.without_secrets(result, scope.operation.classified.masker) if result.columns else result
+
+    def _command(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        _, plan = self._with_streams(scope, statement, plan)
+        scope.operation.started()
+        return self._rows(scope, self._run(scope, statement, plan))
+
+    def _with_streams(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> tuple[list[str], LogicalPlan]:
+        """The tables that a statement reads as a STREAM, and its plan with them made ready."""
+        streams = _declared_streams(statement, plan)
+        return streams, self._streams.prepared(scope.session, plan) if streams else plan
+
+    def _with_tables(
+        self, scope: Scope, statement: Statement, plan: LogicalPlan, use: Callable[[LogicalPlan], T]
+    ) -> tuple[LogicalPlan, T]:
+        return analysis.used(self._driver, scope.session, statement.fragment.text, plan, use)
+
+    def _run(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> Dataset:
+        """Executes a plan, unless it is a query: a Dataset of that is lazy."""
+        if statement.kind.dynamic:  # whoever looks at it again runs it again
+            frame = self._driver.of_rows(scope.session, plan)
+        else:
+            _, frame = self._with_tables(
+                scope, statement, plan, lambda bound: self._driver.of_rows(scope.session, bound)
+            )
+        if frame.isStreaming():
+            raise needs_streaming(scope.operation)
+        return frame
+
+    def _rows(self, scope: Scope, frame: Dataset, *, is_write: bool = False) -> StoredResult:
+        scope.operation.check()
+        if len(frame.columns()) == 0:
+            return self._keeper.written(frame) if is_write else EMPTY
+        return self._keeper.keep(scope, frame)
+
+
+_Effect = Callable[[Effects, Scope, Statement, LogicalPlan], StoredResult]
+
+# What is not here runs as a query, a write or a command, as its kind says.
+_BY_TYPE: dict[str, _Effect] = {
+    "ALTER TABLE": Effects._write,
+    "CREATE TABLE AS SELECT": Effects._create_table_from_query,
+    "CREATE TEMPORARY VIEW": Effects._create_temporary_view,
+    "DROP TABLE": Effects._drop_table,
+    "EXPLAIN": Effects._explain,
+    "LOAD": Effects._write,
+    "TRUNCATE": Effects._write,
+}
+
+
+def _declared_streams(statement: Statement, plan: LogicalPlan) -> list[str]:
+    return sources.declared(plan) if "STREAM" in statement.fragment.text.upper() else []
+
+
+def needs_streaming(operation: Operation) -> StatementError:
+    """Returns the refusal of a statement that reads a STREAM and is not the one that runs as a stream."""
+    message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
+    if operation.request.streaming is not None:
+        message = "with spec.streaming only the last statement of a script may read a STREAM: this one comes before it"
+    return refusal(ErrorReason.INVALID_SPEC, message)
