@@ -55,7 +55,7 @@ def may(cluster: Cluster, user: str, verb: str, resource: str, namespace: str, n
         ("impersonate", "users"),
     ],
 )
-def test_the_operator_may_not(cluster: Cluster, verb: str, resource: str) -> None:
+def test_operator_may_not_touch_what_it_does_not_need(cluster: Cluster, verb: str, resource: str) -> None:
     assert not may(cluster, OPERATOR, verb, resource, "default")
 
 
@@ -86,7 +86,7 @@ def test_the_operator_may_bind_one_role_only(cluster: Cluster) -> None:
         ("create", "serviceaccounts/token"),
     ],
 )
-def test_a_driver_may_not(main: Space, verb: str, resource: str) -> None:
+def test_driver_account_may_not_touch_what_it_does_not_need(main: Space, verb: str, resource: str) -> None:
     assert not may(main.cluster, f"system:serviceaccount:{main.name}:spark", verb, resource, main.name)
 
 

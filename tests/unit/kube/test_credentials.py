@@ -24,7 +24,7 @@ def kubeconfig(folder: Path, user: dict[str, Any], cluster: dict[str, Any] | Non
     return path
 
 
-def test_inline_data_is_decoded(tmp_path: Path) -> None:
+def test_inline_data_of_a_kubeconfig_is_decoded(tmp_path: Path) -> None:
     encoded = base64.b64encode(b"PEM").decode()
     user = {"client-certificate-data": encoded, "client-key-data": encoded}
     found = Credentials.from_kubeconfig(kubeconfig(tmp_path, user, {"certificate-authority-data": encoded}))
@@ -59,7 +59,9 @@ def test_an_unknown_context_and_an_absent_file(tmp_path: Path) -> None:
         Credentials.from_kubeconfig(tmp_path / "absent")
 
 
-def test_in_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_in_a_cluster_are_read_from_the_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     (tmp_path / "token").write_text("t")
@@ -69,7 +71,7 @@ def test_in_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.ca_path, found.token_path) == (tmp_path / "ca.crt", tmp_path / "token")
 
 
-def test_outside_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_outside_a_cluster_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(CredentialsError, match="not in a pod"):
         Credentials.from_in_cluster(tmp_path)

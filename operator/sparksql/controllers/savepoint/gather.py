@@ -25,8 +25,8 @@ from sparksql.domain.savepoint import references, retention
 from sparksql.domain.savepoint.retention import Verdict
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, DeletionJob, Failed, Place, Running, Snapshot, Word
 from sparksql.domain.savepoint.steps import current_id
-from sparksql.domain.statement.snapshot import Driver, Silence
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.snapshot import Driver, Unobserved
+from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.kube.client import Object
@@ -102,15 +102,15 @@ class SavepointGatherer:
             return None
         pod = await read_pod(self._context, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
         if is_driver_over(self._context, pod, session):
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         client = self._context.drivers.client(attempt.pod_uid)
         if client is None:
-            return Silence.UNREACHABLE
+            return Unobserved.UNREACHABLE
         try:
             view = await client.saved(current_id(savepoint))
         except (GatewayUnreachable, GatewayRefused):
-            return Silence.UNREACHABLE
-        return Silence.UNKNOWN if view is None else word_of(view)
+            return Unobserved.UNREACHABLE
+        return Unobserved.UNKNOWN if view is None else word_of(view)
 
     def _referring(self, namespace: str, savepoint: SqlSavepoint) -> list[SqlStatement]:
         """Statements that may refer to it: few of a namespace's have anything to do with savepoints at all."""

@@ -22,8 +22,7 @@ from sparksql.controllers.statement.gather import StatementGatherer
 from sparksql.controllers.statement.questions import Questions
 from sparksql.domain.event import Event
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.phases import HANDED_OVER, is_ended
-from sparksql.domain.statement.snapshot import (
+from sparksql.domain.statement.decision import (
     Ask,
     Cancel,
     Command,
@@ -37,6 +36,7 @@ from sparksql.domain.statement.snapshot import (
     Question,
     Submit,
 )
+from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayClient, GatewayError, GatewayUnreachable, OtherBoot
 from sparksql.engine.errors import Waiting

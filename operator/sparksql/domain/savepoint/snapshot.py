@@ -10,7 +10,7 @@ from sparksql.api.savepoint import SavepointTrigger, SqlSavepoint, SqlSavepointS
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.event import Event
 from sparksql.domain.savepoint.retention import Verdict
-from sparksql.domain.statement.snapshot import Driver, Silence
+from sparksql.domain.statement.snapshot import Driver, Unobserved
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Failed:
     location_invalid: bool = False
 
 
-Word = Running | Completed | Failed | Silence
-"""The last word on an attempt of the driver that was asked; a `Silence` tells why there is none."""
+Word = Running | Completed | Failed | Unobserved
+"""The last word on an attempt of the driver that was asked; a `Unobserved` tells why there is none."""
 
 
 class DeletionJob(Enum):
