@@ -117,7 +117,7 @@ class StatementView(ObjectView):
 
     @property
     def is_stream(self) -> bool:
-        """As `domain.statement.streaming.is_stream`."""
+        """As `domain.statement.stream.spec.is_stream`."""
         is_streaming = self._spec.get("streaming") is not None
         return is_streaming and bool(self._spec.get("mode", _MODE) == StatementMode.EXECUTE)
 

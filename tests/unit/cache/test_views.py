@@ -16,7 +16,7 @@ from sparksql.api.statement import SqlStatement, StatementDesiredState, Statemen
 from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
 from sparksql.domain.admission import order
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.stream.spec import is_stream
 
 NAMES = st.sampled_from(["one", "orders", "s-1"])
 TIMES = st.sampled_from(["2026-01-31T08:00:00Z", "2026-01-31T08:00:00.250Z"])
