@@ -192,7 +192,7 @@ def test_the_longest_name_fits_a_label_and_another_uid_has_another_name() -> Non
     assert replace(PLAIN, uid="other").name != PLAIN.name
 
 
-def test_cleaner_job_is_recognised_by_the_uid_of_its_savepoint() -> None:
+def test_deletion_job_is_recognised_by_the_uid_of_its_savepoint() -> None:
     assert is_deletion_job_of(deletion_job(PLAIN), PLAIN.uid)
     assert not is_deletion_job_of(deletion_job(PLAIN), "other")
     assert not is_deletion_job_of({"metadata": {"name": NAME}}, PLAIN.uid)
