@@ -59,17 +59,17 @@ def ready_reason(conditions: tuple[Condition, ...]) -> str:
 
 
 def statement_standing(
-    phase: StatementPhase, wanted: StatementDesiredState, *, serves: bool = False, parked: bool = False
+    phase: StatementPhase, wanted: StatementDesiredState, *, serves: bool = False, stalled: bool = False
 ) -> tuple[Standing, Work]:
     """Tells how a statement in `phase` stands whose spec wants it to be `wanted`.
 
-    `serves`: a streaming one that runs and is well; `parked`: one that rests until a person acts, or runs as it was before a change
-    that is refused.
+    `serves`: a streaming one that runs and is well; `stalled`: one that is suspended until a person acts, or runs as it was
+    before a change that is refused.
     """
     match phase:
         case StatementPhase.INITIALIZED | StatementPhase.PENDING:
             return Standing.UNDER_WAY, Work.OPEN
-        case StatementPhase.RUNNING | StatementPhase.STOPPED if parked:
+        case StatementPhase.RUNNING | StatementPhase.STOPPED if stalled:
             return Standing.STALLED, Work.OPEN
         case StatementPhase.RUNNING:
             return Standing.AS_ASKED if serves else Standing.UNDER_WAY, Work.OPEN

@@ -35,7 +35,7 @@ STREAM = {"sql": "INSERT INTO t SELECT * FROM STREAM s", "streaming": {}}
 
 
 def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[str, ...]:
-    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), parked=parked)
+    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), stalled=parked)
     return tuple(str(c.status) for c in stated(standing, "R", work=work))
 
 
@@ -82,7 +82,7 @@ def test_every_phase_of_a_statement_has_a_row() -> None:
 def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: tuple[str, ...]) -> None:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, **STREAM)
     began = NOW - timedelta(seconds=age)
-    made = statements.advance(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
+    made = statements.with_phase(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
     assert tuple(str(c.status) for c in made.conditions[:5]) == row
     assert made.conditions[0].reason == ("Running" if row[0] == T else "NoProgress")
 
@@ -140,7 +140,7 @@ def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
 def canceled(desired: str) -> SqlStatement:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, desiredState=desired)
     return obj.replace(
-        status=statements.advance(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+        status=statements.with_phase(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
     )
 
 
