@@ -214,7 +214,7 @@ def test_a_driver_cannot_remove_other_pods(driver: Driver, neighbour: Driver, pa
 
 
 @pytest.mark.parametrize("path", ["secrets/any", "secrets", "configmaps", "services", "pods/{driver}/exec"])
-def test_a_driver_cannot_read(driver: Driver, path: str) -> None:
+def test_driver_account_cannot_read_other_objects(driver: Driver, path: str) -> None:
     assert driver.request("GET", path.format(driver=driver.name))[0] == 403
 
 

@@ -136,16 +136,16 @@ class Crowd:
     def _thrift_rows(self) -> list[tuple[Any, ...]]:
         with self.thrift() as client:
             operation = _executed(client, "SELECT 1")
-            return rows_of(client.call("FetchResults", m.FetchResultsRequest(operation, 0, 10)))
+            return rows_of(client.call("FetchResults", m.TFetchResultsReq(operation, 0, 10)))
 
 
-def _executed(client: ThriftClient, sql: str) -> m.OperationHandle:
+def _executed(client: ThriftClient, sql: str) -> m.TOperationHandle:
     """A statement that has ended, in a session of its own."""
-    session = client.call("OpenSession", m.OpenSessionRequest(9, "ada", {}))[3]
-    handle = m.SessionHandle(m.HandleIdentifier(session[1][1], session[1][2]))
-    answer = client.call("ExecuteStatement", m.ExecuteStatementRequest(handle, sql))
+    session = client.call("OpenSession", m.TOpenSessionReq(9, "ada", {}))[3]
+    handle = m.TSessionHandle(m.THandleIdentifier(session[1][1], session[1][2]))
+    answer = client.call("ExecuteStatement", m.TExecuteStatementReq(handle, sql))
     assert answer[1] == {1: 0}, answer
-    return m.OperationHandle(m.HandleIdentifier(answer[2][1][1], answer[2][1][2]), answer[2][2])
+    return m.TOperationHandle(m.THandleIdentifier(answer[2][1][1], answer[2][1][2]), answer[2][2])
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def _leave_rows_unread(crowd: Crowd) -> socket.socket:
     operation = _executed(client, WIDE.format(8_000))
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     for _ in range(8):
-        client.send("FetchResults", m.FetchResultsRequest(operation, 4, 10_000))
+        client.send("FetchResults", m.TFetchResultsReq(operation, 4, 10_000))
     return client.socket
 
 

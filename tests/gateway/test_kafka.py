@@ -100,7 +100,7 @@ ORDERS = (
 ORDER = {"id": 1, "amount": 12.5, "op": "c", "ts": "2026-01-01T10:00:00Z"}
 
 
-async def test_declared_columns_of_json(kafka: Kafka) -> None:
+async def test_kafka_table_reads_declared_columns_of_json(kafka: Kafka) -> None:
     await kafka.ok(ORDERS.format(mode="failfast"))
     await kafka.put(("k", json.dumps(ORDER)), (None, '{"id": 2, "amount": "0.5", "more": 1}'))
     assert [row[:2] for row in await kafka.rows("DESCRIBE $.orders")] == [
@@ -234,7 +234,7 @@ async def test_rows_are_written_as_json_by_batches_and_streams(kafka: Kafka) -> 
     assert unstreamed.error is not None and "needs spec.streaming" in unstreamed.error.message, unstreamed
 
 
-async def test_temporary_views_and_looks(kafka: Kafka) -> None:
+async def test_kafka_view_is_read_by_statements_and_dry_runs(kafka: Kafka) -> None:
     await kafka.put_values(ORDER, {"id": 2})
     view = (
         "CREATE OR REPLACE TEMPORARY VIEW kafka_orders (id BIGINT, _topic STRING) USING kafka "

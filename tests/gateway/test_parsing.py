@@ -268,7 +268,7 @@ def test_an_unknown_class_is_taken_for_the_worst() -> None:
     assert (UNKNOWN.read_only, UNKNOWN.exclusive, UNKNOWN.in_init, UNKNOWN.dynamic) == (False, True, False, True)
 
 
-def test_every_class_of_the_table_exists_in_this_spark_or_a_later_one(driver: SparkDriver) -> None:
+def test_every_class_of_the_statement_table_exists_in_this_spark_or_a_later_version(driver: SparkDriver) -> None:
     later = {"CreateTableLike", "SetPathCommand", "ShowCollationsCommand"}
     packages = [
         "org.apache.spark.sql.catalyst.plans.logical",

@@ -86,7 +86,9 @@ FIELDS: dict[str, tuple[dict[str, Any], tuple[int | None, int, int]]] = {
 
 
 @pytest.mark.parametrize(("fields", "wanted"), FIELDS.values(), ids=FIELDS)
-def test_fields_win(driver: SparkDriver, fields: dict[str, Any], wanted: tuple[int | None, int, int]) -> None:
+def test_fields_of_the_statement_win_over_mini_batch_hints(
+    driver: SparkDriver, fields: dict[str, Any], wanted: tuple[int | None, int, int]
+) -> None:
     _, options = read(driver, TEXTS["all"][0], **fields)
     assert values(options) == wanted
 

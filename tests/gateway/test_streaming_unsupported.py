@@ -123,7 +123,7 @@ async def test_a_place_is_found_in_scripts_and_behind_parameters(tables: Streams
     assert (view.error.condition, view.error.line, view.error.fragment) == (CONDITION, 3, "count(DISTINCT id)"), view
 
 
-async def test_only_what_runs_no_stream_is_told_to(tables: Streams) -> None:
+async def test_only_a_statement_without_a_stream_is_told_that_it_needs_one(tables: Streams) -> None:
     """The same condition of Spark's stands for a STREAM in a batch and for each plan that cannot be streamed."""
     query = f"SELECT count(DISTINCT id) FROM STREAM {tables.database}.src"
     batch = await tables.client.run(query)

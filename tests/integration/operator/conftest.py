@@ -20,11 +20,11 @@ def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
+async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     """A namespace without an operator yet."""
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client, Environment(client, namespace, credentials).running() as world:
-        yield world
+    async with KubeClient(credentials) as client, Environment(client, namespace, credentials).running() as env:
+        yield env
 
 
 @pytest.fixture

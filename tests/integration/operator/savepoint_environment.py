@@ -114,7 +114,7 @@ def _faults(before: Object, after: Object) -> Iterator[str]:
 
 
 class SavepointEnvironment(Environment):
-    """A world with one session, `s`; statements and savepoints have short names."""
+    """An environment with one session, `s`; statements and savepoints have short names."""
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -122,13 +122,13 @@ class SavepointEnvironment(Environment):
         """At the end no two queries ever had the same checkpoint."""
         credentials = Credentials.from_kubeconfig(server.kubeconfig)
         async with KubeClient(credentials) as client:
-            world = cls(client, namespace, credentials)
-            world.witness = SavepointWitness(client, namespace)
-            async with world.running():
-                await world.create_class(storage={"checkpointRoot": ROOT, "savepointRoot": f"{SAVEPOINT_ROOT}/"})
-                await world.create_session()
-                yield world
-            assert world.ledger.checkpoints.overlaps == []
+            env = cls(client, namespace, credentials)
+            env.witness = SavepointWitness(client, namespace)
+            async with env.running():
+                await env.create_class(storage={"checkpointRoot": ROOT, "savepointRoot": f"{SAVEPOINT_ROOT}/"})
+                await env.create_session()
+                yield env
+            assert env.ledger.checkpoints.overlaps == []
 
     # --- statements
 

@@ -12,11 +12,11 @@ from tests.integration.operator.environment import Environment, message_of
 
 
 @pytest.fixture
-async def ready(world: Environment) -> Environment:
+async def ready(env: Environment) -> Environment:
     """A class and a session `s`, still without an operator."""
-    await world.create_class()
-    await world.create_session()
-    return world
+    await env.create_class()
+    await env.create_session()
+    return env
 
 
 async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(ready: Environment) -> None:
@@ -34,14 +34,14 @@ async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(r
     assert [e.operation_id for e in ready.ledger.ran("one")] == [status["operationId"]]
 
 
-async def test_statement_created_before_its_session_waits_for_session_and_class(world: Environment) -> None:
-    async with world.operator():
-        await world.create_statement("early")
-        await world.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
-        await world.create_session()
-        await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
-        await world.create_class()
-        await world.finished("early")
+async def test_statement_created_before_its_session_waits_for_session_and_class(env: Environment) -> None:
+    async with env.operator():
+        await env.create_statement("early")
+        await env.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
+        await env.create_session()
+        await env.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
+        await env.create_class()
+        await env.finished("early")
 
 
 async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: Environment) -> None:
@@ -95,50 +95,50 @@ async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_tw
     assert sorted(ready.ledger.order()) == names
 
 
-async def test_order_is_priority_then_creation_and_at_most_so_many_run(world: Environment) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1)
-    async with world.operator():
-        await world.session_ready()
-        await world.create_statement("first", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "first", "Running")
+async def test_order_is_priority_then_creation_and_at_most_so_many_run(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1)
+    async with env.operator():
+        await env.session_ready()
+        await env.create_statement("first", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "first", "Running")
         for name, priority in (("low", -1), ("c", 0), ("a", 0), ("b", 0), ("high", 5)):
-            await world.create_statement(name, "INSERT INTO t", priority=priority)
-            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+            await env.create_statement(name, "INSERT INTO t", priority=priority)
+            await env.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
             if name == "c":
-                await world.next_second(await world.get(STATEMENTS, name))
-        world.ledger.release("first")
-        await world.all_finished(["first", "low", "a", "b", "c", "high"])
-    assert world.ledger.order() == ["first", "high", "c", "a", "b", "low"]
+                await env.next_second(await env.get(STATEMENTS, name))
+        env.ledger.release("first")
+        await env.all_finished(["first", "low", "a", "b", "c", "high"])
+    assert env.ledger.order() == ["first", "high", "c", "a", "b", "low"]
 
 
-async def test_at_most_max_concurrent_statements_are_handed_over(world: Environment) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=3)
+async def test_at_most_max_concurrent_statements_are_handed_over(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=3)
     names = [f"st-{i}" for i in range(8)]
-    async with world.operator():
-        gateway = await world.session_ready()
+    async with env.operator():
+        gateway = await env.session_ready()
         # The gateway would run more: that the bound holds is the operator's doing.
         gateway._slots = asyncio.Semaphore(100)
         for name in names:
-            await world.create_statement(name, "INSERT HOLD")
-        await world.until("three run", lambda: len(world.ledger.executions) == 3)
-        waiting = [n for n in names if not world.ledger.ran(n)]
+            await env.create_statement(name, "INSERT HOLD")
+        await env.until("three run", lambda: len(env.ledger.executions) == 3)
+        waiting = [n for n in names if not env.ledger.ran(n)]
         for name in waiting:
-            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
-        world.ledger.release(*names)
-        await world.all_finished(names)
-    assert max(world.ledger.peak.values()) == 3
+            await env.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+        env.ledger.release(*names)
+        await env.all_finished(names)
+    assert max(env.ledger.peak.values()) == 3
 
 
-async def test_session_counts_its_statements(world: Environment) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1)
-    async with world.operator():
-        await world.session_ready()
+async def test_session_counts_its_statements(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1)
+    async with env.operator():
+        await env.session_ready()
         for name in ("a", "b", "c"):
-            await world.create_statement(name, "SELECT HOLD")
-        await world.reaches(SESSIONS, "s", statements={"running": 1, "queued": 2})
+            await env.create_statement(name, "SELECT HOLD")
+        await env.reaches(SESSIONS, "s", statements={"running": 1, "queued": 2})
 
 
 # --- dependencies
@@ -246,18 +246,18 @@ async def test_parameters_come_from_values_config_maps_and_secrets(ready: Enviro
     assert "geheim" not in str(done)
 
 
-async def test_statement_that_waits_for_its_source_holds_nobody_up(world: Environment) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1)
-    async with world.operator():
+async def test_statement_that_waits_for_its_source_holds_nobody_up(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1)
+    async with env.operator():
         source = {"configMapKeyRef": {"name": "later", "key": "q.sql"}}
-        await world.create_statement("waits", None, sqlFrom=source, priority=5)
-        await world.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
-        await world.create_statement("other")
-        await world.finished("other")
-        await world.create_config_map("later", **{"q.sql": "SELECT 2"})
-        await world.finished("waits")
-    assert [e.sql for e in world.ledger.ran("waits")] == ["SELECT 2"]
+        await env.create_statement("waits", None, sqlFrom=source, priority=5)
+        await env.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
+        await env.create_statement("other")
+        await env.finished("other")
+        await env.create_config_map("later", **{"q.sql": "SELECT 2"})
+        await env.finished("waits")
+    assert [e.sql for e in env.ledger.ran("waits")] == ["SELECT 2"]
 
 
 async def test_text_from_a_config_map_is_read_once_a_run(ready: Environment) -> None:
@@ -274,20 +274,20 @@ async def test_text_from_a_config_map_is_read_once_a_run(ready: Environment) -> 
     assert [e.sql for e in ready.ledger.ran("job")] == ["INSERT 1 HOLD", "INSERT 2"]
 
 
-async def test_statement_settings_reach_the_driver(world: Environment) -> None:
-    await world.create_class(
+async def test_statement_settings_reach_the_driver(env: Environment) -> None:
+    await env.create_class(
         limits={"previewRows": 5, "executionSeconds": 100},
         defaults={"conf": {"spark.sql.shuffle.partitions": "2"}, "statementTimeouts": {"executionSeconds": 50}},
         enforcedConf={"spark.sql.ansi.enabled": "true"},
     )
-    await world.create_session(conf={"spark.sql.shuffle.partitions": "4"})
-    async with world.operator():
-        await world.create_statement(
+    await env.create_session(conf={"spark.sql.shuffle.partitions": "4"})
+    async with env.operator():
+        await env.create_statement(
             "set", conf={"spark.sql.session.timeZone": "UTC"}, result={"maxRows": 7, "previewRows": 20}, mode="Explain"
         )
-        await world.finished("set")
-        config = world.kubelet.gateway_of("s").config
-    request = world.ledger.ran("set")[0].request
+        await env.finished("set")
+        config = env.kubelet.gateway_of("s").config
+    request = env.ledger.ran("set")[0].request
     assert request.conf == {"spark.sql.session.timeZone": "UTC"}
     assert (request.result.max_rows, request.result.preview_rows) == (7, 5)
     assert request.execution_seconds == 50

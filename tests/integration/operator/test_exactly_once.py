@@ -19,28 +19,28 @@ SIDES = [(side, step) for step in (*WRITES, Step.SUBMIT) for side in ("before", 
 
 
 @pytest.fixture
-async def ready(world: Environment) -> Environment:
+async def ready(env: Environment) -> Environment:
     """A class and a session that is ready, no operator at work."""
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.session_ready()
-    return world
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.session_ready()
+    return env
 
 
-async def _finishes_once(world: Environment) -> None:
+async def _finishes_once(env: Environment) -> None:
     """The held INSERT is seen running, released, and ends well; nothing else of it ever ran."""
-    await world.in_phase(STATEMENTS, "effect", "Running")
-    world.ledger.release("effect")
-    done = await world.finished("effect")
+    await env.in_phase(STATEMENTS, "effect", "Running")
+    env.ledger.release("effect")
+    done = await env.finished("effect")
     assert done["status"]["attempt"] == 1
-    assert [e.operation_id for e in world.ledger.ran("effect")] == [done["status"]["operationId"]]
+    assert [e.operation_id for e in env.ledger.ran("effect")] == [done["status"]["operationId"]]
 
 
-def _release_at_the_end(world: Environment, step: Step) -> None:
+def _release_at_the_end(env: Environment, step: Step) -> None:
     """A fault at the result needs the end to come; one before it needs the statement to go on running."""
     if step is Step.RESULT:
-        world.ledger.release("effect")
+        env.ledger.release("effect")
 
 
 @pytest.mark.parametrize(("side", "step"), SIDES)
@@ -171,16 +171,16 @@ async def test_statement_deletion_interrupted_by_an_operator_crash_is_completed(
 
 @pytest.mark.parametrize("side", ["before", "after"])
 async def test_operator_crash_while_creating_a_driver_leaves_exactly_one_driver(
-    world: Environment, faults: Faults, side: str
+    env: Environment, faults: Faults, side: str
 ) -> None:
     getattr(faults, side)[Step.DRIVER] = crash
-    await world.create_class()
-    await world.create_session()
-    await world.operator_dies()
-    async with world.operator():
-        session = await world.in_phase(SESSIONS, "s", "Ready")
+    await env.create_class()
+    await env.create_session()
+    await env.operator_dies()
+    async with env.operator():
+        session = await env.in_phase(SESSIONS, "s", "Ready")
     assert session["status"]["driver"]["incarnation"] == 1
-    assert len(world.kubelet.started) == 1
+    assert len(env.kubelet.started) == 1
 
 
 async def test_statement_lost_with_its_driver_while_no_operator_was_there_is_not_run_again(ready: Environment) -> None:
@@ -253,17 +253,17 @@ async def test_restored_statement_without_status_is_a_new_one(ready: Environment
     assert len(ids) == len(set(ids)) == 2
 
 
-async def test_two_operators_at_once_submit_nothing_twice(world: Environment) -> None:
+async def test_two_operators_at_once_submit_nothing_twice(env: Environment) -> None:
     names = [f"effect-{i:02}" for i in range(30)]
-    await world.create_class()
-    async with world.operator(), world.operator():
-        await world.create_session()
+    await env.create_class()
+    async with env.operator(), env.operator():
+        await env.create_session()
         for name in names:
-            await world.create_statement(name, "INSERT INTO t")
-        await world.all_finished(names, seconds=180)
-        await world.create_statement("held", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "held", "Running")
-        await world.patch(STATEMENTS, "held", {"desiredState": "Canceled"})
-        await world.ended("held", "Canceled", "CanceledByUser")
-    assert sorted(world.ledger.order()) == [*names, "held"]
-    assert len(world.kubelet.started) == 1
+            await env.create_statement(name, "INSERT INTO t")
+        await env.all_finished(names, seconds=180)
+        await env.create_statement("held", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "held", "Running")
+        await env.patch(STATEMENTS, "held", {"desiredState": "Canceled"})
+        await env.ended("held", "Canceled", "CanceledByUser")
+    assert sorted(env.ledger.order()) == [*names, "held"]
+    assert len(env.kubelet.started) == 1

@@ -148,5 +148,5 @@ def test_spec_field_without_effect_is_described_as_not_implemented_yet(field: st
     assert "Not implemented yet" in description
 
 
-def test_annotations_are_followed() -> None:
+def test_models_that_fields_refer_to_are_reached() -> None:
     assert {"Idle", "WarmPool", "Trigger", "Retention", "SqlSource"} <= {m.__name__ for m in reachable()}

@@ -59,7 +59,7 @@ def test_statement_sees_the_savepoints_that_name_it() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"streaming": {}, "mode": "Explain"}])
-def test_statement_that_does_not_stream_has_none(spec: dict[str, Any]) -> None:
+def test_statement_that_does_not_stream_has_no_savepoints(spec: dict[str, Any]) -> None:
     assert savepoints_of(store(savepoint()), statement(**spec)) == ()
 
 
@@ -85,7 +85,7 @@ def test_savepoint_facts_match_the_metadata_spec_and_status_of_the_object() -> N
     )
 
 
-def test_new_one_has_no_phase() -> None:
+def test_savepoint_facts_of_a_new_savepoint_have_no_phase() -> None:
     assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, NOW),)
 
 

@@ -48,7 +48,9 @@ def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[s
         *((phase, FAILED) for phase in ("Closed", "Error", "TimedOut")),
     ],
 )
-def test_phases_of_a_statement_whatever_is_wished(phase: str, row: tuple[str, ...], desired: str) -> None:
+def test_conditions_of_a_statement_follow_its_phase_whatever_is_wished(
+    phase: str, row: tuple[str, ...], desired: str
+) -> None:
     assert of(phase, desired) == row
 
 
@@ -93,7 +95,7 @@ def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: t
         ("Failed", (F, F, T)),
     ],
 )
-def test_phases_of_a_session(phase: str, row: tuple[str, ...]) -> None:
+def test_conditions_of_a_session_follow_its_phase(phase: str, row: tuple[str, ...]) -> None:
     made = sessions.with_phase(session(), NOW, SessionPhase(phase), Reason.READY)
     assert tuple(str(c.status) for c in made.conditions) == row
     assert tuple(c.type for c in made.conditions) == TYPES[:3]
@@ -113,7 +115,7 @@ def test_a_session_that_waits_for_a_person_is_stalled_and_still_under_way(phase:
         *((phase, FAILED) for phase in ("Failed", "Abandoned")),
     ],
 )
-def test_phases_of_a_savepoint(phase: str, row: tuple[str, ...]) -> None:
+def test_conditions_of_a_savepoint_follow_its_phase(phase: str, row: tuple[str, ...]) -> None:
     standing, work = savepoint_standing(SavepointPhase(phase))
     assert tuple(str(c.status) for c in stated(standing, "R", work=work)) == row
 

@@ -22,7 +22,7 @@ from sparksql.domain.savepoint.snapshot import (
     VerifyExisting,
 )
 from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
-from sparksql.domain.statement.snapshot import Driver, Silence
+from sparksql.domain.statement.snapshot import Driver, Unobserved
 from tests.unit.domain.builders.conditions import SAVEPOINT_CONDITIONS, conditions, told
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.savepoints import (
@@ -161,9 +161,11 @@ def test_savepoint_is_not_continued_with_a_recreated_statement_of_the_same_name(
 
 @pytest.mark.parametrize(
     ("word", "commands", "wake"),
-    [(Running(), 0, POLL_SECONDS), (Silence.UNREACHABLE, 0, 2), (None, 0, 2), (Silence.UNKNOWN, 1, 2)],
+    [(Running(), 0, POLL_SECONDS), (Unobserved.UNREACHABLE, 0, 2), (None, 0, 2), (Unobserved.UNKNOWN, 1, 2)],
 )
-def test_an_attempt_under_way(word: Observation | None, commands: int, wake: float) -> None:
+def test_savepoint_attempt_under_way_is_asked_about_until_it_ends(
+    word: Observation | None, commands: int, wake: float
+) -> None:
     decision = decided(savepoint(copying()), observation=word, driver=None)
     assert told(decision) == ("InProgress", "InProgress")
     assert len(decision.commands) == commands
@@ -174,20 +176,20 @@ def test_an_attempt_under_way(word: Observation | None, commands: int, wake: flo
 def test_savepoint_attempt_is_reconciled_again_when_its_timeout_expires() -> None:
     running = decided(savepoint(copying(startTime=ago(599.5))), observation=Running())
     assert running.requeue_after == pytest.approx(0.55)
-    silent = decided(savepoint(copying(startTime=ago(599))), observation=Silence.UNREACHABLE)
+    silent = decided(savepoint(copying(startTime=ago(599))), observation=Unobserved.UNREACHABLE)
     assert silent.requeue_after == pytest.approx(1.05)
 
 
 def test_a_request_that_was_lost_is_repeated_to_the_same_driver() -> None:
     (again,) = decided(
-        savepoint(copying()), observation=Silence.UNKNOWN, driver=Driver("s-2", "pod-2", "boot-2")
+        savepoint(copying()), observation=Unobserved.UNKNOWN, driver=Driver("s-2", "pod-2", "boot-2")
     ).commands
     assert isinstance(again, StartCopy)
     assert (again.id, again.driver, again.target) == (id_of(0), DRIVER, TARGET)
 
 
 def test_a_lost_request_with_nothing_left_to_copy_is_refused_for_good() -> None:
-    decision = decided(savepoint(copying()), observation=Silence.UNKNOWN, statement=stream())
+    decision = decided(savepoint(copying()), observation=Unobserved.UNKNOWN, statement=stream())
     assert [type(command) for command in decision.commands] == [CancelCopy]
 
 
@@ -208,7 +210,7 @@ def test_savepoint_copied_in_full_completes_even_without_its_statement(statement
     assert told(decided(savepoint(copying()), observation=WHOLE, statement=statement)) == ("Completed", "Completed")
 
 
-@pytest.mark.parametrize("word", [Failed("disk full"), Silence.DRIVER_GONE])
+@pytest.mark.parametrize("word", [Failed("disk full"), Unobserved.DRIVER_GONE])
 @pytest.mark.parametrize(("before", "delay"), [(0, 10), (1, 20), (4, 160), (5, 300), (50, 300)])
 def test_a_failed_attempt_is_repeated_later(word: Observation, before: int, delay: float) -> None:
     decision = decided(savepoint(copying(failures=before), backoffLimit=100), observation=word)
@@ -259,7 +261,7 @@ def test_a_limit_lowered_meanwhile_counts() -> None:
     assert decision.status.next_attempt_time is None
 
 
-@pytest.mark.parametrize("word", [Running(), Silence.UNKNOWN, Silence.UNREACHABLE])
+@pytest.mark.parametrize("word", [Running(), Unobserved.UNKNOWN, Unobserved.UNREACHABLE])
 def test_an_attempt_that_takes_too_long_is_cancelled_first(word: Observation) -> None:
     decision = decided(savepoint(copying(startTime=ago(600))), observation=word)
     assert told(decision) == ("InProgress", "SavepointTimeout")
@@ -289,7 +291,7 @@ def test_savepoint_whose_statement_is_gone_ends_its_copy_before_it_is_abandoned(
     first = decided(savepoint(copying()), statement=gone, observation=Running())
     assert told(first) == ("InProgress", "Canceling")
     assert [type(command) for command in first.commands] == [CancelCopy]
-    for over in (Failed("cancelled"), Silence.DRIVER_GONE):
+    for over in (Failed("cancelled"), Unobserved.DRIVER_GONE):
         assert told(decided(savepoint(copying()), statement=gone, observation=over)) == ("Abandoned", "Abandoned")
 
 
@@ -317,7 +319,7 @@ def test_an_existing_one_that_cannot_be_read_now_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Abandoned"])
-def test_an_end_is_final(phase: str) -> None:
+def test_ended_savepoint_keeps_its_status(phase: str) -> None:
     before = savepoint(settled(phase), created=ago(3600))
     for facts in (
         {"statement": None},

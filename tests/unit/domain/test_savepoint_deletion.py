@@ -17,7 +17,7 @@ from sparksql.domain.savepoint.snapshot import (
     SavepointStorage,
     StartCleaner,
 )
-from sparksql.domain.statement.snapshot import Silence
+from sparksql.domain.statement.snapshot import Unobserved
 from tests.unit.domain.builders.objects import ago
 from tests.unit.domain.builders.savepoints import (
     CHECKPOINT,
@@ -45,7 +45,7 @@ def is_let_go(decision: Decision, *, warned: bool = False) -> bool:
     return not decision.finalizer and is_warning is warned
 
 
-def test_data_go_first() -> None:
+def test_deleted_savepoint_is_held_until_its_data_are_gone() -> None:
     first = decided(going())
     assert first.commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
     assert first.finalizer
@@ -162,7 +162,7 @@ def test_deleted_savepoint_no_longer_in_use_has_its_data_removed() -> None:
     assert decided(going(since=30), used_by=()).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
 
 
-@pytest.mark.parametrize("word", [Running(), Silence.UNKNOWN, Silence.UNREACHABLE, None])
+@pytest.mark.parametrize("word", [Running(), Unobserved.UNKNOWN, Unobserved.UNREACHABLE, None])
 @pytest.mark.parametrize("reclaim", ["Delete", "Retain"])
 def test_a_copy_under_way_ends_first(word: Any, reclaim: str) -> None:
     decision = decided(going(copying(), reclaimPolicy=reclaim), observation=word)
@@ -174,7 +174,7 @@ def test_a_copy_under_way_ends_first(word: Any, reclaim: str) -> None:
     assert [type(command) for command in late.commands] == [CancelCopy]
 
 
-@pytest.mark.parametrize("word", [Failed("cancelled"), WHOLE, Silence.DRIVER_GONE])
+@pytest.mark.parametrize("word", [Failed("cancelled"), WHOLE, Unobserved.DRIVER_GONE])
 def test_savepoint_deleted_while_copying_has_its_data_removed_after_the_copy(word: Any) -> None:
     assert decided(going(copying()), observation=word).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
     assert is_let_go(decided(going(copying(), reclaimPolicy="Retain"), observation=word))

@@ -35,7 +35,7 @@ from sparksql.domain.savepoint.snapshot import (
     VerifyExisting,
 )
 from sparksql.domain.savepoint.status import FOLLOWING
-from sparksql.domain.statement.snapshot import Driver, Silence
+from sparksql.domain.statement.snapshot import Driver, Unobserved
 from tests.unit.domain.builders.conditions import SAVEPOINT_CONDITIONS
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.savepoints import (
@@ -70,9 +70,9 @@ WORDS = st.sampled_from(
         Failed("disk full"),
         Failed("disk full"),
         Failed("not ours", location_invalid=True),
-        Silence.UNKNOWN,
-        Silence.UNREACHABLE,
-        Silence.DRIVER_GONE,
+        Unobserved.UNKNOWN,
+        Unobserved.UNREACHABLE,
+        Unobserved.DRIVER_GONE,
         None,
     ]
 )
@@ -138,7 +138,7 @@ def decisions(obj: SqlSavepoint, steps: list[Step]) -> list[tuple[Snapshot, Deci
 
 
 def is_over(snapshot: Snapshot) -> bool:
-    return isinstance(snapshot.observation, Completed | Failed) or snapshot.observation is Silence.DRIVER_GONE
+    return isinstance(snapshot.observation, Completed | Failed) or snapshot.observation is Unobserved.DRIVER_GONE
 
 
 def check_transition(snapshot: Snapshot, decision: Decision) -> None:
@@ -184,7 +184,7 @@ def check_requests(snapshot: Snapshot, decision: Decision) -> None:
             assert command.id == id_of(status.failures)
             assert isinstance(command, VerifyExisting) is (snapshot.savepoint.spec.source == "Existing")
             assert status.location == (command.target if isinstance(command, StartCopy) else command.location)
-            assert before.phase is not Phase.IN_PROGRESS or snapshot.observation is Silence.UNKNOWN
+            assert before.phase is not Phase.IN_PROGRESS or snapshot.observation is Unobserved.UNKNOWN
         if isinstance(command, CancelCopy):
             assert before.phase is Phase.IN_PROGRESS
             assert command.id == id_of(before.failures)
@@ -260,7 +260,9 @@ CHECKS = (
 
 @settings(max_examples=200, deadline=None)
 @given(SPECS, SOURCES, STEPS)
-def test_no_promise_is_broken(spec: dict[str, Any], source: dict[str, Any], steps: list[Step]) -> None:
+def test_savepoint_breaks_no_promise_whatever_it_is_shown(
+    spec: dict[str, Any], source: dict[str, Any], steps: list[Step]
+) -> None:
     for snapshot, decision in decisions(savepoint(**spec, **source), steps):
         for check in CHECKS:
             check(snapshot, decision)
@@ -268,7 +270,7 @@ def test_no_promise_is_broken(spec: dict[str, Any], source: dict[str, Any], step
 
 @settings(max_examples=100, deadline=None)
 @given(SPECS, STEPS)
-def test_attempts_are_bounded(spec: dict[str, Any], steps: list[Step]) -> None:
+def test_savepoint_attempts_are_bounded_by_the_backoff_limit(spec: dict[str, Any], steps: list[Step]) -> None:
     made = decisions(savepoint(**spec), [replace(step, spec={}) for step in steps])
     ids = {c.id for _, decision in made for c in decision.commands if isinstance(c, StartCopy)}
     assert len(ids) <= spec["backoffLimit"] + 1

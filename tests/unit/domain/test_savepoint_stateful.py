@@ -24,7 +24,7 @@ from sparksql.domain.savepoint.snapshot import (
     Snapshot,
     StartCopy,
 )
-from sparksql.domain.statement.snapshot import Driver, Silence
+from sparksql.domain.statement.snapshot import Driver, Unobserved
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.savepoints import PLACE, WHOLE, id_of, saved, savepoint
 
@@ -52,10 +52,10 @@ class Lifecycle:
         if self.attempt is None:
             return None
         if not self.up or self.attempt.driver != self.driver:
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         if not self.reachable:
-            return Silence.UNREACHABLE
-        return self.copies.get(id_of(self.savepoint.status.failures), Silence.UNKNOWN)
+            return Unobserved.UNREACHABLE
+        return self.copies.get(id_of(self.savepoint.status.failures), Unobserved.UNKNOWN)
 
     def deliver(self, command: Command) -> None:
         """The driver keeps each id for its life, and refuses one whose cancel came first; another boot's it refuses too."""

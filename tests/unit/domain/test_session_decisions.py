@@ -335,7 +335,7 @@ def test_an_idle_session_with_close_is_closed_for_good() -> None:
     assert (revived.status.phase, revived.commands) == (Phase.CLOSED, ())
 
 
-def test_hibernate_stays_up_and_says_so() -> None:
+def test_session_that_is_to_hibernate_stays_ready_and_tells_why() -> None:
     obj = ready(session(idle={"timeoutSeconds": 60, "action": "Hibernate"}))
     decision = served(obj, 9000)
     assert decision.status.phase is Phase.READY

@@ -12,7 +12,8 @@ from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSessi
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
+from sparksql.domain.statement.decision import Submit
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
 from tests.unit.domain.builders.conditions import reason_of
 from tests.unit.domain.builders.objects import NOW, seconds, with_spec, with_status
 from tests.unit.domain.builders.sessions import BOOT, draining, gateway, pod, ready, session_snapshot, starting
@@ -37,11 +38,11 @@ def test_a_driver_that_vanished_is_remembered() -> None:
     assert unconfirmed(after) == (BOOT,)
 
 
-def test_a_driver_that_was_seen_to_end_is_not() -> None:
+def test_driver_that_was_seen_to_end_is_not_unconfirmed() -> None:
     assert unconfirmed(lost(ready(), PodEnd())) == ()
 
 
-def test_the_message_says_so() -> None:
+def test_message_of_a_lost_driver_tells_whether_its_end_was_seen() -> None:
     gone = decide(session_snapshot(ready(), now=NOW + seconds(60)))
     assert "its end was not seen" in (gone.status.message or "")
     ended = decide(session_snapshot(ready(), now=NOW + seconds(60), pod_end=PodEnd()))

@@ -262,7 +262,7 @@ CHECKS = (
 
 @settings(max_examples=150, deadline=None)
 @given(SPECS, STEPS)
-def test_no_promise_is_broken(spec: dict[str, Any], steps: list[Step]) -> None:
+def test_session_breaks_no_promise_whatever_it_is_shown(spec: dict[str, Any], steps: list[Step]) -> None:
     for snapshot, decision in decisions(session(**spec), steps):
         for check in CHECKS:
             check(snapshot, decision)

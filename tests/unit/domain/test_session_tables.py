@@ -109,7 +109,7 @@ def test_change_that_a_driver_cannot_take_drains_it(change: dict[str, Any], befo
 
 @pytest.mark.parametrize("change", [{"conf": {"spark.sql.x": "1"}}, RESTART, STOP, {"className": "other"}])
 @pytest.mark.parametrize("facts", [{}, {"resolution": Violation(Reason.CLASS_NOT_FOUND, "x")}, {"queued": 3}])
-def test_closed_is_final(change: dict[str, Any], facts: dict[str, Any]) -> None:
+def test_closed_session_keeps_its_status_whatever_changes(change: dict[str, Any], facts: dict[str, Any]) -> None:
     drained = draining(ready(session(idle=CLOSE_AFTER_A_MINUTE)), now=NOW + seconds(61))
     closed = with_status(drained, decide(session_snapshot(drained, now=NOW + seconds(62))))
     assert closed.status.phase is Phase.CLOSED

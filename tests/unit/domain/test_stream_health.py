@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_health import patience
+from sparksql.domain.statement.stream.health import patience
 from tests.unit.domain.builders.conditions import STREAMS, UNDER_WAY
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.streams import health, resting, running, shown, stream, stream_snapshot, telling
@@ -50,7 +50,7 @@ def test_healthy_and_checkpoint_fresh_follow_the_reports_and_restarts_of_a_strea
 
 
 @pytest.mark.parametrize("phase", ["Initialized", "Stopped"])
-def test_query_that_does_not_run_is_neither_healthy_nor_not(phase: str) -> None:
+def test_health_of_a_query_that_does_not_run_is_unknown(phase: str) -> None:
     of = stream(resting(phase), desiredState="Stopped")
     assert health(decide(stream_snapshot(of))) == (("Unknown", "Pending"), ("Unknown", "Pending"))
 

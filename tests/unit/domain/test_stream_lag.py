@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_lag import (
+from sparksql.domain.statement.stream.lag import (
     LEAST_FACTOR,
     LEAST_GROWTH,
     MANY_RISES,
@@ -67,7 +67,7 @@ NEVER: dict[str, list[int | None]] = {
 
 
 @pytest.mark.parametrize("lags", NEVER.values(), ids=NEVER)
-def test_no_alarm(lags: list[int | None]) -> None:
+def test_lag_without_a_growing_trend_raises_no_alarm(lags: list[int | None]) -> None:
     assert not any(lagging(lags))
 
 

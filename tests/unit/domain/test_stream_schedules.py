@@ -11,12 +11,8 @@ import pytest
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.domain.savepoint.schedule import savepoint_name
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    CreateSavepoint,
-    Decision,
-    SavepointFacts,
-    Silence,
-)
+from sparksql.domain.statement.decision import CreateSavepoint, Decision
+from sparksql.domain.statement.snapshot import SavepointFacts, Unobserved
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import PARKED, message, told
 from tests.unit.domain.builders.objects import NOW, ago
@@ -78,7 +74,7 @@ def test_savepoint_of_a_slot_is_taken_once(phase: str) -> None:
 
 @pytest.mark.parametrize("trigger", SavepointTrigger)
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress"])
-def test_one_savepoint_is_taken_at_a_time(trigger: SavepointTrigger, phase: str | None) -> None:
+def test_scheduled_savepoint_waits_while_another_is_taken(trigger: SavepointTrigger, phase: str | None) -> None:
     due = NOW + timedelta(seconds=200)
     at_work = fact("other", phase, age=500, trigger=trigger)
     decision = scheduled(at_work, now=due + timedelta(seconds=3))
@@ -101,7 +97,7 @@ def test_schedule_without_a_batch_has_nothing_to_save() -> None:
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 
 
-def test_paused_schedule_takes_none() -> None:
+def test_paused_schedule_takes_no_savepoint() -> None:
     decision = scheduled(now=NOW + timedelta(seconds=203), paused=True)
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 
@@ -118,7 +114,7 @@ def test_missed_savepoint_is_made_up_for_when_that_is_wished(catch_up: bool) -> 
         (running(streaming=WITH_STATE), {"desiredState": "Stopped"}, telling()),
         (running(streaming=WITH_STATE), {"desiredState": "Stopped"}, OVER),
         (running(streaming=WITH_STATE), {"sql": OTHER}, telling()),
-        (running(streaming=WITH_STATE), {}, Silence.DRIVER_GONE),
+        (running(streaming=WITH_STATE), {}, Unobserved.DRIVER_GONE),
         (resting(streaming=WITH_STATE), {"desiredState": "Stopped"}, None),
         (resting("Initialized", streaming=WITH_STATE), {}, None),
         (resting("Pending", streaming=WITH_STATE), {}, telling(OperationState.PENDING)),

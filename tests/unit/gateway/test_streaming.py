@@ -41,7 +41,7 @@ REPORT: dict[str, Any] = {
         ([7, 5], MIN_INTERVAL_MILLIS),
     ],
 )
-def test_interval_of_windows(windows: list[int], millis: int) -> None:
+def test_interval_of_a_stream_is_inferred_from_its_windows(windows: list[int], millis: int) -> None:
     assert inferred_interval(windows) == millis
 
 
@@ -53,7 +53,7 @@ def test_interval_is_bounded_and_divides_every_window_unless_bounded(windows: li
         assert all(window % millis == 0 for window in windows)
 
 
-def test_report_of_a_batch() -> None:
+def test_progress_is_read_from_the_report_of_a_batch() -> None:
     seen = stream_progress("q", "r", REPORT)
     assert (seen.batch_id, seen.committed_batch_id) == (8, 7)
     assert (seen.input_rows_per_second, seen.processed_rows_per_second) == ("120.5", "1000000000000.0")
@@ -71,7 +71,7 @@ def test_report_of_a_trigger_without_data_names_the_batch_that_comes_next(number
     assert (seen.state_rows, seen.lag, seen.watermark) == (None, None, None)
 
 
-def test_no_report_yet() -> None:
+def test_progress_without_a_report_has_only_ids() -> None:
     seen = stream_progress("q", "r", {})
     assert (seen.query_id, seen.run_id, seen.batch_id, seen.last_progress_time) == ("q", "r", None, None)
 
@@ -150,7 +150,7 @@ def test_merge_of_keys_with_an_order_and_deletes() -> None:
     )
 
 
-def test_merge_of_keys_alone() -> None:
+def test_upsert_of_keys_alone_merges_by_every_column() -> None:
     target = UpsertTarget("t", ("k", "v"), is_delta=True)
     assert merge_statement(Upsert(keys=("k", "v")), target) == (
         "MERGE INTO t t USING __sparksql_batch s ON t.`k` <=> s.`__sparksql_k` AND t.`v` <=> s.`__sparksql_v` "

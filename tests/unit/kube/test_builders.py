@@ -107,7 +107,7 @@ def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: OpenEndpoints, 
     assert {port["name"]: port["containerPort"] for port in container(driver(session))["ports"]} == ports
 
 
-def test_network_policy() -> None:
+def test_network_policy_of_a_session_admits_its_pods_operator_and_clients() -> None:
     own_pods = {"matchLabels": {"sparksql.dev/session-uid": FULL.uid}}
     operator = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}},
@@ -423,7 +423,7 @@ def test_building_leaves_the_template_alone() -> None:
     assert (FULL.driver_template, FULL.executor_template) == before
 
 
-def test_spark_conf_golden() -> None:
+def test_spark_conf_of_a_plain_session_is_exactly_this() -> None:
     assert builders.spark_conf(PLAIN, 3) == {
         "spark.app.name": "team-a/analytics",
         "spark.authenticate": "true",
@@ -469,7 +469,7 @@ def test_spark_conf_golden() -> None:
         ("spark.kubernetes.executor.podTemplateFile", {"conf": "/tmp/x"}, "/etc/sparksql/executor.json"),
     ],
 )
-def test_spark_conf_layers(key: str, layers: dict[str, str], wins: str) -> None:
+def test_spark_conf_value_is_that_of_the_strongest_layer(key: str, layers: dict[str, str], wins: str) -> None:
     session = replace(
         FULL,
         conf={key: layers["conf"]} if "conf" in layers else {},

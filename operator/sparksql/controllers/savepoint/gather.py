@@ -34,8 +34,8 @@ from sparksql.domain.savepoint.snapshot import (
     Snapshot,
 )
 from sparksql.domain.savepoint.steps import current_id
-from sparksql.domain.statement.snapshot import Driver, Silence
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.snapshot import Driver, Unobserved
+from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.kube.client import Object
@@ -104,15 +104,15 @@ class SavepointGatherer:
         """What the driver says of the present attempt. A driver pod never runs two gateways: its UID is the process."""
         pod = await read_pod(self._rt, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
         if is_driver_over(self._rt, pod, session):
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         client = self._rt.drivers.client(attempt.pod_uid)
         if client is None:
-            return Silence.UNREACHABLE
+            return Unobserved.UNREACHABLE
         try:
             view = await client.saved(current_id(savepoint))
         except (GatewayUnreachable, GatewayRefused):
-            return Silence.UNREACHABLE
-        return Silence.UNKNOWN if view is None else observation_of(view)
+            return Unobserved.UNREACHABLE
+        return Unobserved.UNKNOWN if view is None else observation_of(view)
 
     def _referring(self, namespace: str, savepoint: SqlSavepoint) -> list[SqlStatement]:
         """Statements that may refer to it: few of a namespace's have anything to do with savepoints at all."""

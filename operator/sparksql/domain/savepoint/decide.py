@@ -32,8 +32,8 @@ from sparksql.domain.savepoint.steps import (
     wait,
 )
 from sparksql.domain.statement.phases import is_ended
-from sparksql.domain.statement.snapshot import Silence
-from sparksql.domain.statement.streaming import is_stream, streaming_of
+from sparksql.domain.statement.snapshot import Unobserved
+from sparksql.domain.statement.stream.spec import is_stream, streaming_of
 from sparksql.domain.violation import Violation
 
 STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl apply`, in any order
@@ -133,9 +133,9 @@ def _in_progress(s: Snapshot) -> Decision:
             return _complete(s, completed)
         case Failed(message, location_invalid):
             return _over(s, message, location_invalid=location_invalid)
-        case Silence.DRIVER_GONE:
+        case Unobserved.DRIVER_GONE:
             return _over(s, "the driver went away during the attempt")
-        case Running() | Silence.UNKNOWN | Silence.UNREACHABLE | None:
+        case Running() | Unobserved.UNKNOWN | Unobserved.UNREACHABLE | None:
             return _under_way(s)
         case other:
             assert_never(other)
@@ -185,7 +185,7 @@ def _under_way(s: Snapshot) -> Decision:
     begun = status.start_time or s.now
     left = s.savepoint.spec.timeout_seconds - (s.now - begun).total_seconds()
     gone = _gone(s)
-    lost = s.observation is Silence.UNKNOWN and again is None
+    lost = s.observation is Unobserved.UNKNOWN and again is None
     if gone is not None or lost:
         message = gone or "there is no checkpoint to copy any more"
         cancel = CancelCopy(current_id(s.savepoint), attempt.driver, message)
@@ -198,5 +198,5 @@ def _under_way(s: Snapshot) -> Decision:
     if isinstance(s.observation, Running):
         return in_progress(s, Reason.IN_PROGRESS, message, min(POLL_SECONDS, left + SLACK_SECONDS))
     # The driver that answers and does not know it has not heard of it yet: it keeps each id for its whole life.
-    commands = (again,) if s.observation is Silence.UNKNOWN and again is not None else ()
+    commands = (again,) if s.observation is Unobserved.UNKNOWN and again is not None else ()
     return in_progress(s, Reason.IN_PROGRESS, message, min(UNREACHABLE_SECONDS, left + SLACK_SECONDS), *commands)

@@ -25,7 +25,7 @@ from sparksql.domain.savepoint.snapshot import (
 )
 from sparksql.domain.savepoint.status import restated, used_by
 from sparksql.domain.savepoint.steps import current_id
-from sparksql.domain.statement.snapshot import Silence
+from sparksql.domain.statement.snapshot import Unobserved
 
 FINALIZER_SECONDS = 60.0  # deadline of the contract for deleting a savepoint
 POLL_SECONDS = 1.0
@@ -47,7 +47,7 @@ def deleting(s: Snapshot) -> Decision:
 
 
 def _is_over(s: Snapshot) -> bool:
-    return isinstance(s.observation, Completed | Failed) or s.observation is Silence.DRIVER_GONE
+    return isinstance(s.observation, Completed | Failed) or s.observation is Unobserved.DRIVER_GONE
 
 
 def _has_data_to_delete(s: Snapshot) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.domain.savepoint.snapshot import SavepointStorage, Snapshot
-from sparksql.domain.statement.streaming import streaming_of
+from sparksql.domain.statement.stream.spec import streaming_of
 from sparksql.domain.violation import Violation
 
 MAX_LOCATION_LENGTH = 1024  # of the resource's `status.location`

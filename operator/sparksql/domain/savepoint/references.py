@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.statement import SqlStatement
-from sparksql.domain.statement.streaming import streaming_of
+from sparksql.domain.statement.stream.spec import streaming_of
 
 
 def used_by(savepoint: SqlSavepoint, statements: Iterable[SqlStatement]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from sparksql.api.savepoint import SavepointTrigger, SqlSavepoint, SqlSavepointS
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.event import Event
 from sparksql.domain.savepoint.retention import RetentionDecision
-from sparksql.domain.statement.snapshot import Driver, Silence
+from sparksql.domain.statement.snapshot import Driver, Unobserved
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Failed:
     location_invalid: bool = False
 
 
-Observation = Running | Completed | Failed | Silence
-"""What the driver that was asked last said of an attempt; a `Silence` tells why there is none."""
+Observation = Running | Completed | Failed | Unobserved
+"""What the driver that was asked last said of an attempt; a `Unobserved` tells why there is none."""
 
 
 class Cleaner(Enum):

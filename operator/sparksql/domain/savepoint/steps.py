@@ -15,7 +15,7 @@ from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snaps
 from sparksql.domain.savepoint.status import restated, with_phase
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import Driver
-from sparksql.domain.statement.streaming import streaming_of
+from sparksql.domain.statement.stream.spec import streaming_of
 
 WAITING_SECONDS = 60.0  # wake-up of a savepoint that waits for an event
 FIRST_LOOK_SECONDS = 0.3  # of one that has just begun: most copies are small

@@ -24,11 +24,12 @@ class OperationStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Returns whether no other status follows."""
         return self not in (OperationStatus.INITIALIZED, OperationStatus.PENDING, OperationStatus.RUNNING)
 
 
 class Problem(StrEnum):
-    """Why a client's request is refused."""
+    """Names the reasons for which a client's request is refused."""
 
     NOT_READY = "NotReady"  # Spark is starting, or the gateway drains
     TOO_MANY_SESSIONS = "TooManySessions"
