@@ -26,7 +26,7 @@ class CleaningError(Exception):
     """The file system keeps what it was asked to delete."""
 
 
-class Content(Protocol):
+class OpenFile(Protocol):
     """Reads an open file."""
 
     def read(self) -> bytes:
@@ -48,7 +48,7 @@ class Files(Protocol):
     def delete(self, uri: str) -> bool:
         """Deletes a file, or a folder with what is in it; returns whether it was there."""
 
-    def open(self, uri: str) -> Content:
+    def open(self, uri: str) -> OpenFile:
         """Opens a file for reading."""
 
 
