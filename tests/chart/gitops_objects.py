@@ -106,10 +106,10 @@ def _sessions() -> list[tuple[str, Object, tuple[str, str]]]:
         SessionPhase.FAILED: FAILED,
     }
     made = [
-        (f"session {phase}", _document(obj, sessions.advance(obj, NOW, phase, Reason.PENDING, "why")), verdict)
+        (f"session {phase}", _document(obj, sessions.with_phase(obj, NOW, phase, Reason.PENDING, "why")), verdict)
         for phase, verdict in verdicts.items()
     ]
-    refused = sessions.advance(obj, NOW, SessionPhase.PENDING, Reason.CLASS_NOT_FOUND, "why", stalled=True)
+    refused = sessions.with_phase(obj, NOW, SessionPhase.PENDING, Reason.CLASS_NOT_FOUND, "why", stalled=True)
     # It heals by itself, so kstatus goes on waiting; Argo CD shows it to a person at once.
     return [*made, ("session that needs a person", _document(obj, refused), (IN_PROGRESS[0], FAILED[1]))]
 

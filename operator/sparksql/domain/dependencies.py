@@ -46,7 +46,7 @@ Outcome = Met | Unmet | Failed | Cycle
 
 
 def find_cycle(name: str, edges: Edges) -> tuple[str, ...] | None:
-    """A path from `name` back to itself along `edges` (statement -> names it depends on), or None."""
+    """Returns a path from `name` back to itself along `edges` (statement -> names it depends on), or None."""
     came_from: dict[str, str] = {}
     stack = [name]
     while stack:
@@ -70,7 +70,7 @@ def evaluate(
     phase_of: Callable[[str], Phase | None],
     edges: Edges,
 ) -> Outcome:
-    """Outcome for statement `name`; `phase_of` answers None for a statement that does not exist or was never seen."""
+    """Returns the outcome for statement `name`; `phase_of` answers None for a statement that does not exist or was never seen."""
     if not depends_on:
         return Met()
     cycle = find_cycle(name, edges)

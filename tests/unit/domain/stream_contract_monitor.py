@@ -13,10 +13,11 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible, StreamingStatus, UpgradeMode
 from sparksql.domain.backoff import exponential
+from sparksql.domain.statement.decision import Cancel, CreateSavepoint, Decision, Submit
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
-from sparksql.domain.statement.snapshot import Cancel, CreateSavepoint, Decision, Inputs, Silence, Snapshot, Submit
-from sparksql.domain.statement.stream_savepoints import DRIVER_SECONDS
+from sparksql.domain.statement.snapshot import Inputs, Snapshot, Unobserved
+from sparksql.domain.statement.stream.savepoints import DRIVER_SECONDS
 from sparksql.wire.control import OperationState, OperationView
 from tests.unit.domain.builders.conditions import PARKED, RESTS, STREAMS, UNDER_WAY
 from tests.unit.domain.stream_stateful_model import Checkpoints, Shelf, fits
@@ -92,8 +93,8 @@ def _check_phase(one: Pass) -> None:
     if before.phase in HANDED_OVER and after.phase not in HANDED_OVER:
         word = one.snapshot.operation
         told = isinstance(word, OperationView) and word.state.is_terminal
-        forgotten = word is Silence.UNKNOWN and before.phase is Phase.RUNNING
-        assert told or forgotten or word is Silence.DRIVER_GONE
+        forgotten = word is Unobserved.UNKNOWN and before.phase is Phase.RUNNING
+        assert told or forgotten or word is Unobserved.DRIVER_GONE
     if after.phase in SHOWN:
         assert tuple(str(c.status) for c in after.conditions[:5]) in SHOWN[after.phase]
         assert one.decision.requeue_after is not None
@@ -229,6 +230,6 @@ def _check_savepoints_made(one: Pass) -> None:
             assert all(each.phase is not None and each.phase.is_terminal for each in one.snapshot.savepoints)
             assert isinstance(word, OperationView) and word.state is OperationState.RUNNING
         elif one.before.phase in HANDED_OVER:
-            assert (isinstance(word, OperationView) and word.state.is_terminal) or isinstance(word, Silence)
+            assert (isinstance(word, OperationView) and word.state.is_terminal) or isinstance(word, Unobserved)
     if one.after.phase is not Phase.RUNNING:
         assert one.new.next_savepoint_time is None

@@ -20,22 +20,10 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Ask, Cancel, CreateSavepoint, Decision, DeleteSavepoint, Question, Submit
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
-from sparksql.domain.statement.snapshot import (
-    Ask,
-    Cancel,
-    CreateSavepoint,
-    Decision,
-    DeleteSavepoint,
-    Inputs,
-    Question,
-    SavepointFacts,
-    SessionFacts,
-    Silence,
-    Snapshot,
-    Submit,
-)
-from sparksql.domain.statement.stream_changes import question
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, SessionFacts, Snapshot, Unobserved
+from sparksql.domain.statement.stream.changes import question
 from sparksql.wire.control import OperationState, OperationView
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.statements import SQL, check_unread
@@ -352,14 +340,14 @@ class StreamMachine(RuleBasedStateMachine):
             self.asked = None
         return replace(gathered, answer=self.asked[1] if self.asked is not None else None)
 
-    def _operation(self) -> OperationView | Silence:
+    def _operation(self) -> OperationView | Unobserved:
         session = self.status.session
         assert session is not None
         if self.gateway is None or self.gateway.driver.pod_uid != session.pod_uid:
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         if self.unreachable:
-            return Silence.UNREACHABLE
-        return self.gateway.views.get(self.status.operation_id or "", Silence.UNKNOWN)
+            return Unobserved.UNREACHABLE
+        return self.gateway.views.get(self.status.operation_id or "", Unobserved.UNKNOWN)
 
     # --- the contract
 

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
-from sparksql.domain.statement.snapshot import CreateSavepoint, DeleteSavepoint, Driver, SavepointFacts
+from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
+from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.wire.control import (
     CancelRequest,
     OperationError,

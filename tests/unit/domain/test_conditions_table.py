@@ -96,7 +96,7 @@ def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: t
     ],
 )
 def test_conditions_of_a_session_follow_its_phase(phase: str, row: tuple[str, ...]) -> None:
-    made = sessions.advance(session(), NOW, SessionPhase(phase), Reason.READY)
+    made = sessions.with_phase(session(), NOW, SessionPhase(phase), Reason.READY)
     assert tuple(str(c.status) for c in made.conditions) == row
     assert tuple(c.type for c in made.conditions) == TYPES[:3]
 
@@ -157,6 +157,6 @@ def test_conditions_of_what_rests_follow_the_generation() -> None:
     obj = canceled("Canceled")
     later = obj.replace(metadata=obj.metadata.replace(generation=9))
     assert {c.observed_generation for c in statements.restated(later, NOW).conditions} == {9}
-    closed = session(sessions.advance(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
+    closed = session(sessions.with_phase(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
     moved = closed.replace(metadata=closed.metadata.replace(generation=9))
     assert {c.observed_generation for c in sessions.restated(moved, NOW).conditions} == {9}

@@ -12,7 +12,8 @@ from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSessi
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
+from sparksql.domain.statement.decision import Submit
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
 from tests.unit.domain.builders.conditions import reason_of
 from tests.unit.domain.builders.objects import NOW, seconds, with_spec, with_status
 from tests.unit.domain.builders.sessions import BOOT, draining, gateway, pod, ready, session_snapshot, starting
@@ -98,7 +99,7 @@ def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> No
 # --- pods that nobody ends
 
 DUE = NOW + seconds(60)
-LATE = DUE + seconds(Deadlines().termination + 1)
+LATE = DUE + seconds(Deadlines().termination_seconds + 1)
 
 
 def later(obj: SqlSession, now: datetime, **facts: Any) -> Decision:

@@ -12,9 +12,10 @@ from sparksql.api.statement import StatementPhase
 from sparksql.domain.dependencies import Cycle, Failed
 from sparksql.domain.statement import status as statuses
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Cancel, DeleteSelf, DeleteSession
 from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
 from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
-from sparksql.domain.statement.snapshot import Cancel, DeleteSelf, DeleteSession, SessionFacts, Silence
+from sparksql.domain.statement.snapshot import SessionFacts, Unobserved
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions, told
@@ -40,8 +41,8 @@ LATER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "canceled": ({"desiredState": "Canceled"}, {}),
     "session deleted": ({}, {"session": SessionFacts("s", SessionPhase.READY, deleting=True)}),
     "session gone": ({}, {"session": None, "settings": None}),
-    "driver gone": ({}, {"operation": Silence.DRIVER_GONE}),
-    "unknown to the gateway": ({}, {"operation": Silence.UNKNOWN}),
+    "driver gone": ({}, {"operation": Unobserved.DRIVER_GONE}),
+    "unknown to the gateway": ({}, {"operation": Unobserved.UNKNOWN}),
     "another word": ({}, {"operation": view(OperationState.ERROR)}),
     "dependency failed": ({}, {"dependencies": Failed("x", StatementPhase.ERROR)}),
     "cycle": ({}, {"dependencies": Cycle(("one", "one"))}),
@@ -130,7 +131,7 @@ def test_end_of_a_statement_with_ttl_looks_again() -> None:
 @pytest.mark.parametrize("status", [initialized(), handed_over(), handed_over("Running")])
 def test_ttl_does_not_count_before_the_end(status: dict[str, Any]) -> None:
     of = statement(status, ttlSecondsAfterFinished=0)
-    decision = decide(statement_snapshot(of, operation=Silence.UNREACHABLE))
+    decision = decide(statement_snapshot(of, operation=Unobserved.UNREACHABLE))
     assert DeleteSelf() not in decision.commands
 
 
@@ -151,7 +152,7 @@ def test_deleted_statement_that_nobody_runs_is_let_go_at_once(status: dict[str, 
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
-@pytest.mark.parametrize("operation", [*(s for s in Silence if s is not Silence.DRIVER_GONE), "live"])
+@pytest.mark.parametrize("operation", [*(s for s in Unobserved if s is not Unobserved.DRIVER_GONE), "live"])
 @pytest.mark.parametrize(("age", "let_go"), [(0, False), (14, False), (15, True), (100, True)])
 def test_deleted_statement_is_canceled_and_let_go_at_its_deadline(
     phase: str, operation: Any, age: float, let_go: bool
@@ -172,7 +173,7 @@ def test_deleted_statement_is_canceled_and_let_go_at_its_deadline(
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 @pytest.mark.parametrize(
-    "operation", [Silence.DRIVER_GONE, *(view(state) for state in OperationState if state.is_terminal)]
+    "operation", [Unobserved.DRIVER_GONE, *(view(state) for state in OperationState if state.is_terminal)]
 )
 def test_deleted_statement_is_let_go_when_it_has_ended(phase: str, operation: Any) -> None:
     decision = decide(statement_snapshot(statement(handed_over(phase), deleted=NOW), operation=operation))
@@ -183,11 +184,13 @@ def test_deleted_statement_is_let_go_when_it_has_ended(phase: str, operation: An
 @pytest.mark.parametrize("status", [{}, initialized(), handed_over(), handed_over("Running"), ended()])
 def test_statement_in_a_terminating_namespace_is_let_go_at_once(status: dict[str, Any]) -> None:
     of = statement(status, deleted=NOW)
-    decision = decide(statement_snapshot(of, operation=Silence.UNREACHABLE, namespace_terminating=True))
+    decision = decide(statement_snapshot(of, operation=Unobserved.UNREACHABLE, namespace_terminating=True))
     assert not decision.finalizer
 
 
-@pytest.mark.parametrize(("status", "operation"), [({}, None), (handed_over(), Silence.DRIVER_GONE), (ended(), None)])
+@pytest.mark.parametrize(
+    ("status", "operation"), [({}, None), (handed_over(), Unobserved.DRIVER_GONE), (ended(), None)]
+)
 def test_deleted_dedicated_statement_takes_its_session_with_it(status: dict[str, Any], operation: Any) -> None:
     decision = decide(statement_snapshot(statement(status, deleted=NOW, **DEDICATED), operation=operation))
     assert decision.commands == (DeleteSession(),)

@@ -9,17 +9,9 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Cancel, Command, Submit
 from sparksql.domain.statement.identity import operation_id
-from sparksql.domain.statement.snapshot import (
-    Cancel,
-    Command,
-    Inputs,
-    MissingReference,
-    SessionFacts,
-    Settings,
-    Silence,
-    Submit,
-)
+from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings, Unobserved
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import (
     Column,
@@ -125,7 +117,7 @@ def test_view_in_progress_is_followed(phase: str, state: OperationState, wanted:
 @PHASES
 def test_unreachable_gateway_changes_nothing(phase: str) -> None:
     before = statement(handed_over(phase))
-    decision = decide(statement_snapshot(before, operation=Silence.UNREACHABLE))
+    decision = decide(statement_snapshot(before, operation=Unobserved.UNREACHABLE))
     assert decision.status == before.status
     assert decision.commands == ()
     assert decision.requeue_after is not None and decision.requeue_after <= 5
@@ -135,12 +127,12 @@ def test_timeout_or_cancel_ends_no_statement_while_the_gateway_is_unreachable() 
     late = handed_over("Running", startTime=ago(10_000), submittedTime=ago(20_000))
     of = statement(late, desiredState="Canceled", timeouts={"queueSeconds": 1, "executionSeconds": 1})
     settings = Settings(queue_seconds=1, execution_seconds=1)
-    decision = decide(statement_snapshot(of, operation=Silence.UNREACHABLE, settings=settings, session=CLOSED))
+    decision = decide(statement_snapshot(of, operation=Unobserved.UNREACHABLE, settings=settings, session=CLOSED))
     assert decision.status.phase == "Running"
 
 
 def test_intent_that_never_arrived_is_submitted_again_with_the_same_id_and_boot() -> None:
-    decision = decide(statement_snapshot(statement(handed_over()), operation=Silence.UNKNOWN))
+    decision = decide(statement_snapshot(statement(handed_over()), operation=Unobserved.UNKNOWN))
     (submit,) = decision.commands
     assert isinstance(submit, Submit)
     assert (submit.operation_id, submit.request.boot_id) == (OPERATION, "boot-1")
@@ -160,7 +152,7 @@ def test_intent_that_never_arrived_is_submitted_again_with_the_same_id_and_boot(
 )
 def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(facts: dict[str, Any]) -> None:
     """The tombstone refuses a late PUT; only its confirmation ends the statement."""
-    unknown = decide(statement_snapshot(statement(handed_over()), operation=Silence.UNKNOWN, **facts))
+    unknown = decide(statement_snapshot(statement(handed_over()), operation=Unobserved.UNKNOWN, **facts))
     cancel_of(unknown.commands)
     assert unknown.status.phase == "Pending"
     tombstone = view(OperationState.CANCELED, start_time=None)
@@ -175,7 +167,7 @@ def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(fact
 @pytest.mark.parametrize(
     ("phase", "word"),
     [
-        ("Pending", Silence.UNKNOWN),
+        ("Pending", Unobserved.UNKNOWN),
         ("Pending", view(OperationState.PENDING)),
         ("Running", view(OperationState.RUNNING)),
     ],
@@ -192,7 +184,7 @@ def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(fact
     ids=["canceled", "session closed", "session deleted", "session gone"],
 )
 def test_cancel_or_close_is_asked_of_the_gateway_before_the_statement_ends(
-    phase: str, word: OperationView | Silence, spec: dict[str, Any], facts: dict[str, Any], outcome: OperationState
+    phase: str, word: OperationView | Unobserved, spec: dict[str, Any], facts: dict[str, Any], outcome: OperationState
 ) -> None:
     decision = decide(statement_snapshot(statement(handed_over(phase), **spec), operation=word, **facts))
     assert cancel_of(decision.commands).request.outcome is outcome
@@ -252,7 +244,9 @@ def test_statement_asked_to_end_takes_the_outcome_that_the_gateway_reports(
 
 @PHASES
 def test_lost_effect_ends_in_session_lost(phase: str) -> None:
-    decision = decide(statement_snapshot(statement(handed_over(phase, readOnly=False)), operation=Silence.DRIVER_GONE))
+    decision = decide(
+        statement_snapshot(statement(handed_over(phase, readOnly=False)), operation=Unobserved.DRIVER_GONE)
+    )
     assert told(decision) == ("Error", "SessionLost")
     assert "outcome unknown" in message(decision)
     assert decision.status.completion_time == NOW
@@ -262,7 +256,7 @@ def test_lost_effect_ends_in_session_lost(phase: str) -> None:
 @pytest.mark.parametrize(("attempt", "again"), [(1, True), (2, True), (3, False)])
 def test_lost_read_runs_again_up_to_three_attempts(phase: str, attempt: int, again: bool) -> None:
     of = statement(handed_over(phase, readOnly=True, attempt=attempt))
-    decision = decide(statement_snapshot(of, operation=Silence.DRIVER_GONE))
+    decision = decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE))
     if not again:
         assert told(decision) == ("Error", "SessionLost")
         return
@@ -276,7 +270,7 @@ def test_lost_read_runs_again_up_to_three_attempts(phase: str, attempt: int, aga
 
 def test_lost_statement_of_unknown_kind_is_treated_as_an_effect() -> None:
     of = statement(handed_over())  # handed over, lost before the parser's word arrived
-    assert told(decide(statement_snapshot(of, operation=Silence.DRIVER_GONE))) == ("Error", "SessionLost")
+    assert told(decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE))) == ("Error", "SessionLost")
 
 
 @pytest.mark.parametrize(
@@ -294,7 +288,7 @@ def test_wish_to_end_is_granted_by_the_drivers_end(
 ) -> None:
     retry = {"limit": 5, "on": ["SessionLost"]}
     of = statement(handed_over("Running", readOnly=read_only), retry=retry, **spec)
-    assert told(decide(statement_snapshot(of, operation=Silence.DRIVER_GONE, **facts))) == wanted
+    assert told(decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE, **facts))) == wanted
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -310,8 +304,8 @@ def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_on
 @pytest.mark.parametrize(
     ("on", "operation", "again"),
     [
-        (["SessionLost"], Silence.DRIVER_GONE, True),
-        (["SqlError"], Silence.DRIVER_GONE, False),
+        (["SessionLost"], Unobserved.DRIVER_GONE, True),
+        (["SqlError"], Unobserved.DRIVER_GONE, False),
         (["SqlError"], view(OperationState.ERROR), True),
         (["SessionLost"], view(OperationState.ERROR), False),
         (["ExecutionTimeout"], view(OperationState.TIMED_OUT), True),
@@ -322,7 +316,7 @@ def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_on
     ],
 )
 def test_statement_is_retried_only_for_the_reasons_listed_in_its_spec(
-    on: list[str], operation: OperationView | Silence, again: bool
+    on: list[str], operation: OperationView | Unobserved, again: bool
 ) -> None:
     of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": on})
     decision = decide(statement_snapshot(of, operation=operation))

@@ -10,7 +10,8 @@ import pytest
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Unmet
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import Inputs, NeedsInputs, Silence, Snapshot
+from sparksql.domain.statement.decision import NeedsInputs
+from sparksql.domain.statement.snapshot import Inputs, Snapshot, Unobserved
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import told
 from tests.unit.domain.builders.statements import (
@@ -32,7 +33,7 @@ NEW_CONF = {"conf": {"spark.sql.ansi.enabled": "false"}}
 
 READ: dict[str, Snapshot] = {
     "it goes now": statement_snapshot(WAITING),
-    "its hand-over did not arrive": statement_snapshot(HAS, operation=Silence.UNKNOWN),
+    "its hand-over did not arrive": statement_snapshot(HAS, operation=Unobserved.UNKNOWN),
     "it was ended before it began": statement_snapshot(HAS, operation=view(OperationState.CANCELED, start_time=None)),
     "a stream goes now": stream_snapshot(stream(initialized(), **SOURCE)),
     "a stream could go but for its back-off": stream_snapshot(stream(resting("Initialized"), **SOURCE)),
@@ -51,8 +52,8 @@ UNREAD: dict[str, Snapshot] = {
     "it is done": statement_snapshot(
         statement(handed_over("Running"), **SOURCE), operation=view(OperationState.FINISHED)
     ),
-    "nobody answers": statement_snapshot(HAS, operation=Silence.UNREACHABLE),
-    "its driver is gone": statement_snapshot(HAS, operation=Silence.DRIVER_GONE),
+    "nobody answers": statement_snapshot(HAS, operation=Unobserved.UNREACHABLE),
+    "its driver is gone": statement_snapshot(HAS, operation=Unobserved.DRIVER_GONE),
     "it has ended": statement_snapshot(statement(ended(), **SOURCE)),
     "a query runs as its spec asks": stream_snapshot(stream(running(), **SOURCE), operation=telling()),
     "a stream rests by wish": stream_snapshot(stream(resting(), desiredState="Stopped", **SOURCE)),

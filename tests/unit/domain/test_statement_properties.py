@@ -19,23 +19,18 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.statement.decision import Cancel, CreateSession, Decision, DeleteSelf, DeleteSession, Submit
 from sparksql.domain.statement.handover import MAX_READ_ATTEMPTS
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
 from sparksql.domain.statement.snapshot import (
-    Cancel,
-    CreateSession,
-    Decision,
-    DeleteSelf,
-    DeleteSession,
     Driver,
     Inputs,
     MissingReference,
     SessionFacts,
     Settings,
-    Silence,
     Snapshot,
-    Submit,
+    Unobserved,
 )
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
@@ -90,7 +85,7 @@ TEXTS = mostly(
 )
 WORDS = st.one_of(
     st.none(),
-    st.sampled_from(list(Silence)),
+    st.sampled_from(list(Unobserved)),
     st.tuples(st.sampled_from(list(OperationState)), st.booleans(), st.booleans(), st.sampled_from(list(ErrorReason))),
 )
 
@@ -147,8 +142,8 @@ def moved(obj: SqlStatement, step: Step, now: Any, count: int) -> SqlStatement:
             return obj
 
 
-def word_of(obj: SqlStatement, step: Step, now: Any) -> OperationView | Silence | None:
-    if step.word is None or isinstance(step.word, Silence):
+def word_of(obj: SqlStatement, step: Step, now: Any) -> OperationView | Unobserved | None:
+    if step.word is None or isinstance(step.word, Unobserved):
         return step.word
     state, started, read_only, reason = step.word
     started = started or state is OperationState.RUNNING
@@ -234,8 +229,8 @@ def check_word_before_end(snapshot: Snapshot, decision: Decision) -> None:
         return
     told = isinstance(word, OperationView) and word.state.is_terminal
     # A driver that answers and has forgotten what it ran is as good as another one.
-    forgotten = word is Silence.UNKNOWN and before.phase is Phase.RUNNING
-    assert told or forgotten or word is Silence.DRIVER_GONE
+    forgotten = word is Unobserved.UNKNOWN and before.phase is Phase.RUNNING
+    assert told or forgotten or word is Unobserved.DRIVER_GONE
     if after.phase is Phase.FINISHED:
         assert isinstance(word, OperationView)
         assert word.state is OperationState.FINISHED
@@ -277,7 +272,7 @@ def check_deletion(snapshot: Snapshot, decision: Decision) -> None:
         return
     told = isinstance(word, OperationView) and word.state.is_terminal
     over = snapshot.now >= deleted + seconds(FINALIZER_SECONDS)
-    safe = snapshot.statement.status.phase not in HANDED_OVER or told or word is Silence.DRIVER_GONE
+    safe = snapshot.statement.status.phase not in HANDED_OVER or told or word is Unobserved.DRIVER_GONE
     assert decision.finalizer is not (safe or over or snapshot.namespace_terminating)
 
 

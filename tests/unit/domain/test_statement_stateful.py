@@ -21,20 +21,17 @@ from sparksql.api.statement import SqlStatementStatus, StatementPhase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Outcome, Unmet
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
+from sparksql.domain.statement.decision import Cancel, Decision, DeleteSelf, Submit
 from sparksql.domain.statement.identity import operation_id
 from sparksql.domain.statement.phases import is_legal
 from sparksql.domain.statement.snapshot import (
-    Cancel,
-    Decision,
-    DeleteSelf,
     Driver,
     Inputs,
     MissingReference,
     SessionFacts,
     Settings,
-    Silence,
     Snapshot,
-    Submit,
+    Unobserved,
 )
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationError, OperationState, OperationView, SubmitRequest
@@ -282,14 +279,14 @@ class StatementMachine(RuleBasedStateMachine):
             driver = self.gateway.driver
         return SessionFacts("s", self.session_phase, self.session_deleting, driver)
 
-    def _operation(self) -> OperationView | Silence:
+    def _operation(self) -> OperationView | Unobserved:
         session = self.status.session
         assert session is not None
         if self.gateway is None or self.gateway.driver.pod_uid != session.pod_uid:
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         if self.unreachable:
-            return Silence.UNREACHABLE
-        return self.gateway.views.get(self.status.operation_id or "", Silence.UNKNOWN)
+            return Unobserved.UNREACHABLE
+        return self.gateway.views.get(self.status.operation_id or "", Unobserved.UNKNOWN)
 
     # --- the contract
 
@@ -306,7 +303,7 @@ class StatementMachine(RuleBasedStateMachine):
             assert after.replace(**kept) == before, story
         if before.phase in HANDED_OVER and same_attempt and after.phase in ENDED:
             word = snapshot.operation
-            confirmed = word is Silence.DRIVER_GONE or (isinstance(word, OperationView) and word.state.is_terminal)
+            confirmed = word is Unobserved.DRIVER_GONE or (isinstance(word, OperationView) and word.state.is_terminal)
             assert confirmed, story
         self._check_commands(before, decision)
         self._check_letting_go(snapshot, decision, story)
@@ -338,7 +335,7 @@ class StatementMachine(RuleBasedStateMachine):
             return
         assert self.deleted is not None, story
         word = snapshot.operation
-        ended = word in (None, Silence.DRIVER_GONE) or (isinstance(word, OperationView) and word.state.is_terminal)
+        ended = word in (None, Unobserved.DRIVER_GONE) or (isinstance(word, OperationView) and word.state.is_terminal)
         late = (self.now - self.deleted).total_seconds() >= FINALIZER_SECONDS
         assert ended or late or self.terminating, story
         assert bool(decision.events) is (not ended and not self.terminating), story

@@ -10,7 +10,8 @@ import pytest
 from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.api.streaming import Streaming
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import Cancel, Silence, Snapshot, StateFacts, Submit
+from sparksql.domain.statement.decision import Cancel, Submit
+from sparksql.domain.statement.snapshot import Snapshot, StateFacts, Unobserved
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import message, told
 from tests.unit.domain.builders.objects import ago
@@ -90,10 +91,10 @@ def test_ended_validation_says_whether_the_text_fits_the_state() -> None:
 
 
 def test_lost_validation_request_is_sent_again_only_with_the_state() -> None:
-    gone = {"operation": Silence.UNKNOWN, "state": None}
+    gone = {"operation": Unobserved.UNKNOWN, "state": None}
     decision = decide(validation(handed_over(), facts=gone))
     assert [type(each) for each in decision.commands] == [Cancel]
-    again = decide(validation(handed_over(), facts={"operation": Silence.UNKNOWN}))
+    again = decide(validation(handed_over(), facts={"operation": Unobserved.UNKNOWN}))
     (command,) = again.commands
     assert isinstance(command, Submit) and command.request.validate_against is not None
 

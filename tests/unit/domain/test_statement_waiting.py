@@ -14,16 +14,9 @@ from sparksql.api.statement import StatementPhase
 from sparksql.domain.admission import Turn
 from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import CreateSession, DeleteSession, Submit
 from sparksql.domain.statement.identity import operation_id, sql_hash
-from sparksql.domain.statement.snapshot import (
-    CreateSession,
-    DeleteSession,
-    Inputs,
-    MissingReference,
-    SessionFacts,
-    Settings,
-    Submit,
-)
+from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import Parameter
 from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions, message, reason_of, told

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import NeedsInputs
 from sparksql.domain.statement.identity import sql_hash
-from sparksql.domain.statement.snapshot import (
-    Inputs,
-    MissingReference,
-    NeedsInputs,
-    Silence,
-)
+from sparksql.domain.statement.snapshot import Inputs, MissingReference, Unobserved
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import PARKED, RESTS, UNDER_WAY, message, reason_of, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
@@ -45,7 +41,7 @@ def test_running_stream_with_a_changed_text_is_stopped_first() -> None:
     assert canceled(decision).request.outcome is OperationState.CANCELED
 
 
-@pytest.mark.parametrize("word", [telling(OperationState.CANCELED), Silence.DRIVER_GONE], ids=["canceled", "gone"])
+@pytest.mark.parametrize("word", [telling(OperationState.CANCELED), Unobserved.DRIVER_GONE], ids=["canceled", "gone"])
 def test_changed_text_goes_on_with_the_same_checkpoint(word: Any) -> None:
     of = stream(running(streaming={"restarts": 3, "committedBatchId": 2, "queryId": "q"}), sql=OTHER)
     decision = decide(stream_snapshot(of, operation=word, inputs=Inputs(OTHER)))

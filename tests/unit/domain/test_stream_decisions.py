@@ -12,12 +12,8 @@ from sparksql.api.execution import OutputMode, TriggerMode
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Decision,
-    SessionFacts,
-    Settings,
-    Silence,
-)
+from sparksql.domain.statement.decision import Decision
+from sparksql.domain.statement.snapshot import SessionFacts, Settings, Unobserved
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import RESTS, STREAMS, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
@@ -71,7 +67,7 @@ def test_checkpoint_of_a_stream_stays_when_the_root_of_the_class_changes() -> No
 
 def test_hand_over_that_did_not_arrive_is_repeated_with_the_same_checkpoint() -> None:
     of = stream(resting("Pending"))
-    request = submitted(decide(stream_snapshot(of, operation=Silence.UNKNOWN, settings=Settings()))).request
+    request = submitted(decide(stream_snapshot(of, operation=Unobserved.UNKNOWN, settings=Settings()))).request
     assert request.streaming is not None
     assert request.streaming.checkpoint == LOCATION
 
@@ -121,9 +117,9 @@ def test_execution_timeout_is_an_end() -> None:
 
 
 def test_driver_out_of_reach_changes_nothing_but_the_health() -> None:
-    soon = decide(stream_snapshot(stream(running(startTime=ago(179))), operation=Silence.UNREACHABLE))
+    soon = decide(stream_snapshot(stream(running(startTime=ago(179))), operation=Unobserved.UNREACHABLE))
     assert (told(soon), shown(soon)) == (("Running", "Running"), STREAMS)
-    late = decide(stream_snapshot(stream(running(startTime=ago(181))), operation=Silence.UNREACHABLE))
+    late = decide(stream_snapshot(stream(running(startTime=ago(181))), operation=Unobserved.UNREACHABLE))
     assert (told(late), shown(late)) == (("Running", "NoProgress"), UNDER_WAY)
 
 
@@ -170,7 +166,7 @@ def test_stream_that_fails_at_its_restart_limit_ends_in_error() -> None:
     assert told(decision) == ("Error", "SqlError")
     assert message(decision) == "gave up after 10 restarts: it failed"
     assert decision.status.error is not None
-    gone = decide(stream_snapshot(stream(running(streaming={"restarts": 10})), operation=Silence.DRIVER_GONE))
+    gone = decide(stream_snapshot(stream(running(streaming={"restarts": 10})), operation=Unobserved.DRIVER_GONE))
     assert told(gone) == ("Error", "SessionLost")
 
 
@@ -194,8 +190,8 @@ def test_query_that_ran_once_is_started_again_when_it_cannot_begin() -> None:
     assert told(decision) == ("Initialized", "Restarting")
 
 
-@pytest.mark.parametrize("word", [Silence.DRIVER_GONE, Silence.UNKNOWN])
-def test_lost_driver_counts_as_a_failure(word: Silence) -> None:
+@pytest.mark.parametrize("word", [Unobserved.DRIVER_GONE, Unobserved.UNKNOWN])
+def test_lost_driver_counts_as_a_failure(word: Unobserved) -> None:
     decision = decide(stream_snapshot(stream(running()), operation=word))
     assert told(decision) == ("Initialized", "Restarting")
     assert streaming_of(decision).restarts == 1
@@ -211,7 +207,7 @@ def test_driver_that_was_shut_down_does_not_count_as_a_restart() -> None:
 
 
 ENDS = [
-    Silence.DRIVER_GONE,
+    Unobserved.DRIVER_GONE,
     *(telling(s) for s in (OperationState.ERROR, OperationState.CLOSED, OperationState.CANCELED)),
 ]
 

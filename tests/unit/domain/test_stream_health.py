@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_health import patience
+from sparksql.domain.statement.stream.health import patience
 from tests.unit.domain.builders.conditions import STREAMS, UNDER_WAY
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.streams import health, resting, running, shown, stream, stream_snapshot, telling

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_lag import (
+from sparksql.domain.statement.stream.lag import (
     LEAST_FACTOR,
     LEAST_GROWTH,
     MANY_RISES,

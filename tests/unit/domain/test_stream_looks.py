@@ -11,18 +11,10 @@ from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Ask, Cancel, Decision
 from sparksql.domain.statement.identity import sql_hash
-from sparksql.domain.statement.snapshot import (
-    Ask,
-    Cancel,
-    Decision,
-    Inputs,
-    MissingReference,
-    SessionFacts,
-    Silence,
-    Snapshot,
-)
-from sparksql.domain.statement.stream_changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
+from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Snapshot, Unobserved
+from sparksql.domain.statement.stream.changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
 from tests.unit.domain.builders.conditions import PARKED, STREAMS, UNDER_WAY, message, told
@@ -238,7 +230,7 @@ def test_operator_that_starts_again_asks_once_more_and_says_the_same_meanwhile()
 def test_refusal_holds_while_the_driver_is_out_of_reach() -> None:
     refused = decide(changed(refusing()))
     s = changed()
-    silent = decide(replace(s, statement=with_status(s.statement, refused), operation=Silence.UNREACHABLE))
+    silent = decide(replace(s, statement=with_status(s.statement, refused), operation=Unobserved.UNREACHABLE))
     assert (told(silent), shown(silent)) == (("Running", "StateIncompatible"), PARKED)
 
 
@@ -257,7 +249,7 @@ def test_refused_text_is_what_the_next_attempt_has_when_the_query_ends_by_itself
     """The text before is not kept: the driver checks at the start, as ever."""
     refused = decide(changed(refusing()))
     s = changed()
-    lost = decide(replace(s, statement=with_status(s.statement, refused), operation=Silence.DRIVER_GONE))
+    lost = decide(replace(s, statement=with_status(s.statement, refused), operation=Unobserved.DRIVER_GONE))
     assert told(lost) == ("Initialized", "Upgrading")
     assert lost.status.error is None
 
@@ -273,5 +265,5 @@ def test_changed_text_of_a_starting_stream_is_validated_by_the_driver_first() ->
 
 
 def test_change_before_the_request_arrived_is_taken_in_without_a_look() -> None:
-    s = replace(changed(status=resting("Pending"), conf={"a": "b"}), operation=Silence.UNKNOWN)
+    s = replace(changed(status=resting("Pending"), conf={"a": "b"}), operation=Unobserved.UNKNOWN)
     assert isinstance(decide(s).commands[0], Cancel)

@@ -10,10 +10,7 @@ from sparksql.api.execution import Upsert
 from sparksql.api.reasons import Reason
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Settings,
-    Silence,
-)
+from sparksql.domain.statement.snapshot import Settings, Unobserved
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
 from tests.unit.domain.builders.conditions import PARKED, message, told
@@ -101,7 +98,10 @@ def test_refused_stream_that_has_a_state_is_parked() -> None:
 def test_invalid_schedule_is_reported_and_parks_a_stream_only_on_a_spec_change() -> None:
     wrong = {"savepoints": {"schedule": {"cron": "61 * * * *"}}}
     with_schedule = stream(running(), streaming=wrong)
-    assert told(decide(stream_snapshot(with_schedule, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")
+    assert told(decide(stream_snapshot(with_schedule, operation=Unobserved.DRIVER_GONE))) == (
+        "Initialized",
+        "Restarting",
+    )
     decision = decide(stream_snapshot(with_schedule, operation=telling()))
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
     assert "takes no periodic savepoints: spec.streaming.savepoints.schedule.cron" in (

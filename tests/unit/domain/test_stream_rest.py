@@ -9,7 +9,8 @@ import pytest
 
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import CreateSession, DeleteSession, SavepointFacts, SessionFacts
+from sparksql.domain.statement.decision import CreateSession, DeleteSession
+from sparksql.domain.statement.snapshot import SavepointFacts, SessionFacts
 from tests.unit.domain.builders.conditions import told
 from tests.unit.domain.builders.statements import READY
 from tests.unit.domain.builders.streams import LOCATION, fact, parked, resting, stream, stream_snapshot

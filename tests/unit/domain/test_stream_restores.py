@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Decision,
-    Inputs,
-    SavepointFacts,
-    Silence,
-)
-from sparksql.domain.statement.stream_savepoints import (
-    REFERENCE_GRACE_SECONDS,
-    restore,
-)
+from sparksql.domain.statement.decision import Decision
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Unobserved
+from sparksql.domain.statement.stream.savepoints import REFERENCE_GRACE_SECONDS, restore
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, RestoreOptions
 from tests.unit.domain.builders.conditions import PARKED, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
@@ -121,11 +114,11 @@ def test_each_run_begins_with_the_savepoint() -> None:
 def test_further_attempts_ask_for_the_same_and_need_the_savepoint_no_more() -> None:
     of = stream(streaming=START)
     first = decide(stream_snapshot(of, start_from=fact()))
-    lost = decide(stream_snapshot(with_status(of, first), operation=Silence.DRIVER_GONE))
+    lost = decide(stream_snapshot(with_status(of, first), operation=Unobserved.DRIVER_GONE))
     assert told(lost) == ("Initialized", "Restarting")
     again = decide(stream_snapshot(with_status(of, lost), now=NOW + timedelta(seconds=10), start_from=None))
     assert (restored(again), again.status.attempt) == (restored(first), 2)
-    unarrived = decide(stream_snapshot(with_status(of, again), operation=Silence.UNKNOWN))
+    unarrived = decide(stream_snapshot(with_status(of, again), operation=Unobserved.UNKNOWN))
     assert restored(unarrived) == restored(first)
 
 
@@ -169,7 +162,7 @@ def test_changed_restore_nonce_stops_a_running_stream_first() -> None:
     ("status", "word"),
     [
         (running(streaming=WITH_STATE), OVER),
-        (running(streaming=WITH_STATE), Silence.DRIVER_GONE),
+        (running(streaming=WITH_STATE), Unobserved.DRIVER_GONE),
         (resting(streaming=WITH_STATE), None),
         (parked(), None),
         (resting("Initialized", streaming=WITH_STATE, nextAttemptTime=ago(-60)), None),

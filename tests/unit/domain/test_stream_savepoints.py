@@ -13,20 +13,9 @@ from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    CreateSavepoint,
-    DeleteSavepoint,
-    Inputs,
-    SavepointFacts,
-    SessionFacts,
-    Silence,
-)
-from sparksql.domain.statement.stream_savepoints import (
-    DRIVER_SECONDS,
-    Awaited,
-    before_rest,
-    last_savepoint,
-)
+from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, SessionFacts, Unobserved
+from sparksql.domain.statement.stream.savepoints import DRIVER_SECONDS, Awaited, before_rest, last_savepoint
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import PARKED, RESTS, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
@@ -137,7 +126,7 @@ def test_driver_for_the_savepoint_is_waited_for_as_long_as_a_restart_takes(
 ) -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
     facts = {"session": session, "savepoints": (upgrade(of, "Pending", age=age),)}
-    decision = decide(stream_snapshot(of, operation=Silence.DRIVER_GONE, **facts))
+    decision = decide(stream_snapshot(of, operation=Unobserved.DRIVER_GONE, **facts))
     assert decision.status.phase == phase
     assert ("without a savepoint: there is no driver" in message(decision)) is (phase == "Stopped")
 
@@ -146,7 +135,7 @@ def test_driver_for_the_savepoint_is_waited_for_as_long_as_a_restart_takes(
     "spec", [{"sql": OTHER}, {"conf": {"a": "b"}}, {"streaming": AGAIN}], ids=["text", "settings", "restore"]
 )
 @pytest.mark.parametrize(
-    "word", [OVER, telling(OperationState.ERROR), Silence.DRIVER_GONE], ids=["over", "error", "gone"]
+    "word", [OVER, telling(OperationState.ERROR), Unobserved.DRIVER_GONE], ids=["over", "error", "gone"]
 )
 def test_change_is_taken_in_after_the_savepoint(spec: dict[str, Any], word: Any) -> None:
     spec = {**spec, "streaming": {**spec.get("streaming", {}), "upgradeMode": "Savepoint"}}
@@ -293,7 +282,7 @@ def test_savepoints_made_for_a_stream_are_deleted_with_it_if_on_delete_says_so(
 ) -> None:
     spec = {"streaming": {"savepoints": {"onDelete": wish}}}
     of = stream(running() if late else resting(), deleted=ago(60) if late else NOW, **spec)
-    decision = decide(stream_snapshot(of, savepoints=MADE, operation=Silence.UNREACHABLE if late else None))
+    decision = decide(stream_snapshot(of, savepoints=MADE, operation=Unobserved.UNREACHABLE if late else None))
     assert decision.finalizer is False
     assert [c.name for c in decision.commands if isinstance(c, DeleteSavepoint)] == goes
 

@@ -11,12 +11,8 @@ import pytest
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.domain.savepoint.schedule import savepoint_name
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    CreateSavepoint,
-    Decision,
-    SavepointFacts,
-    Silence,
-)
+from sparksql.domain.statement.decision import CreateSavepoint, Decision
+from sparksql.domain.statement.snapshot import SavepointFacts, Unobserved
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import PARKED, message, told
 from tests.unit.domain.builders.objects import NOW, ago
@@ -118,7 +114,7 @@ def test_missed_savepoint_is_made_up_for_when_that_is_wished(catch_up: bool) -> 
         (running(streaming=WITH_STATE), {"desiredState": "Stopped"}, telling()),
         (running(streaming=WITH_STATE), {"desiredState": "Stopped"}, OVER),
         (running(streaming=WITH_STATE), {"sql": OTHER}, telling()),
-        (running(streaming=WITH_STATE), {}, Silence.DRIVER_GONE),
+        (running(streaming=WITH_STATE), {}, Unobserved.DRIVER_GONE),
         (resting(streaming=WITH_STATE), {"desiredState": "Stopped"}, None),
         (resting("Initialized", streaming=WITH_STATE), {}, None),
         (resting("Pending", streaming=WITH_STATE), {}, telling(OperationState.PENDING)),

@@ -30,7 +30,7 @@ _ANY_TIME = datetime(2024, 1, 1, tzinfo=UTC)  # whether an expression matches at
 
 
 def violation(schedule: SavepointSchedule) -> Violation | None:
-    """Why the schedule cannot be followed, if it cannot: field, value and remedy."""
+    """Tells why the schedule cannot be followed, if it cannot: field, value and remedy."""
     if schedule.cron is None:
         return None
     problem = _cron_problem(schedule.cron)
@@ -46,7 +46,7 @@ def violation(schedule: SavepointSchedule) -> Violation | None:
 def next_due(
     schedule: SavepointSchedule, *, last: datetime | None, since: datetime, now: datetime, uid: str
 ) -> datetime | None:
-    """When a savepoint is due after `last` (the newest periodic one: its due time, or any moment later); in UTC, whole seconds.
+    """Returns when a savepoint is due after `last` (the newest periodic one: its due time, or any moment later); in UTC, whole seconds.
 
     A time that is not after `now` means: at once. Of several missed ones that is the newest, so that one savepoint makes up for
     all of them; without `catchUp` missed ones are left out. `since` is when the schedule began, and stays: the statement's
@@ -63,7 +63,7 @@ def next_due(
 
 
 def savepoint_name(statement: str, due: datetime) -> str:
-    """Name of the periodic savepoint that is due then: a second try to create it finds the first one."""
+    """Returns the name of the periodic savepoint that is due then: a second try to create it finds the first one."""
     suffix = f"-{due.astimezone(UTC):%Y%m%d-%H%M%S}"
     room = MAX_NAME_LENGTH - len(suffix)
     if len(statement) > room:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sparksql.api.reasons import Reason
 from sparksql.domain.statement.snapshot import MissingReference, Snapshot
-from sparksql.domain.statement.streaming import options
+from sparksql.domain.statement.stream.spec import options
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import StreamOptions
 

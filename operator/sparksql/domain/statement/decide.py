@@ -1,5 +1,5 @@
 """What to do about a statement, from a snapshot. Pure: with `waiting` and `handover` this is the life of a batch statement,
-with `stream_run` that of a streaming one.
+with `stream.run` that of a streaming one.
 
 Invariants (each a property test): only legal transitions; an ended phase stays until `runNonce` changes; an end after the
 hand-over is decided only from the gateway's own word or from the confirmed end of its pod; nothing is submitted whose
@@ -15,22 +15,14 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.event import Event
+from sparksql.domain.statement.deadlines import wish
+from sparksql.domain.statement.decision import Cancel, Command, Decision, DeleteSelf, DeleteSession, NeedsInputs
 from sparksql.domain.statement.handover import handed_over
-from sparksql.domain.statement.limits import wish
-from sparksql.domain.statement.snapshot import (
-    Cancel,
-    Command,
-    Decision,
-    DeleteSelf,
-    DeleteSession,
-    NeedsInputs,
-    Silence,
-    Snapshot,
-)
+from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import WAITING_SECONDS, stay
-from sparksql.domain.statement.stream_run import stopped
-from sparksql.domain.statement.stream_savepoints import going_along, last_savepoint
+from sparksql.domain.statement.stream.run import stopped
+from sparksql.domain.statement.stream.savepoints import going_along, last_savepoint
 from sparksql.domain.statement.waiting import initialized
 from sparksql.wire.control import OperationView
 
@@ -111,7 +103,7 @@ def _deleting(s: Snapshot) -> Decision:
     match s.operation:
         case OperationView(state=state) if state.is_terminal:
             settled = True
-        case Silence.DRIVER_GONE:
+        case Unobserved.DRIVER_GONE:
             settled = True
         case _:
             pass

@@ -1,7 +1,7 @@
 """A statement on its way to a driver and in its hands: Pending and Running. Pure.
 
 The intent is written first; from then on only the gateway's word, or the confirmed end of its pod, decides. What these mean
-for a streaming statement is in `stream_run`.
+for a streaming statement is in `stream.run`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from sparksql.api.statement import RetryReason, StatementSession
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.statement import stream_run
 from sparksql.domain.statement.comparison import fitting, state_of
-from sparksql.domain.statement.identity import operation_id, sql_hash
-from sparksql.domain.statement.limits import (
+from sparksql.domain.statement.deadlines import (
     HANDED_OVER_SECONDS,
     boot_id,
     is_closing,
@@ -25,23 +23,14 @@ from sparksql.domain.statement.limits import (
     queue_left,
     wish,
 )
+from sparksql.domain.statement.decision import Cancel, Command, Decision, NeedsInputs, Submit
+from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.outcome import end_of, seen
-from sparksql.domain.statement.snapshot import (
-    Cancel,
-    Command,
-    Decision,
-    Driver,
-    Inputs,
-    MissingReference,
-    NeedsInputs,
-    Settings,
-    Silence,
-    Snapshot,
-    Submit,
-)
+from sparksql.domain.statement.snapshot import Driver, Inputs, MissingReference, Settings, Snapshot, Unobserved
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import UNREACHABLE_SECONDS, cancel, end, new_attempt, retry, stay
-from sparksql.domain.statement.streaming import change, is_stream
+from sparksql.domain.statement.stream import run as stream_run
+from sparksql.domain.statement.stream.spec import change, is_stream
 from sparksql.domain.statement.submission import begun, request
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
@@ -93,15 +82,15 @@ def handed_over(s: Snapshot) -> Decision | NeedsInputs:
     if s.inputs is None and change(s) is not None:
         return NeedsInputs()
     match s.operation:
-        case Silence.UNKNOWN | OperationView(state=OperationState.CANCELED) if s.inputs is None:
+        case Unobserved.UNKNOWN | OperationView(state=OperationState.CANCELED) if s.inputs is None:
             return NeedsInputs()  # it is submitted once more; or was ended, maybe for its text
         case OperationView() as view:
             return stream_run.follow(s, view) if streams else _follow(s, view)
-        case Silence.DRIVER_GONE:
+        case Unobserved.DRIVER_GONE:
             return _lost(s, "the driver is gone")
-        case Silence.UNREACHABLE | None:
+        case Unobserved.UNREACHABLE | None:
             return stream_run.out_of_reach(s) if streams else stay(s, UNREACHABLE_SECONDS)
-        case Silence.UNKNOWN:
+        case Unobserved.UNKNOWN:
             return _not_arrived(s)
         case other:
             assert_never(other)

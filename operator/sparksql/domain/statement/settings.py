@@ -11,10 +11,10 @@ from sparksql.api.session import SessionTemplate
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.settings import SessionSettings, StatementTimeouts
 from sparksql.api.statement import SqlStatementSpec
-from sparksql.domain.session.layers import merge
+from sparksql.domain.session.configuration_layers import merge
 from sparksql.domain.session.resolve import conf_refusal, settings_of
 from sparksql.domain.statement.snapshot import Settings
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 
 

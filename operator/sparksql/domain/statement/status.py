@@ -11,8 +11,8 @@ from sparksql.api.statement import SqlStatement, SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.conditions import stated, statement_standing
 from sparksql.domain.statement.phases import is_ended
-from sparksql.domain.statement.stream_health import health
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.stream.health import health
+from sparksql.domain.statement.stream.spec import is_stream
 
 
 def conditions(statement: SqlStatement, phase: Phase, reason: Reason, message: str) -> tuple[Condition, ...]:

@@ -9,11 +9,12 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
-from sparksql.domain.statement.limits import queue_left
+from sparksql.domain.statement.deadlines import queue_left
+from sparksql.domain.statement.decision import Cancel, Command, Decision, DeleteSession
 from sparksql.domain.statement.phases import is_ended
-from sparksql.domain.statement.snapshot import Cancel, Command, Decision, DeleteSession, Snapshot
+from sparksql.domain.statement.snapshot import Snapshot
 from sparksql.domain.statement.status import advance, restated
-from sparksql.domain.statement.streaming import at_rest
+from sparksql.domain.statement.stream.spec import at_rest
 from sparksql.wire.control import CancelRequest
 
 WAITING_SECONDS = 60.0  # wake-up of a statement that waits for an event

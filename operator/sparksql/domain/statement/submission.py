@@ -7,8 +7,8 @@ from typing import Any
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
-from sparksql.domain.statement.stream_savepoints import origin, restore
-from sparksql.domain.statement.streaming import at_rest, checkpoint, options, settings_hash, streaming_of
+from sparksql.domain.statement.stream.savepoints import origin, restore
+from sparksql.domain.statement.stream.spec import at_rest, checkpoint, options, settings_hash, streaming_of
 from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 
 

@@ -11,20 +11,13 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain import dependencies
 from sparksql.domain.statement.comparison import state_of
+from sparksql.domain.statement.decision import CreateSession, Decision, NeedsInputs
 from sparksql.domain.statement.handover import hand_over
-from sparksql.domain.statement.snapshot import (
-    CreateSession,
-    Decision,
-    Inputs,
-    MissingReference,
-    NeedsInputs,
-    Settings,
-    Snapshot,
-)
+from sparksql.domain.statement.snapshot import Inputs, MissingReference, Settings, Snapshot
 from sparksql.domain.statement.steps import end, wait
-from sparksql.domain.statement.stream_run import come_to_rest, refuse, renew
-from sparksql.domain.statement.stream_savepoints import Awaited, origin
-from sparksql.domain.statement.streaming import change, is_stream, obstacle
+from sparksql.domain.statement.stream.run import come_to_rest, refuse, renew
+from sparksql.domain.statement.stream.savepoints import Awaited, origin
+from sparksql.domain.statement.stream.spec import change, is_stream, obstacle
 from sparksql.domain.violation import Violation
 
 SAVEPOINT_SECONDS = 5.0  # wake-up of one that waits for a savepoint, of which a change tells first

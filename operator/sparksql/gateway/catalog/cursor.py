@@ -16,7 +16,7 @@ MAX_TABLES = 16  # whose columns are looked up
 
 
 class Place(Enum):
-    """What can stand at the cursor."""
+    """Names the kinds of words that can stand at the cursor."""
 
     NOTHING = auto()  # inside a literal, a comment, or after something that has no name
     KEYWORD = auto()
@@ -33,7 +33,7 @@ class Table:
     alias: str | None = None
 
     def is_called(self, qualifier: tuple[str, ...]) -> bool:
-        """Whether `qualifier.column` can be one of its columns."""
+        """Returns whether `qualifier.column` can be one of its columns."""
         wanted = tuple(part.lower() for part in qualifier)
         if self.alias is not None:
             return wanted == (self.alias.lower(),)
@@ -42,7 +42,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is wanted at the cursor. A candidate stands for all of `qualifier.prefix` and begins with `typed`."""
+    """Describes what is wanted at the cursor. A candidate stands for all of `qualifier.prefix` and begins with `typed`."""
 
     place: Place
     qualifier: tuple[str, ...] = ()
@@ -75,14 +75,17 @@ class Token:
 
     @property
     def end(self) -> int:
+        """Returns the offset behind the token's last character."""
         return self.start + len(self.text)
 
     @property
     def upper(self) -> str:
+        """Returns a word in capitals, any other token as it is."""
         return self.text.upper() if self.kind is Kind.WORD else self.text
 
     @property
     def is_name(self) -> bool:
+        """Returns whether the token may be an identifier."""
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
     @property
@@ -146,7 +149,7 @@ def _end_of_comment(text: str, position: int) -> tuple[int, bool]:
 
 
 def read_cursor(text: str, position: int) -> Wish:
-    """What is wanted at an offset (in code points; one outside the text is moved to its ends)."""
+    """Returns what is wanted at an offset (in code points; one outside the text is moved to its ends)."""
     cursor = min(max(position, 0), len(text))
     statement = _statement(list(tokens(text)), cursor)
     if any(token.kind in (Kind.LITERAL, Kind.COMMENT) and _holds(token, cursor) for token in statement):

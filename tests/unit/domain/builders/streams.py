@@ -9,16 +9,9 @@ from sparksql.api.conditions import find_condition
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import StreamingStatus
-from sparksql.domain.statement.snapshot import (
-    Cancel,
-    CreateSavepoint,
-    Decision,
-    SavepointFacts,
-    Settings,
-    Snapshot,
-    Submit,
-)
-from sparksql.domain.statement.streaming import settings_hash
+from sparksql.domain.statement.decision import Cancel, CreateSavepoint, Decision, Submit
+from sparksql.domain.statement.snapshot import SavepointFacts, Settings, Snapshot
+from sparksql.domain.statement.stream.spec import settings_hash
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView, Progress, StreamProgress
 from tests.unit.domain.builders.conditions import conditions
 from tests.unit.domain.builders.objects import NOW, ago

@@ -29,14 +29,16 @@ class Content:
 
     @property
     def types(self) -> tuple[LogicalType, ...]:
+        """Returns the logical types of the columns."""
         return tuple(logical_type(column.type) for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Returns the names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def page(self, first_row: int) -> pa.Table | None:
-        """The rows from `first_row` on, if the statement has none of its own."""
+        """Returns the rows from `first_row` on, if the statement has none of its own."""
         return None if self.only is None else pa.table({"c0": pa.array([self.only], pa.string())}).slice(first_row)
 
 
@@ -50,6 +52,7 @@ class Page:
 
 
 def content_of(view: OperationInfo) -> Content:
+    """Returns the content of a finished operation: its rows, an INSERT's job id, or OK."""
     job_id = view.handle.replace("-", "")
     if view.is_insert:
         return Content((Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id)
@@ -59,7 +62,7 @@ def content_of(view: OperationInfo) -> Content:
 
 
 def page_json(page: Page, content: Content, rows: bytes) -> bytes:
-    """The body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
+    """Returns the body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
     columns = ",".join(
         ColumnInfo(name=name, logical_type=logical, comment=None).to_json()
         for name, logical in zip(content.names, content.types, strict=True)

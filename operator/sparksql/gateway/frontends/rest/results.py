@@ -19,7 +19,7 @@ from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, 
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
 from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedTokenError
 from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
-from sparksql.gateway.frontends.rest.zones import UnknownZoneError
+from sparksql.gateway.frontends.zones import UnknownZoneError
 from sparksql.gateway.sessions.model import OperationInfo, OperationStatus
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Results:
         self._arrow_page_rows = arrow_page_rows
 
     async def fetch(self, call: Call) -> web.Response:
-        """The handler of result/{token}."""
+        """Answers result/{token}."""
         token, row_format = _token(call.match.parameters["token"]), _row_format(call)
         view = self._service.operation(call.session, call.operation)
         if not view.status.is_terminal:

@@ -45,7 +45,7 @@ _KEEP_ALIVE_OPTIONS = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What clients may take: a number of connections, and seconds.
+    """Bounds what clients may take: a number of connections, and seconds.
 
     When there are too many connections, the one that has negotiated for longest makes room for a new one. `frame_seconds` is
     from a request's length to its last byte, `send_seconds` until a reply is taken. Every `keep_alive_seconds` an open connection
@@ -62,7 +62,7 @@ class Limits:
 
     @classmethod
     def within(cls, idle_timeout: float) -> Limits:
-        """For sessions that expire after so many seconds without use; 0 is never."""
+        """Returns the limits for sessions that expire after so many seconds without use; 0 is never."""
         return cls(keep_alive_seconds=min(cls.keep_alive_seconds, idle_timeout / 3)) if idle_timeout > 0 else cls()
 
 
@@ -80,10 +80,12 @@ class ThriftServer:
 
     @property
     def connections(self) -> int:
+        """Returns the number of open connections."""
         return len(self._connections)
 
     @property
     def sessions(self) -> int:
+        """Returns the number of open sessions."""
         return len(self._handles)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:

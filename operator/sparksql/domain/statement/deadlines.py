@@ -5,8 +5,8 @@ from __future__ import annotations
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.snapshot import Settings, Snapshot
-from sparksql.domain.statement.stream_changes import runs_on
-from sparksql.domain.statement.streaming import change, is_stream, streaming_of
+from sparksql.domain.statement.stream.changes import runs_on
+from sparksql.domain.statement.stream.spec import change, is_stream, streaming_of
 from sparksql.wire.control import CancelRequest, OperationState
 
 EXECUTION_GRACE_SECONDS = 30.0  # the gateway ends a statement at its limit; after this the operator asks for it

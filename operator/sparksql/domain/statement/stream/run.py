@@ -19,9 +19,10 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
-from sparksql.domain.statement.limits import is_closing, next_limit, wish
+from sparksql.domain.statement.deadlines import is_closing, next_limit, wish
+from sparksql.domain.statement.decision import Cancel, Command, CreateSavepoint, Decision, NeedsInputs
 from sparksql.domain.statement.outcome import End, end_of, is_of_the_text, seen, told
-from sparksql.domain.statement.snapshot import Cancel, Command, CreateSavepoint, Decision, NeedsInputs, Snapshot
+from sparksql.domain.statement.snapshot import Snapshot
 from sparksql.domain.statement.status import advance
 from sparksql.domain.statement.steps import (
     MAX_RETRY_BACKOFF_SECONDS,
@@ -31,12 +32,12 @@ from sparksql.domain.statement.steps import (
     new_attempt,
     stay,
 )
-from sparksql.domain.statement.stream_changes import ANSWER_SECONDS, UNCHANGED, RunsOn, asking, runs_on
-from sparksql.domain.statement.stream_health import patience_left
-from sparksql.domain.statement.stream_lag import lag_trend
-from sparksql.domain.statement.stream_rest import at_rest_commands, closed_under_it, own_session
-from sparksql.domain.statement.stream_savepoints import Awaited, aside, before_rest, origin, periodic, unrestorable
-from sparksql.domain.statement.streaming import (
+from sparksql.domain.statement.stream.changes import ANSWER_SECONDS, UNCHANGED, RunsOn, asking, runs_on
+from sparksql.domain.statement.stream.health import patience_left
+from sparksql.domain.statement.stream.lag import lag_trend
+from sparksql.domain.statement.stream.savepoints import Awaited, aside, before_rest, origin, periodic, unrestorable
+from sparksql.domain.statement.stream.session import at_rest_commands, closed_under_it, own_session
+from sparksql.domain.statement.stream.spec import (
     Change,
     at_rest,
     begun_anew,

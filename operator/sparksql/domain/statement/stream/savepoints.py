@@ -18,9 +18,10 @@ from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import LastSavepoint, OnDelete, UpgradeMode
 from sparksql.domain.savepoint.schedule import next_due, savepoint_name, violation
+from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
-from sparksql.domain.statement.snapshot import CreateSavepoint, DeleteSavepoint, SavepointFacts, Snapshot
-from sparksql.domain.statement.streaming import (
+from sparksql.domain.statement.snapshot import SavepointFacts, Snapshot
+from sparksql.domain.statement.stream.spec import (
     Change,
     begins_with_savepoint,
     change,

@@ -11,7 +11,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementSpec, SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import StreamingStatus, Trigger
-from sparksql.domain.statement.stream_lag import growth
+from sparksql.domain.statement.stream.lag import growth
 
 LEAST_PATIENCE_SECONDS = 60.0  # a query that reports nothing for so long makes no progress
 PATIENCE_INTERVALS = 10  # or for so many intervals of its trigger, if that is longer

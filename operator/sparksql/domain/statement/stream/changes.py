@@ -14,10 +14,11 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import OnIncompatible
+from sparksql.domain.statement.decision import Ask, Question
 from sparksql.domain.statement.outcome import end_of, seen
-from sparksql.domain.statement.snapshot import Ask, Driver, Inputs, Question, Settings, Snapshot
-from sparksql.domain.statement.stream_savepoints import origin
-from sparksql.domain.statement.streaming import Change, change, obstacle, renewal, unreadable
+from sparksql.domain.statement.snapshot import Driver, Inputs, Settings, Snapshot
+from sparksql.domain.statement.stream.savepoints import origin
+from sparksql.domain.statement.stream.spec import Change, change, obstacle, renewal, unreadable
 from sparksql.domain.statement.submission import begun, request
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationState, OperationView, ResultOptions

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sparksql.api.statement import StatementDesiredState as DesiredState
-from sparksql.domain.statement.snapshot import Command, CreateSession, DeleteSession, Snapshot
-from sparksql.domain.statement.stream_savepoints import is_open, unrestorable
-from sparksql.domain.statement.streaming import change, obstacle, streaming_of, unreadable
+from sparksql.domain.statement.decision import Command, CreateSession, DeleteSession
+from sparksql.domain.statement.snapshot import Snapshot
+from sparksql.domain.statement.stream.savepoints import is_open, unrestorable
+from sparksql.domain.statement.stream.spec import change, obstacle, streaming_of, unreadable
 
 
 def at_rest_commands(s: Snapshot) -> tuple[Command, ...]:
