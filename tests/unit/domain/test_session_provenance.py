@@ -12,7 +12,7 @@ from sparksql.api.conf_policy import REDACTED
 from sparksql.api.session import ConfigurationLayer as Layer
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.session.configuration_layers import configuration, merge
-from tests.unit.domain.test_session_layers import LAYERS
+from tests.unit.domain.test_session_configuration_layers import LAYERS
 
 NAMES = (Layer.OPERATOR, Layer.CLASS, Layer.SESSION)
 

@@ -264,10 +264,10 @@ async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Frontend)
         m.THandleIdentifier(b"short", b""),
     ):
         told = await client.call("GetTypeInfo", m.SessionRequest(m.TSessionHandle(identifier)), m.OperationResponse)
-        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid TSessionHandle")
+        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid SessionHandle")
         handle = m.TOperationHandle(identifier)
         told = await client.call("CloseOperation", m.OperationRequest(handle), m.StatusResponse)
-        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid TOperationHandle")
+        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid OperationHandle")
 
 
 async def test_listings_of_a_thrift_session_have_a_bound(opened: Frontend) -> None:
