@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import OPERATOR_NAMESPACE, ApiFailure, Cluster, Object, Space
+from tests.support.cluster_view import ApiFailure, Object
+from tests.support.harness import OPERATOR_NAMESPACE, Cluster, Space
 
 OPERATOR = f"system:serviceaccount:{OPERATOR_NAMESPACE}:spark-sql-operator"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"

@@ -41,9 +41,9 @@ READ: dict[str, str] = {
     ),
     "domain/savepoint": (
         "LocalReference.name Retention.keep_daily Retention.keep_hourly Retention.keep_last Retention.keep_weekly "
-        "Retention.keep_within_seconds SavepointSchedule.catch_up SavepointSchedule.cron "
-        "SavepointSchedule.interval_seconds SavepointSchedule.jitter_seconds SavepointSchedule.paused "
-        "SavepointSchedule.timezone SqlSavepointSpec.backoff_limit SqlSavepointSpec.location SqlSavepointSpec.pinned "
+        "Retention.keep_within_seconds "
+        ""
+        "SqlSavepointSpec.backoff_limit SqlSavepointSpec.location SqlSavepointSpec.pinned "
         "SqlSavepointSpec.reclaim_policy SqlSavepointSpec.source SqlSavepointSpec.statement_ref "
         "SqlSavepointSpec.timeout_seconds Storage.savepoint_root"
     ),
@@ -55,8 +55,7 @@ READ: dict[str, str] = {
         "Idle.timeout_seconds LabelRequirement.key LabelRequirement.operator LabelRequirement.values "
         "LabelSelector.match_expressions LabelSelector.match_labels Limits.driver Limits.execution_seconds "
         "Limits.executors Limits.queued_statements_per_session NetworkPolicy.clients NetworkPolicy.enabled "
-        "PodTemplates.driver PodTemplates.executor Scheduling.priority_class_name Scheduling.queue_label "
-        "Scheduling.scheduler_name ServiceAccount.name SessionSettings.conf SessionSettings.database "
+        "PodTemplates.driver PodTemplates.executor Scheduling.queue_label ServiceAccount.name SessionSettings.conf SessionSettings.database "
         "SessionSettings.driver SessionSettings.endpoints SessionSettings.executors SessionSettings.idle "
         "SessionSettings.max_lifetime_seconds SessionSettings.statement_timeouts SessionTemplate.image "
         "SessionTemplate.service_account_name SqlSessionClassSpec.allow SqlSessionClassSpec.defaults "
@@ -64,7 +63,7 @@ READ: dict[str, str] = {
         "SqlSessionClassSpec.limits SqlSessionClassSpec.network_policy SqlSessionClassSpec.pod_template "
         "SqlSessionClassSpec.scheduling SqlSessionClassSpec.service_account SqlSessionClassSpec.storage "
         "SqlSessionSpec.desired_state SqlSessionSpec.restart_nonce Storage.result_root Storage.volume_claim "
-        "Storage.warehouse VolumeClaim.mount_path VolumeClaim.name"
+        "Storage.warehouse"
     ),
     "domain/session_class.py": "SqlSessionClassSpec.warm_pool WarmPool.size",
     "domain/statement": (
@@ -73,6 +72,8 @@ READ: dict[str, str] = {
         "SqlStatementSpec.desired_state SqlStatementSpec.mode SqlStatementSpec.result SqlStatementSpec.retry "
         "SqlStatementSpec.run_nonce SqlStatementSpec.sql SqlStatementSpec.streaming SqlStatementSpec.timeouts "
         "SqlStatementSpec.ttl_seconds_after_finished SqlStatementSpec.validate_against "
+        "SavepointSchedule.catch_up SavepointSchedule.cron SavepointSchedule.interval_seconds "
+        "SavepointSchedule.jitter_seconds SavepointSchedule.paused SavepointSchedule.timezone "
         "StatementTimeouts.execution_seconds StatementTimeouts.queue_seconds Storage.checkpoint_root "
         "StreamRestart.backoff_seconds StreamRestart.limit StreamRestart.reset_after_seconds "
         "Streaming.on_incompatible Streaming.output_mode Streaming.restart Streaming.restore_nonce "
@@ -80,6 +81,7 @@ READ: dict[str, str] = {
         "Trigger.interval_millis Trigger.max_files_per_trigger Trigger.max_rows_per_trigger Trigger.mode "
         "ValidateAgainst.statement_ref"
     ),
+    "kube/builders": "Scheduling.priority_class_name Scheduling.scheduler_name VolumeClaim.mount_path VolumeClaim.name",
     "gateway/streaming": "Upsert.delete_when Upsert.keys Upsert.order_by",
 }
 

@@ -22,8 +22,17 @@ from sparksql.controllers.savepoint.snapshot import trigger_of
 from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.controllers.session.snapshot import session_snapshot
 from sparksql.domain.savepoint import references, retention
-from sparksql.domain.savepoint.retention import Verdict
-from sparksql.domain.savepoint.snapshot import Attempt, Completed, DeletionJob, Failed, Place, Running, Snapshot, Word
+from sparksql.domain.savepoint.retention import RetentionDecision
+from sparksql.domain.savepoint.snapshot import (
+    Attempt,
+    Completed,
+    DeletionJob,
+    Failed,
+    Observation,
+    Running,
+    SavepointStorage,
+    Snapshot,
+)
 from sparksql.domain.savepoint.steps import current_id
 from sparksql.domain.statement.snapshot import Driver, Unobserved
 from sparksql.domain.statement.stream.spec import is_stream
@@ -51,13 +60,13 @@ class SavepointGatherer:
             now=self._context.clock(),
             savepoint=savepoint,
             statement=statement,
-            place=self._place(savepoint, statement, session),
+            storage=self._storage(savepoint, statement, session),
             driver=session_snapshot(self._context, session).driver if session is not None else None,
             attempt=attempt_of(status.attempt) if status.attempt is not None else None,
-            word=await self._word(savepoint, session),
+            observation=await self._observation(savepoint, session),
             trigger=trigger_of(savepoint),
             used_by=references.used_by(savepoint, self._referring(metadata.namespace, savepoint)),
-            verdict=self._verdict(savepoint, statement) if is_over else None,
+            retention=self._retention(savepoint, statement) if is_over else None,
             deletion_job=await self._deletion_jobs.state(savepoint) if metadata.is_deleting else DeletionJob.ABSENT,
             namespace_terminating=is_terminating(self._context.store, metadata.namespace),
         )
@@ -72,9 +81,9 @@ class SavepointGatherer:
         obj = self._context.store.get(SESSION, view.namespace, view.session_name)
         return SqlSession.parse(obj) if obj is not None else None
 
-    def _place(
+    def _storage(
         self, savepoint: SqlSavepoint, statement: SqlStatement | None, session: SqlSession | None
-    ) -> Place | None:
+    ) -> SavepointStorage | None:
         """Of the statement's session; once that is gone, of the class that the newest attempt was made with."""
         template = session.spec if session is not None else statement.spec.session if statement is not None else None
         attempt = savepoint.status.attempt
@@ -87,14 +96,14 @@ class SavepointGatherer:
         of_template = template.service_account_name if template is not None else None
         of_attempt = attempt.service_account_name if template is None and attempt is not None else None
         account = of_template or of_attempt or session_class.spec.service_account.name
-        return Place(session_class.metadata.name, session_class.spec.storage.savepoint_root, account)
+        return SavepointStorage(session_class.metadata.name, session_class.spec.storage.savepoint_root, account)
 
     def class_of(self, name: str) -> SqlSessionClass | None:
         """Returns the class of that name, None if there is none."""
         session_class = find_class(self._context.store, name)
         return None if isinstance(session_class, Violation) else session_class
 
-    async def _word(self, savepoint: SqlSavepoint, session: SqlSession | None) -> Word | None:
+    async def _observation(self, savepoint: SqlSavepoint, session: SqlSession | None) -> Observation | None:
         """What the driver says of the attempt under way, None without one. A driver pod never runs two gateways: its UID is the
         process."""
         attempt = savepoint.status.attempt
@@ -110,7 +119,7 @@ class SavepointGatherer:
             view = await client.saved(current_id(savepoint))
         except (GatewayUnreachable, GatewayRefused):
             return Unobserved.UNREACHABLE
-        return Unobserved.UNKNOWN if view is None else word_of(view)
+        return Unobserved.UNKNOWN if view is None else observation_of(view)
 
     def _referring(self, namespace: str, savepoint: SqlSavepoint) -> list[SqlStatement]:
         """Statements that may refer to it: few of a namespace's have anything to do with savepoints at all."""
@@ -121,7 +130,7 @@ class SavepointGatherer:
             if _refers_to_savepoints(StatementView(obj), own)
         ]
 
-    def _verdict(self, savepoint: SqlSavepoint, statement: SqlStatement | None) -> Verdict | None:
+    def _retention(self, savepoint: SqlSavepoint, statement: SqlStatement | None) -> RetentionDecision | None:
         """What the retention of its statement says of it; nothing, once that is gone."""
         if statement is None or statement.spec.streaming is None or not is_stream(statement.spec):
             return None
@@ -129,13 +138,13 @@ class SavepointGatherer:
         of_statement = self._context.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement.metadata.name))
         savepoints = [SqlSavepoint.parse(obj) for obj in of_statement]
         names = references.referenced(savepoints, self._referring(namespace, savepoint))
-        verdicts = retention.evaluate(
+        decisions = retention.evaluate(
             [_entry(each) for each in savepoints if not each.metadata.is_deleting],
             statement.spec.streaming.savepoints.retention,
             self._context.clock(),
             names,
         )
-        return next((verdict for verdict in verdicts if verdict.name == savepoint.metadata.name), None)
+        return next((each for each in decisions if each.name == savepoint.metadata.name), None)
 
 
 def attempt_of(status: SavepointAttempt) -> Attempt:
@@ -156,7 +165,7 @@ def attempt_status(attempt: Attempt) -> SavepointAttempt:
     )
 
 
-def word_of(view: SavepointView) -> Word:
+def observation_of(view: SavepointView) -> Observation:
     """Returns what a gateway's view of an attempt means."""
     match view.state:
         case SavepointState.RUNNING:

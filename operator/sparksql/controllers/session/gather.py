@@ -16,9 +16,9 @@ from sparksql.cache.views import SavepointView, SessionView, StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import SessionChildren
 from sparksql.controllers.session.pods import read_pod
-from sparksql.domain.session import places
+from sparksql.domain.session import session_limits
 from sparksql.domain.session.resolve import Resolved, resolve
-from sparksql.domain.session.snapshot import Deadlines, PodEnd, PodFacts, Snapshot
+from sparksql.domain.session.snapshot import PodEnd, PodFacts, Snapshot
 from sparksql.domain.violation import Violation
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
@@ -42,7 +42,6 @@ class SessionGatherer:
         pod = await self._pod(session)
         gateway = self._last_info(session, pod)
         await self._follow(session, pod)
-        deadlines = self._context.config.deadlines
         return Snapshot(
             now=self._context.clock(),
             session=session,
@@ -51,16 +50,10 @@ class SessionGatherer:
             gateway=gateway,
             pod_end=self._pod_end(session),
             **self._counts(session),
-            no_place=self._no_place(session, session_class),
+            limit_violation=self._limit_violation(session, session_class),
             namespace_terminating=is_terminating(self._context.store, namespace),
-            obstacle=refusal or await self._start_blocker(session, resolution),
-            deadlines=Deadlines(
-                deadlines.scheduling_seconds,
-                deadlines.image_pull_seconds,
-                deadlines.driver_start_seconds,
-                deadlines.drain_seconds,
-                deadlines.termination_seconds,
-            ),
+            start_blocker=refusal or await self._start_blocker(session, resolution),
+            deadlines=self._context.config.deadlines,
             max_restarts=self._context.config.max_driver_restarts,
         )
 
@@ -140,25 +133,25 @@ class SessionGatherer:
         savepoints = map(SavepointView, self._context.store.by_index(SAVEPOINTS_BY_STATEMENT, key))
         return any(savepoint.phase == SavepointPhase.IN_PROGRESS for savepoint in savepoints)
 
-    def _no_place(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
+    def _limit_violation(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
         """The limit of sessions that leaves none for this one; asked only of one that has no driver yet."""
         if session_class is None or session.status.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING):
             return None
         limits, most = session_class.spec.limits, self._context.config.limits.sessions
-        bounds = places.Bounds(most or None, limits.sessions, limits.sessions_per_namespace)
-        if bounds == places.Bounds():
+        bounds = session_limits.SessionLimits(most or None, limits.sessions, limits.sessions_per_namespace)
+        if bounds == session_limits.SessionLimits():
             return None
         default = find_class(self._context.store, None)
         unnamed = "" if isinstance(default, Violation) else default.metadata.name
         entries = [self._queue_entry(obj, unnamed) for obj in self._context.store.list(SESSION)]
         identity = (session.metadata.namespace, session.metadata.name)
         own = next((entry for entry in entries if (entry.namespace, entry.name) == identity), None)
-        return places.violation(own, entries, bounds) if own is not None else None
+        return session_limits.limit_violation(own, entries, bounds) if own is not None else None
 
-    def _queue_entry(self, obj: Object, unnamed: str) -> places.SessionQueueEntry:
+    def _queue_entry(self, obj: Object, unnamed: str) -> session_limits.SessionQueueEntry:
         """A session as limits of sessions see it; `unnamed` is the class of those that name none."""
         view = SessionView(obj)
-        return places.SessionQueueEntry(
+        return session_limits.SessionQueueEntry(
             namespace=view.namespace,
             name=view.name,
             created=view.created,

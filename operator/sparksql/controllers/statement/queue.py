@@ -11,8 +11,8 @@ from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementPhase
 from sparksql.cache.indexes import BY_DEPENDENCY, LIVE_BY_SESSION, STATEMENT, scoped
 from sparksql.cache.views import StatementView
-from sparksql.domain import dependencies
 from sparksql.domain.admission import QueueEntry, QueueState, next_in_queue
+from sparksql.domain.statement import dependencies
 from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store

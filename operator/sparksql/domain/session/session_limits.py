@@ -19,7 +19,10 @@ _WAITING = frozenset({None, Phase.PENDING, Phase.HIBERNATED})
 
 @dataclass(frozen=True)
 class SessionQueueEntry:
-    """A session as the limits see it. `held_up`: it is Stalled for another reason than a limit; `wanted`: it is to have a driver."""
+    """Describes a session as the limits see it.
+
+    `held_up`: it is Stalled for another reason than a limit; `wanted`: it is to have a driver.
+    """
 
     namespace: str
     name: str
@@ -36,16 +39,18 @@ class SessionQueueEntry:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Most sessions of each kind; None = no limit."""
+class SessionLimits:
+    """Bounds the sessions of each kind; None = no limit."""
 
     of_operator: int | None = None
     of_class: int | None = None
     of_class_in_namespace: int | None = None
 
 
-def violation(session: SessionQueueEntry, others: Iterable[SessionQueueEntry], bounds: Bounds) -> Violation | None:
-    """Why there is no place for `session` among the others, naming the first limit that is reached."""
+def limit_violation(
+    session: SessionQueueEntry, others: Iterable[SessionQueueEntry], bounds: SessionLimits
+) -> Violation | None:
+    """Tells why there is no place for `session` among the others, naming the first limit that is reached."""
     before = [other for other in others if _goes_before(other, session)]
     of_class = [other for other in before if other.class_name == session.class_name]
     beside = [other for other in of_class if other.namespace == session.namespace]

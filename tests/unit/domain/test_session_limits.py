@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.session.places import Bounds, SessionQueueEntry, violation
+from sparksql.domain.session.session_limits import SessionLimits, SessionQueueEntry, limit_violation
 
 ONE = SessionQueueEntry("a", "one", "2026-01-31T08:00:05Z", "standard", Phase.PENDING)
 
@@ -22,21 +22,25 @@ def other(name: str, phase: Phase | None = Phase.READY, *, minute: int = 0, **fi
 @pytest.mark.parametrize(
     ("bounds", "others", "names"),
     [
-        (Bounds(), [other("b")] * 9, None),
-        (Bounds(of_class_in_namespace=2), [other("b")], None),
-        (Bounds(of_class_in_namespace=1), [other("b")], "limits.sessionsPerNamespace"),
-        (Bounds(of_class_in_namespace=1), [other("b", namespace="elsewhere")], None),
-        (Bounds(of_class_in_namespace=1), [other("b", class_name="large")], None),
-        (Bounds(of_class=1), [other("b", namespace="elsewhere")], "limits.sessions"),
-        (Bounds(of_class=1), [other("b", class_name="large")], None),
-        (Bounds(of_operator=1), [other("b", class_name="large", namespace="elsewhere")], "operator.limits.sessions"),
-        (Bounds(of_class=0), [], "allows no sessions"),
+        (SessionLimits(), [other("b")] * 9, None),
+        (SessionLimits(of_class_in_namespace=2), [other("b")], None),
+        (SessionLimits(of_class_in_namespace=1), [other("b")], "limits.sessionsPerNamespace"),
+        (SessionLimits(of_class_in_namespace=1), [other("b", namespace="elsewhere")], None),
+        (SessionLimits(of_class_in_namespace=1), [other("b", class_name="large")], None),
+        (SessionLimits(of_class=1), [other("b", namespace="elsewhere")], "limits.sessions"),
+        (SessionLimits(of_class=1), [other("b", class_name="large")], None),
+        (
+            SessionLimits(of_operator=1),
+            [other("b", class_name="large", namespace="elsewhere")],
+            "operator.limits.sessions",
+        ),
+        (SessionLimits(of_class=0), [], "allows no sessions"),
     ],
 )
 def test_each_session_limit_counts_only_the_sessions_in_its_scope(
-    bounds: Bounds, others: list[SessionQueueEntry], names: str | None
+    bounds: SessionLimits, others: list[SessionQueueEntry], names: str | None
 ) -> None:
-    refused = violation(ONE, [ONE, *others], bounds)
+    refused = limit_violation(ONE, [ONE, *others], bounds)
     assert (refused is None) is (names is None)
     if refused is not None and names is not None:
         assert refused.reason is Reason.LIMIT_EXCEEDED
@@ -58,7 +62,7 @@ def test_each_session_limit_counts_only_the_sessions_in_its_scope(
     ],
 )
 def test_places_are_held_by_drivers_and_given_to_the_oldest(before: SessionQueueEntry, is_there: bool) -> None:
-    assert (violation(ONE, [before, ONE], Bounds(of_class=1)) is None) is is_there
+    assert (limit_violation(ONE, [before, ONE], SessionLimits(of_class=1)) is None) is is_there
 
 
 contenders = st.lists(
@@ -84,5 +88,5 @@ def test_sessions_admitted_at_the_same_time_never_exceed_the_limit(
     """Every session is decided on by itself, from the same facts: together they take no more places than there are."""
     holding = [s for s in sessions if s.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING)]
     waiting = [s for s in sessions if s.phase in (None, Phase.PENDING) and s.wanted and not s.held_up]
-    let_in = [s for s in waiting if violation(s, sessions, Bounds(of_operator=limit)) is None]
+    let_in = [s for s in waiting if limit_violation(s, sessions, SessionLimits(of_operator=limit)) is None]
     assert len(let_in) <= max(0, limit - len(holding))
