@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, Mark
+from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, WriterRecord
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.wire.control import OperationView, OutputMode, UpsertOptions
 from tests.support.process import GatewayProcess
@@ -215,7 +215,7 @@ async def test_a_driver_that_was_taken_for_lost_merges_no_more(streams: Streams)
     view = await streams.endless(f"INSERT INTO {merging.dst} {ROWS}", upsert=UPSERT, output_mode=OutputMode.UPDATE)
     await streams.committed(view, 0)
     (streams.folder / f".c{SUFFIX}.crc").unlink()  # Hadoop's, of the mark that is replaced
-    (streams.folder / f"c{SUFFIX}").write_text(Mark("another-boot", "another-operation").to_json())
+    (streams.folder / f"c{SUFFIX}").write_text(WriterRecord("another-boot", "another-operation").to_json())
     await merging.write("(3, 'c')")
     ended = await streams.client.end(view)
     assert ended.error is not None and ended.error.message == TAKEN_OVER, ended

@@ -121,7 +121,7 @@ class SessionManager:
         spark = self.spark()
         session = self._sessions.get(handle)
         if session is None:
-            raise ClientError(Problem.UNKNOWN_SESSION, f"ClientSession '{handle}' does not exist.")
+            raise ClientError(Problem.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
         session.used, session.last_used = monotonic(), self._lifecycle.clock()
         spark.operations.record_activity()
         return session

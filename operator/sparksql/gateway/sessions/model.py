@@ -37,7 +37,7 @@ class Problem(StrEnum):
     QUEUE_FULL = "QueueFull"
     UNKNOWN_SESSION = "UnknownSession"
     UNKNOWN_OPERATION = "UnknownOperation"
-    ILLEGAL_TRANSITION = "IllegalTransitionError"
+    ILLEGAL_TRANSITION = "IllegalTransition"
     NOT_ALLOWED = "NotAllowed"
     INVALID = "Invalid"
     NO_RESULT = "NoResult"

@@ -183,7 +183,7 @@ class SessionService:
         found = self._find(session, operation)
         view = self.operation(session, operation)
         if view.status.is_terminal:
-            message = f"Failed to convert the ClientOperation Status from {view.status} to CANCELED."
+            message = f"Failed to convert the Operation Status from {view.status} to CANCELED."
             raise ClientError(Problem.ILLEGAL_TRANSITION, message)
         self._sessions.spark().operations.cancel(
             found.operation_id, StopRequest(OperationState.CANCELED, "the client cancelled it")

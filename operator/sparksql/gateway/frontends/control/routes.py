@@ -136,7 +136,7 @@ class _Routes:
                 case other:
                     raise ControlError(400, "Malformed", f"no format {other!r}: json or arrow")
         except UnknownResultError as unknown:
-            raise ControlError(404, "UnknownResultError", str(unknown)) from unknown
+            raise ControlError(404, "UnknownResult", str(unknown)) from unknown
         except ExpiredResultError as expired:
             raise ControlError(410, "Expired", str(expired)) from expired
 

@@ -38,7 +38,7 @@ UNREADABLE = (
 log = logging.getLogger(__name__)
 
 
-class Files(Protocol):
+class TextFiles(Protocol):
     """Does what a fence needs of a file system. All calls raise what the file system raises."""
 
     def read_text(self, uri: str) -> str | None:
@@ -75,7 +75,7 @@ class WriterRecord:
 class Fence:
     """The checkpoints that this process writes, and the thread that looks after their marks. `clock` is monotonic seconds."""
 
-    def __init__(self, files: Files, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, files: TextFiles, clock: Callable[[], float] = time.monotonic) -> None:
         self.files = files
         self.clock = clock
         self._leases: set[CheckpointLease] = set()

@@ -14,7 +14,7 @@ from sparksql.gateway.spark.scala import elements, fields, option, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.sources import rewritten
-from sparksql.gateway.streaming.state.description import Source
+from sparksql.gateway.streaming.state.description import StreamSource
 from sparksql.gateway.streaming.state.read_options import of_scala, read_by_stream, read_by_table
 
 # In lower case; those of Kafka, then that of Iceberg.
@@ -66,7 +66,7 @@ def _decoded_leaf(node: LogicalPlan) -> Any | None:
     return node if simple_name(node) == "StreamingRelationV2" and is_kafka(node.sourceName()) else None
 
 
-def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Source:
+def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> StreamSource:
     """Returns what a streaming leaf streams. `qualified` gives a path its full form."""
     if simple_name(leaf) == "StreamingRelationV2":
         identifier, catalog = option(leaf.identifier()), option(leaf.catalog())
@@ -74,8 +74,8 @@ def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Sou
         read = "" if is_kafka(leaf.sourceName()) else read_by_stream(_given(leaf.extraOptions())).strip()
         if identifier is not None:
             prefix = "" if catalog is None else f"{catalog.name()}."
-            return Source(name, f"table {prefix}{identifier.toString()}{options}", read)
-        return Source(name, f"{leaf.sourceName()}{options}", read)
+            return StreamSource(name, f"table {prefix}{identifier.toString()}{options}", read)
+        return StreamSource(name, f"{leaf.sourceName()}{options}", read)
     relation = leaf.dataSource()
     table = option(relation.catalogTable())
     given = of_scala(relation.options())
@@ -83,7 +83,7 @@ def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Sou
     if path is None and table is not None and option(table.storage().locationUri()) is not None:
         path = str(table.location().toString())
     place = "" if path is None else f" {qualified(path)}"
-    return Source(name, f"{relation.className()}{place}{_told(given)}", read_by_stream(given).strip())
+    return StreamSource(name, f"{relation.className()}{place}{_told(given)}", read_by_stream(given).strip())
 
 
 def static(leaf: LogicalPlan) -> str:
