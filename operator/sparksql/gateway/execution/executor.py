@@ -1,7 +1,7 @@
 """Runs one classified text in Spark, in the thread that it is called from, and stops it from another.
 
-Each operation has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing is started once the operation is cancelled;
-a path-based table is written only while the operation holds it.
+Each operation has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing
+is started once the operation is cancelled; a path-based table is written only while the operation holds it.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ class Collected:
 
 @dataclass(frozen=True)
 class Written:
-    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
+    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows`
+    rows."""
 
     schema: pa.Schema
     batch_rows: int

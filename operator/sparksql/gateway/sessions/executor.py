@@ -125,7 +125,8 @@ class ClientExecutor:
 
 
 def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str, str], *, share_views: bool) -> Any:
-    """Makes a new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not allowed."""
+    """Makes a new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not
+    allowed."""
     own = {key: value for key, value in properties.items() if key.startswith(flink_dialect.SPARK_KEY)}
     settings = rules.statement_conf(own, policy)
     session = driver.clone() if share_views else driver.clone_without_views()

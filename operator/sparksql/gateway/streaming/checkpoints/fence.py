@@ -1,12 +1,12 @@
 """One driver at a time writes a checkpoint: a record beside it names the driver and is looked at while its query runs.
 
 Kubernetes cannot prove that a pod which was deleted by force, or whose node is lost, runs no more. A driver that takes a
-checkpoint over writes its own name into the record. The one before it finds that and stops its query: within `CHECK_SECONDS`, or,
-if it cannot read the record, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new one start
-its query, and only if the operator says that the end of the driver before it was not seen.
+checkpoint over writes its own name into the record. The one before it finds that and stops its query: within `CHECK_SECONDS`,
+or, if it cannot read the record, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new
+one start its query, and only if the operator says that the end of the driver before it was not seen.
 
-Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts.
-A query whose batches go through this process looks before each of them.
+Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts. A
+query whose batches go through this process looks before each of them.
 """
 
 from __future__ import annotations

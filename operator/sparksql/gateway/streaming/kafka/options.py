@@ -139,10 +139,11 @@ def is_kafka(provider: object) -> bool:
 
 
 def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
-    """Returns the table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises StatementError.
+    """Returns the table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises
+    StatementError.
 
-    What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and
-    a batch cannot begin at the end.
+    What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and a
+    batch cannot begin at the end.
     """
     own: dict[str, str] = {}
     for pair in elements(metadata.storage().properties()):

@@ -22,8 +22,8 @@ class DescriptionError(Exception):
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Describes what a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is for people.
-    `reading` are the options that say how its values are read, each by a digest."""
+    """Describes what a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is
+    for people. `reading` are the options that say how its values are read, each by a digest."""
 
     name: str
     identity: str
@@ -73,11 +73,10 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Description:
-    """Describes what a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those whose rows
-    they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the state:
-    Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where nobody has
-    looked.
-    """
+    """Describes what a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those
+    whose rows they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the
+    state: Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where
+    nobody has looked."""
 
     spark_version: str
     text_hash: str
