@@ -2,12 +2,15 @@
 
 `demo.py up` may be run again at any time: what is there is reused, and the statements run anew. `demo.py down` removes all of
 it. The cluster is the one that `tests/cluster/cluster.py` chooses: an own one, kind where Docker is, or the one of $KUBECONFIG.
-Only the Python standard library is needed, and `tpchgen-cli`, which makes the data.
+`down` needs the Python standard library alone; `up` also `tpchgen-cli`, which makes the data, and the official `kubernetes` client, which
+looks at what has become of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import functools
 import io
 import json
 import os
@@ -16,10 +19,14 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubernetes.dynamic import DynamicClient
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -144,16 +151,32 @@ def apply() -> None:
         show([program("kubectl"), "apply", "--server-side", "--filename", str(manifest)])
 
 
-def statements() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for name in NAMESPACES:
-        found += json.loads(run(kubectl("get", "sqlstatements", "--output", "json", namespace=name)))["items"]
+@functools.cache
+def api() -> DynamicClient:
+    """The cluster as its official client shows it: not as the operator's own code would."""
+    from kubernetes import config, dynamic
+
+    folder = tempfile.mkdtemp(
+        prefix="demo-"
+    )  # what it discovers is by default shared by all clusters at the same address
+    atexit.register(shutil.rmtree, folder)
+    return dynamic.DynamicClient(
+        config.new_client_from_config(os.environ["KUBECONFIG"]), cache_file=f"{folder}/discovery.json"
+    )
+
+
+def objects(kind: str, namespace: str) -> list[dict[str, Any]]:
+    resource = api().resources.get(api_version="sparksql.dev/v1alpha1", kind=kind)
+    found: list[dict[str, Any]] = json.loads(resource.get(namespace=namespace, serialize=False).data)["items"]
     return found
 
 
+def statements() -> list[dict[str, Any]]:
+    return [each for name in NAMESPACES for each in objects("SqlStatement", name)]
+
+
 def failed_sessions() -> list[dict[str, Any]]:
-    sessions: list[dict[str, Any]] = json.loads(run(kubectl("get", "sqlsessions", "--output", "json")))["items"]
-    return [each for each in sessions if each.get("status", {}).get("phase") == "Failed"]
+    return [each for each in objects("SqlSession", NAMESPACE) if each.get("status", {}).get("phase") == "Failed"]
 
 
 def check_sessions() -> None:

@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import aiohttp
 from aiohttp import web
@@ -45,9 +44,10 @@ from sparksql.engine.loop import Reconcile, ReconcileLoop
 from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
 from sparksql.engine.store import Store
 from sparksql.kube.client import KubeClient, Object
-from sparksql.kube.credentials import Credentials, CredentialsError
+from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import ApiError
 from sparksql.kube.events import EventRecorder
+from sparksql.kube.identity import CredentialsError
 from sparksql.kube.lease import LeaseElector
 from sparksql.kube.status import StatusWriter
 from sparksql.process import config as configuration
@@ -199,7 +199,7 @@ def find_credentials() -> Credentials:
     try:
         return Credentials.from_in_cluster()
     except CredentialsError:
-        return Credentials.from_kubeconfig(Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None)
+        return Credentials.from_kubeconfig()
 
 
 async def _main(config: OperatorConfig) -> None:

@@ -30,7 +30,8 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
-from sparksql.wire.control import OperationState, StreamOptions, TriggerMode
+from sparksql.api.execution import TriggerMode
+from sparksql.wire.control import OperationState, StreamOptions
 from tests.bench.latency.common import machine
 from tests.gateway.client import GatewayClient, connect
 from tests.support.process import GatewayProcess, running

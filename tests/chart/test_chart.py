@@ -303,7 +303,7 @@ def test_the_admission_policy_can_be_left_out() -> None:
         ("admissionPolicy.executorImages={a'b}", "/admissionPolicy/executorImages/0"),
     ],
 )
-def test_schema_refuses_wrong_values(value: str, complaint: str) -> None:
+def test_schema_of_the_chart_refuses_wrong_values(value: str, complaint: str) -> None:
     result = helm("template", "sso", str(CHART), *set_flags((value,)))
     assert result.returncode != 0, result.stdout[:500]
     assert complaint in result.stderr
@@ -328,7 +328,7 @@ def test_an_object_store_without_access_key_does_not_render() -> None:
     assert "objectStore.accessKey is required" in result.stderr
 
 
-def test_every_value_is_described() -> None:
+def test_every_value_of_the_chart_is_described() -> None:
     """The schema has a property with a description for each default value, down to free-form maps."""
     schema = json.loads((CHART / "values.schema.json").read_text())
 

@@ -35,7 +35,7 @@ def explained_reasons() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_is_explained(reason: Reason) -> None:
+def test_every_reason_is_explained_in_the_docs(reason: Reason) -> None:
     assert reason.value in explained_reasons()
 
 
@@ -56,7 +56,7 @@ def test_every_reason_of_a_gateway_is_one_of_the_resources_and_set_by_something(
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_in_documents_lead_to_files_that_exist(document: Path) -> None:
     broken = [link for link in LINK.findall(document.read_text()) if not (document.parent / link).exists()]
     assert broken == []
 

@@ -41,5 +41,5 @@ def test_manifests_are_accepted(demo: ApiServer, file: Path) -> None:
         assert response.status == 201, f"{manifest['metadata']['name']}: {response.message}"
 
 
-def test_there_are_examples() -> None:
+def test_examples_of_manifests_are_found() -> None:
     assert EXAMPLES

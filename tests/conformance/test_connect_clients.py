@@ -22,7 +22,7 @@ class TestConnect:
     def test_a_dropped_table_can_be_made_again_and_is_empty(self, run: Run) -> None:
         assert run["dropped"].get("value") == [0, 1, 0, 1], run["dropped"]
 
-    def test_pandas_there_and_back(self, run: Run) -> None:
+    def test_pandas_frame_comes_back_as_it_was_sent(self, run: Run) -> None:
         assert run["pandas"]["value"] == {"id": [0, 1, 2], "s": ["0", "1", "2"]}
         assert run["pandas:back"]["value"] == [[0, "0"], [1, "1"], [2, "2"]]
 
@@ -38,7 +38,7 @@ class TestConnect:
         assert run["shared_view_true"].get("rows") == [[7]], run["shared_view_true"]
         assert "TABLE_OR_VIEW_NOT_FOUND" in run["shared_view_false"].get("error", ""), run["shared_view_false"]
 
-    def test_the_catalog(self, run: Run, request: pytest.FixtureRequest) -> None:
+    def test_catalog_lists_tables_and_columns_of_the_database(self, run: Run, request: pytest.FixtureRequest) -> None:
         answer = run["catalog"]
         assert {"t", "c"} <= set(answer["tables"]), (
             answer,

@@ -41,18 +41,18 @@ def test_the_program_ends_in_peace(run: Run) -> None:
 
 @pytest.mark.client("pyhive")
 class TestPyHive:
-    def test_polls_and_fetches_in_parts(self, run: Run) -> None:
+    def test_pyhive_polls_and_fetches_in_parts(self, run: Run) -> None:
         assert run["poll"]["value"] == [[[0], [1]], [2], [[3], [4]], None]
 
-    def test_describes_types(self, run: Run) -> None:
+    def test_pyhive_describes_columns_by_hives_types(self, run: Run) -> None:
         assert run["types"]["value"] == [
             ["i", "INT_TYPE"], ["s", "STRING_TYPE"], ["d", "DECIMAL_TYPE"], ["t", "DATE_TYPE"], ["a", "ARRAY_TYPE"],
         ]  # fmt: skip
 
-    def test_escapes_parameters(self, run: Run) -> None:
+    def test_pyhive_escapes_parameters_of_a_statement(self, run: Run) -> None:
         assert run["parameters"]["value"] == [["it's \\ fine", 5]]
 
-    def test_opens_with_settings_and_a_database(self, run: Run) -> None:
+    def test_pyhive_opens_a_session_with_settings_and_a_database(self, run: Run) -> None:
         assert run["settings"]["value"] == [[["spark.sql.shuffle.partitions", "5"]], [[database("pyhive")]]]
 
     def test_a_session_sees_shared_views_only_on_request_and_no_other_sessions_views(self, run: Run) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import grpc
 
 from sparksql.gateway.frontends.thrift import messages
-from sparksql.gateway.frontends.thrift.messages import OperationState
+from sparksql.gateway.frontends.thrift.messages import TOperationState
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT
 from tests.support.connect_client import ConnectSession, Failed, sql_relation
 from tests.support.thrift_client import Fields, ThriftClient, rows_of
@@ -90,19 +90,19 @@ class Thrift:
 
     def __init__(self, way: Way, name: str) -> None:
         self._client = ThriftClient(way.port, way.tls(), way.token, name)
-        opened = self._call("OpenSession", messages.OpenSessionRequest(HIVE_PROTOCOL, name, {}))
-        self._session = messages.SessionHandle(_identifier(opened[3]))
-        self._operation = messages.OperationHandle()
+        opened = self._call("OpenSession", messages.TOpenSessionReq(HIVE_PROTOCOL, name, {}))
+        self._session = messages.TSessionHandle(_identifier(opened[3]))
+        self._operation = messages.TOperationHandle()
 
     def start(self, sql: str) -> None:
-        request = messages.ExecuteStatementRequest(self._session, sql, run_async=True)
+        request = messages.TExecuteStatementReq(self._session, sql, run_async=True)
         handle = self._call("ExecuteStatement", request)[2]
-        self._operation = messages.OperationHandle(_identifier(handle), handle[2])
+        self._operation = messages.TOperationHandle(_identifier(handle), handle[2])
 
     def end(self) -> str:
-        request = messages.GetOperationStatusRequest(self._operation)
+        request = messages.TGetOperationStatusReq(self._operation)
         return _last(
-            lambda: OperationState(self._call("GetOperationStatus", request)[2]).name,
+            lambda: TOperationState(self._call("GetOperationStatus", request)[2]).name.removesuffix("_STATE"),
             "INITIALIZED", "PENDING", "RUNNING",
         )  # fmt: skip
 
@@ -110,7 +110,7 @@ class Thrift:
         self.start(sql)
         ended = self.end()
         assert ended == "FINISHED", ended
-        request = messages.FetchResultsRequest(self._operation, max_rows=2)
+        request = messages.TFetchResultsReq(self._operation, max_rows=2)
         ((value,),) = rows_of(self._call("FetchResults", request))
         return value.decode() if isinstance(value, bytes) else value
 
@@ -173,8 +173,8 @@ class Connect:
 OPENS: Mapping[str, Callable[[Way, str], Client]] = {"rest": Rest, "connect": Connect, "thrift": Thrift}
 
 
-def _identifier(handle: Fields) -> messages.HandleIdentifier:
-    return messages.HandleIdentifier(handle[1][1], handle[1][2])
+def _identifier(handle: Fields) -> messages.THandleIdentifier:
+    return messages.THandleIdentifier(handle[1][1], handle[1][2])
 
 
 def _last(state: Callable[[], str], *passing: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.harness import OPERATOR_NAMESPACE, ApiFailure, Cluster, Object, Space
+from tests.support.cluster_view import ApiFailure, Object
+from tests.support.harness import OPERATOR_NAMESPACE, Cluster, Space
 
 OPERATOR = f"system:serviceaccount:{OPERATOR_NAMESPACE}:spark-sql-operator"
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
@@ -55,7 +56,7 @@ def may(cluster: Cluster, user: str, verb: str, resource: str, namespace: str, n
         ("impersonate", "users"),
     ],
 )
-def test_the_operator_may_not(cluster: Cluster, verb: str, resource: str) -> None:
+def test_operator_may_not_touch_what_it_does_not_need(cluster: Cluster, verb: str, resource: str) -> None:
     assert not may(cluster, OPERATOR, verb, resource, "default")
 
 
@@ -86,7 +87,7 @@ def test_the_operator_may_bind_one_role_only(cluster: Cluster) -> None:
         ("create", "serviceaccounts/token"),
     ],
 )
-def test_a_driver_may_not(main: Space, verb: str, resource: str) -> None:
+def test_driver_account_may_not_touch_what_it_does_not_need(main: Space, verb: str, resource: str) -> None:
     assert not may(main.cluster, f"system:serviceaccount:{main.name}:spark", verb, resource, main.name)
 
 

@@ -58,12 +58,12 @@ def test_a_statement_in_any_state(gated: Space, gate: Gate, cluster: Cluster) ->
     gate.close(gated)
 
 
-def test_a_statement_just_made(gated: Space, cluster: Cluster) -> None:
+def test_deleted_statement_that_was_just_made_goes_in_time(gated: Space, cluster: Cluster) -> None:
     for _ in range(5):
         delete(cluster, "SqlStatement", gated.name, gated.statement(NEEDS_A_TASK, session="gated"), STATEMENT_SECONDS)
 
 
-def test_a_session_that_works(space: Space, gate: Gate, cluster: Cluster) -> None:
+def test_deleted_session_with_running_statements_goes_in_time(space: Space, gate: Gate, cluster: Cluster) -> None:
     gate.session(space, "working", maxConcurrentStatements=1)
     running = space.statement(NEEDS_A_TASK, session="working")
     space.wait_phase(running, "Running")
@@ -77,7 +77,7 @@ def test_a_session_that_works(space: Space, gate: Gate, cluster: Cluster) -> Non
     cluster.wait_until(lambda: not pods_of(space, "working"), "without pods", 120, lambda: pods_of(space, "working"))
 
 
-def test_a_session_that_drains(space: Space, gate: Gate, cluster: Cluster) -> None:
+def test_deleted_session_that_drains_goes_in_time(space: Space, gate: Gate, cluster: Cluster) -> None:
     gate.session(space, "draining")
     name = space.statement(NEEDS_A_TASK, session="draining")
     space.wait_phase(name, "Running")
@@ -105,7 +105,7 @@ def test_a_session_without_a_driver(space: Space, classes: Classes, cluster: Clu
     delete(cluster, "SqlSession", space.name, "failed", SESSION_SECONDS)
 
 
-def test_a_session_just_made(space: Space, cluster: Cluster) -> None:
+def test_deleted_session_that_was_just_made_goes_in_time(space: Space, cluster: Cluster) -> None:
     for i in range(3):
         space.session(f"brief-{i}", wait=False)
         delete(cluster, "SqlSession", space.name, f"brief-{i}", SESSION_SECONDS)
@@ -135,7 +135,7 @@ def owned(space: Space, statement: str) -> list[str]:
     ]
 
 
-def test_a_savepoint(space: Space, cluster: Cluster) -> None:
+def test_deleted_savepoint_of_no_statement_goes_in_time(space: Space, cluster: Cluster) -> None:
     body = {
         "apiVersion": "sparksql.dev/v1alpha1",
         "kind": "SqlSavepoint",
@@ -146,7 +146,7 @@ def test_a_savepoint(space: Space, cluster: Cluster) -> None:
     delete(cluster, "SqlSavepoint", space.name, "one", 60)
 
 
-def test_a_class_in_use(space: Space, classes: Classes, cluster: Cluster) -> None:
+def test_deleted_class_in_use_goes_before_its_session(space: Space, classes: Classes, cluster: Cluster) -> None:
     name = classes.make(podTemplate=NOWHERE)
     space.session("classless", wait=False, className=name)
     space.wait_session("classless", "Starting")

@@ -179,7 +179,7 @@ def test_sql_is_not_in_the_operators_log_or_metrics(main: Space) -> None:
     assert LITERAL not in metrics(main.cluster)
 
 
-def test_metrics_of_the_operator(main: Space) -> None:
+def test_operator_metrics_count_ended_statements_and_session_starts(main: Space) -> None:
     main.run("SELECT 1")
     text = metrics(main.cluster)
     finished = f'sparksql_statements_ended_total{{namespace="{main.name}",phase="Finished",reason="Finished"}}'

@@ -54,7 +54,7 @@ def test_a_namespace_that_the_class_does_not_select(space: Space, classes: Class
     space.wait_session("stranger", "Starting")
 
 
-def test_sessions_per_namespace(space: Space, classes: Classes) -> None:
+def test_session_beyond_the_limit_of_its_namespace_waits(space: Space, classes: Classes) -> None:
     name = classes.make(limits={"sessionsPerNamespace": 1}, podTemplate={"driver": NOWHERE})
     space.session("first", wait=False, className=name)
     space.wait_session("first", "Starting")
@@ -64,7 +64,7 @@ def test_sessions_per_namespace(space: Space, classes: Classes) -> None:
     space.wait_session("second", "Starting")
 
 
-def test_a_missing_volume_claim(space: Space, classes: Classes) -> None:
+def test_session_whose_volume_claim_is_missing_is_stalled_and_names_the_claim(space: Space, classes: Classes) -> None:
     claim = {"volumeClaim": {"name": "not-there", "mountPath": "/data"}}
     space.session("claimless", wait=False, className=classes.make(storage=claim))
     refused = space.wait_reason("SqlSession", "claimless", "StorageNotReady")
@@ -72,7 +72,7 @@ def test_a_missing_volume_claim(space: Space, classes: Classes) -> None:
     assert "not-there" in refused["status"]["message"]
 
 
-def test_an_unschedulable_driver(space: Space, classes: Classes) -> None:
+def test_session_whose_driver_cannot_be_scheduled_fails(space: Space, classes: Classes) -> None:
     space.session("homeless", wait=False, className=classes.make(podTemplate={"driver": NOWHERE}))
     waiting = space.wait_reason("SqlSession", "homeless", "Unschedulable")
     assert (phase(waiting), condition(waiting, "Stalled")) == ("Starting", "False")

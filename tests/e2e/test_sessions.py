@@ -76,7 +76,7 @@ def test_a_lost_driver_is_replaced(main: Space) -> None:
     assert main.rows("SELECT 1") == [["1"]]
 
 
-def test_stop_and_start(main: Space) -> None:
+def test_stopped_session_starts_again_when_it_is_wished(main: Space) -> None:
     main.change("SqlSession", "main", desiredState="Stopped")
     stopped = main.wait_session("main", "Stopped")
     assert _basic_conditions(stopped) == AS_ASKED

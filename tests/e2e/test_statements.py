@@ -55,7 +55,7 @@ def test_ddl_and_dml_in_parquet_and_iceberg(main: Space) -> None:
     assert {"t_iceberg", "t_parquet"} <= {row[1] for row in main.rows("SHOW TABLES")}
 
 
-def test_truncated_tells_the_truth(main: Space) -> None:
+def test_truncated_is_true_only_when_the_preview_leaves_rows_out(main: Space) -> None:
     for rows, truncated in ((10, False), (11, True)):
         result = main.run(f"SELECT id FROM range({rows})", result={"maxRows": 10})["status"]["result"]
         assert (result["rowCount"], result["truncated"]) == (10, truncated), result

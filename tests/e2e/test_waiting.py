@@ -99,21 +99,21 @@ def test_a_waiting_and_a_running_statement_are_canceled_by_the_user(narrow: Spac
         assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser"), ended["status"]
 
 
-def test_cancel_at_once(narrow: Space, busy: list[str]) -> None:
+def test_statement_canceled_when_it_is_made_never_reaches_the_driver(narrow: Space, busy: list[str]) -> None:
     name = narrow.statement("SELECT 1", desiredState="Canceled")
     ended = narrow.cluster.wait_finished(narrow.name, name)
     assert (phase(ended), reason(ended)) == ("Canceled", "CanceledByUser")
     assert "operationId" not in ended["status"]
 
 
-def test_queue_timeout(narrow: Space, busy: list[str]) -> None:
+def test_waiting_statement_ends_at_its_queue_timeout(narrow: Space, busy: list[str]) -> None:
     ended = narrow.run(NEEDS_A_TASK, timeouts={"queueSeconds": 2})
     assert (phase(ended), reason(ended)) == ("TimedOut", "QueueTimeout"), ended["status"]
     assert condition(ended, "Stalled") == "True"
     assert "startTime" not in ended["status"]
 
 
-def test_execution_timeout(narrow: Space) -> None:
+def test_running_statement_ends_at_its_execution_timeout(narrow: Space) -> None:
     ended = narrow.run(NEEDS_A_TASK, timeouts={"executionSeconds": 2})
     assert (phase(ended), reason(ended)) == ("TimedOut", "ExecutionTimeout"), ended["status"]
     # The driver ends it: the operator would ask for it 30 s after the limit.
@@ -127,7 +127,7 @@ def test_a_session_that_does_not_exist_is_waited_for(space: Space) -> None:
     assert (phase(ended), reason(ended)) == ("TimedOut", "QueueTimeout")
 
 
-def test_dependencies_are_waited_for(narrow: Space, gate: Gate) -> None:
+def test_statement_waits_for_its_dependencies(narrow: Space, gate: Gate) -> None:
     second = narrow.statement("SELECT 2", dependsOn=[{"name": "dep-first"}])
     narrow.wait_reason("SqlStatement", second, "WaitingForDependencies")
     assert "dep-first (does not exist)" in (condition(narrow.get(second), "Ready", "message") or "")

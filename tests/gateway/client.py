@@ -17,7 +17,6 @@ from sparksql.wire.control import (
     Event,
     GatewayInfo,
     GatewayState,
-    Mode,
     OperationState,
     OperationView,
     Parameter,
@@ -157,4 +156,4 @@ async def connect(gateway: GatewayProcess, token: str = TOKEN) -> AsyncIterator[
         yield GatewayClient(gateway, http)
 
 
-__all__ = ["API", "GatewayClient", "Mode", "Parameter", "ResultOptions", "connect"]
+__all__ = ["API", "GatewayClient", "Parameter", "ResultOptions", "connect"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparksql.wire.control import OperationState, OperationView, StreamOptions, TriggerMode
+from sparksql.api.execution import TriggerMode
+from sparksql.wire.control import OperationState, OperationView, StreamOptions
 
 from .client import GatewayClient
 

@@ -39,9 +39,9 @@ async def by_thrift(gateway: GatewayProcess, client: GatewayClient, sql: str) ->
 
     def ask() -> None:
         with ThriftClient(config.endpoints.thrift_port, gateway.client_tls()) as thrift:
-            opened = thrift.call("OpenSession", m.OpenSessionRequest(9, "auditor", {}))[3]
-            handle = m.SessionHandle(m.HandleIdentifier(opened[1][1], opened[1][2]))
-            thrift.call("ExecuteStatement", m.ExecuteStatementRequest(handle, sql))
+            opened = thrift.call("OpenSession", m.TOpenSessionReq(9, "auditor", {}))[3]
+            handle = m.TSessionHandle(m.THandleIdentifier(opened[1][1], opened[1][2]))
+            thrift.call("ExecuteStatement", m.TExecuteStatementReq(handle, sql))
 
     await asyncio.to_thread(ask)
 

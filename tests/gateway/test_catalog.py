@@ -85,7 +85,7 @@ def test_a_catalog_that_does_not_load_fails_alone(catalog: Catalog) -> None:
     assert catalog.schemas(OTHER, "APP")
 
 
-def test_tables_and_views(catalog: Catalog) -> None:
+def test_catalog_lists_tables_and_views_with_their_comments(catalog: Catalog) -> None:
     assert catalog.tables(None, None, None, None) == [
         TableEntry("", "", "mine", "VIEW", ""),
         TableEntry(SPARK, "default", "big_orders", "VIEW", "the large ones"),
@@ -95,7 +95,7 @@ def test_tables_and_views(catalog: Catalog) -> None:
     ]
 
 
-def test_tables_that_match(catalog: Catalog) -> None:
+def test_catalog_lists_tables_that_match_patterns_and_types(catalog: Catalog) -> None:
     def names(*pattern: Any) -> list[str]:
         return [entry.name for entry in catalog.tables(*pattern)]
 

@@ -73,18 +73,18 @@ class Frontends:
     @asynccontextmanager
     async def _thrift(self, properties: Mapping[str, str]) -> AsyncIterator[Run]:
         with await asyncio.to_thread(ThriftClient, self.thrift_port, self.gateway.client_tls()) as client:
-            opened = client.call("OpenSession", m.OpenSessionRequest(9, "ada", properties))
+            opened = client.call("OpenSession", m.TOpenSessionReq(9, "ada", properties))
             if opened[1][1] != 0:
                 assert opened[1][3] == b"42501", opened
                 raise Refused(opened[1][5].decode())
-            handle = m.SessionHandle(_identifier(opened[3]))
+            handle = m.TSessionHandle(_identifier(opened[3]))
 
             def run(sql: str, conf: Mapping[str, str]) -> Answer:
-                answer = client.call("ExecuteStatement", m.ExecuteStatementRequest(handle, sql, conf))
+                answer = client.call("ExecuteStatement", m.TExecuteStatementReq(handle, sql, conf))
                 if answer[1][1] != 0:
                     return Answer(error=answer[1][5].decode())
-                operation = m.OperationHandle(_identifier(answer[2]), answer[2][2])
-                found = rows_of(client.call("FetchResults", m.FetchResultsRequest(operation, 0, 100)))
+                operation = m.TOperationHandle(_identifier(answer[2]), answer[2][2])
+                found = rows_of(client.call("FetchResults", m.TFetchResultsReq(operation, 0, 100)))
                 return Answer(tuple(tuple(v.decode() if isinstance(v, bytes) else v for v in row) for row in found))
 
             yield lambda sql, **conf: asyncio.to_thread(run, sql, conf)
@@ -115,8 +115,8 @@ def run_in(session: RestSession) -> Run:
     return run
 
 
-def _identifier(handle: Fields) -> m.HandleIdentifier:
-    return m.HandleIdentifier(handle[1][1], handle[1][2])
+def _identifier(handle: Fields) -> m.THandleIdentifier:
+    return m.THandleIdentifier(handle[1][1], handle[1][2])
 
 
 @pytest.fixture(scope="module")

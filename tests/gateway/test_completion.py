@@ -99,7 +99,7 @@ def test_completion_offers_the_keywords_of_the_grammar(driver: SparkDriver, sess
     assert candidates(driver, session, "SELECT * FROM orders wher|") == ["WHERE"]
 
 
-def test_schemas_of_another_catalog(driver: SparkDriver, session: Any) -> None:
+def test_completion_offers_schemas_of_another_catalog(driver: SparkDriver, session: Any) -> None:
     assert "lake.APP" in candidates(driver, session, "SHOW TABLES IN lake.|")
 
 

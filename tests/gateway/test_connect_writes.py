@@ -93,11 +93,11 @@ def sql(text: str, references: tuple[Any, ...] = (), **arguments: Any) -> Any:
         ("TRUNCATE TABLE t", {"t"}),
     ],
 )
-def test_targets_of_sql(connected: Connected, text: str, expected: set[str]) -> None:
+def test_targets_of_a_sql_command_are_the_tables_it_writes(connected: Connected, text: str, expected: set[str]) -> None:
     assert connected.targets(sql(text)) == expected
 
 
-def test_targets_of_sql_with_parameters_and_references(connected: Connected) -> None:
+def test_targets_of_a_sql_command_follow_parameters_and_references(connected: Connected) -> None:
     assert connected.targets(sql("INSERT INTO t SELECT :a", a={"long": 1})) == {"t"}
     assert connected.targets(sql("INSERT INTO IDENTIFIER(:name) SELECT 1", name={"string": "d.t"})) == {"d.db/t"}
     aliased = Relation(subquery_alias=relations.SubqueryAlias(input=numbers(), alias="frame"))
@@ -133,7 +133,7 @@ def test_targets_of_a_frame_s_second_kind_of_write(connected: Connected) -> None
         assert connected.targets(commands.Command(write_operation_v2=write)) == expected
 
 
-def test_asking_executes_nothing(connected: Connected) -> None:
+def test_asking_for_the_targets_of_a_command_executes_nothing(connected: Connected) -> None:
     connected.targets(sql("CREATE TABLE never_made USING parquet AS SELECT 1 AS a"))
     connected.targets(sql("INSERT INTO t SELECT 1"))
     catalog = connected.session.catalog()

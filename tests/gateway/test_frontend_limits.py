@@ -20,7 +20,7 @@ from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.frontends import http_limits
 from sparksql.gateway.frontends.connect.server import MAX_CONNECTIONS, MAX_RPCS, MAX_STREAMS
 from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.server import ThriftLimits
+from sparksql.gateway.frontends.thrift.server import ConnectionLimits
 from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.wire.driver import TLS_CERT_FILE
 from tests.support.client_session import RestSession, open_rest, rest_http
@@ -136,16 +136,16 @@ class Crowd:
     def _thrift_rows(self) -> list[tuple[Any, ...]]:
         with self.thrift() as client:
             operation = _executed(client, "SELECT 1")
-            return rows_of(client.call("FetchResults", m.FetchResultsRequest(operation, 0, 10)))
+            return rows_of(client.call("FetchResults", m.TFetchResultsReq(operation, 0, 10)))
 
 
-def _executed(client: ThriftClient, sql: str) -> m.OperationHandle:
+def _executed(client: ThriftClient, sql: str) -> m.TOperationHandle:
     """A statement that has ended, in a session of its own."""
-    session = client.call("OpenSession", m.OpenSessionRequest(9, "ada", {}))[3]
-    handle = m.SessionHandle(m.HandleIdentifier(session[1][1], session[1][2]))
-    answer = client.call("ExecuteStatement", m.ExecuteStatementRequest(handle, sql))
+    session = client.call("OpenSession", m.TOpenSessionReq(9, "ada", {}))[3]
+    handle = m.TSessionHandle(m.THandleIdentifier(session[1][1], session[1][2]))
+    answer = client.call("ExecuteStatement", m.TExecuteStatementReq(handle, sql))
     assert answer[1] == {1: 0}, answer
-    return m.OperationHandle(m.HandleIdentifier(answer[2][1][1], answer[2][1][2]), answer[2][2])
+    return m.TOperationHandle(m.THandleIdentifier(answer[2][1][1], answer[2][1][2]), answer[2][2])
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def _leave_rows_unread(crowd: Crowd) -> socket.socket:
     operation = _executed(client, WIDE.format(8_000))
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     for _ in range(8):
-        client.send("FetchResults", m.FetchResultsRequest(operation, 4, 10_000))
+        client.send("FetchResults", m.TFetchResultsReq(operation, 4, 10_000))
     return client.socket
 
 
@@ -243,8 +243,8 @@ DEADLINES = {
     "rest, half a head": http_limits.HEAD_SECONDS,
     "rest, half a body": http_limits.BODY_SECONDS + http_limits.LINGER_SECONDS,
     "rest, unread": http_limits.WRITE_SECONDS,
-    "thrift, silent": ThriftLimits().negotiation_seconds,
-    "thrift, half a negotiation": ThriftLimits().negotiation_seconds,
+    "thrift, silent": ConnectionLimits().negotiation_seconds,
+    "thrift, half a negotiation": ConnectionLimits().negotiation_seconds,
     "connect, silent": HANDSHAKE_SECONDS,
     "connect, half a preface": HANDSHAKE_SECONDS,
 }

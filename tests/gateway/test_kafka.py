@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, OutputMode, UpsertOptions
+from sparksql.api.execution import OutputMode, StatementMode, Upsert
+from sparksql.wire.control import ErrorReason, OperationState, OperationView
 from tests.support.process import GatewayProcess
 
 from .kafka_broker import Broker, running_broker
@@ -99,7 +100,7 @@ ORDERS = (
 ORDER = {"id": 1, "amount": 12.5, "op": "c", "ts": "2026-01-01T10:00:00Z"}
 
 
-async def test_declared_columns_of_json(kafka: Kafka) -> None:
+async def test_kafka_table_reads_declared_columns_of_json(kafka: Kafka) -> None:
     await kafka.ok(ORDERS.format(mode="failfast"))
     await kafka.put(("k", json.dumps(ORDER)), (None, '{"id": 2, "amount": "0.5", "more": 1}'))
     assert [row[:2] for row in await kafka.rows("DESCRIBE $.orders")] == [
@@ -114,7 +115,7 @@ async def test_declared_columns_of_json(kafka: Kafka) -> None:
     await kafka.refused("SELECT 1 WHERE 1 IN (SELECT id FROM $.orders)", "put it into a WITH")
     await kafka.refused("CREATE VIEW $.v AS SELECT id FROM $.orders", "CREATE TEMPORARY VIEW can")
     windows = "SELECT window.start, count(*) FROM STREAM $.orders WATERMARK ts DELAY OF INTERVAL 10 SECONDS GROUP BY window(ts, '1 minute')"
-    assert (await kafka.run(windows, mode=Mode.VALIDATE)).state is OperationState.FINISHED
+    assert (await kafka.run(windows, mode=StatementMode.VALIDATE)).state is OperationState.FINISHED
     await kafka.ok("CREATE TABLE $.copy USING parquet AS SELECT id FROM $.orders", "DROP TABLE $.orders")
     assert await kafka.rows("SELECT id FROM $.copy ORDER BY id") == [(1,), (2,)]
 
@@ -197,7 +198,7 @@ async def test_changes_of_debezium_arrive_in_a_table_of_rows(kafka: Kafka, with_
     assert await kafka.rows("SELECT id, name, _op FROM $.changes ORDER BY _offset") == [
         (1, "n1", "r"), (2, "n2", "c"), (1, "renamed", "u"), (2, "n2", "d"), (3, "n3", "c")
     ]  # fmt: skip
-    upsert = UpsertOptions(keys=["id"], order_by="_offset", delete_when="_op = 'd'")
+    upsert = Upsert(keys=["id"], order_by="_offset", delete_when="_op = 'd'")
     await kafka.streams.drained("INSERT INTO lake.$.rows SELECT * FROM STREAM $.changes", upsert=upsert)
     assert await kafka.rows("SELECT id, name FROM lake.$.rows ORDER BY id") == [(1, "renamed"), (3, "n3")]
     await kafka.refused("INSERT INTO $.changes VALUES (1, 'a', 'c')", "read only")
@@ -233,7 +234,7 @@ async def test_rows_are_written_as_json_by_batches_and_streams(kafka: Kafka) -> 
     assert unstreamed.error is not None and "needs spec.streaming" in unstreamed.error.message, unstreamed
 
 
-async def test_temporary_views_and_looks(kafka: Kafka) -> None:
+async def test_kafka_view_is_read_by_statements_and_dry_runs(kafka: Kafka) -> None:
     await kafka.put_values(ORDER, {"id": 2})
     view = (
         "CREATE OR REPLACE TEMPORARY VIEW kafka_orders (id BIGINT, _topic STRING) USING kafka "
@@ -245,7 +246,7 @@ async def test_temporary_views_and_looks(kafka: Kafka) -> None:
     over = "CREATE OR REPLACE TEMPORARY VIEW over_orders AS SELECT id + 10 AS id FROM STREAM kafka_orders"
     await kafka.streams.drained(f"{over}; INSERT INTO $.over_dst SELECT id FROM over_orders", "over")
     await kafka.streams.drained("INSERT INTO $.dst SELECT id FROM STREAM kafka_orders", "over2")
-    for mode, count in ((Mode.PREVIEW, 2), (Mode.VALIDATE, 0), (Mode.EXPLAIN, 1)):
+    for mode, count in ((StatementMode.PREVIEW, 2), (StatementMode.VALIDATE, 0), (StatementMode.EXPLAIN, 1)):
         for sql in ("SELECT id FROM STREAM kafka_orders", "INSERT INTO kafka_orders SELECT id FROM kafka_orders"):
             looked = await kafka.run(sql, mode=mode, execution_seconds=15)  # a preview of a topic has no other end
             assert looked.state is OperationState.FINISHED and looked.result is not None, looked

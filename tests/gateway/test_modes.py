@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sparksql.api.execution import StatementMode
 from sparksql.wire.control import ErrorReason, OperationState, ResultOptions
 
-from .client import GatewayClient, Mode, Parameter
+from .client import GatewayClient, Parameter
 
 EFFECTS = [
     "CREATE TABLE {name} (a INT) USING parquet",
@@ -42,28 +43,28 @@ async def state(client: GatewayClient) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("mode", [Mode.EXPLAIN, Mode.VALIDATE])
-async def test_explain_and_validate_never_execute(client: GatewayClient, untouched: None, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [StatementMode.EXPLAIN, StatementMode.VALIDATE])
+async def test_explain_and_validate_never_execute(client: GatewayClient, untouched: None, mode: StatementMode) -> None:
     before = await state(client)
     for number, effect in enumerate(EFFECTS):
         view = await client.ok(effect.format(name=f"made_by_{mode.lower()}_{number}"), mode=mode)
         assert view.read_only is True
         assert view.result is not None
-        assert view.result.row_count == (1 if mode is Mode.EXPLAIN else 0)
+        assert view.result.row_count == (1 if mode is StatementMode.EXPLAIN else 0)
     assert await state(client) == before
 
 
 async def test_explain_answers_with_a_plan(client: GatewayClient, untouched: None) -> None:
-    [(plan,)] = await client.rows("SELECT count(*) FROM untouched WHERE a > 1", mode=Mode.EXPLAIN)
+    [(plan,)] = await client.rows("SELECT count(*) FROM untouched WHERE a > 1", mode=StatementMode.EXPLAIN)
     assert "HashAggregate" in plan
     assert "Scan parquet" in plan
 
 
 async def test_validate_tells_columns_and_errors_with_their_place(client: GatewayClient, untouched: None) -> None:
-    good = await client.ok("SELECT a, 'x' AS b FROM untouched", mode=Mode.VALIDATE)
+    good = await client.ok("SELECT a, 'x' AS b FROM untouched", mode=StatementMode.VALIDATE)
     assert good.result is not None
     assert [(column.name, column.type) for column in good.result.columns] == [("a", "int"), ("b", "string")]
-    bad = await client.run("INSERT INTO untouched\nSELECT nothing", mode=Mode.VALIDATE)
+    bad = await client.run("INSERT INTO untouched\nSELECT nothing", mode=StatementMode.VALIDATE)
     assert bad.state is OperationState.ERROR
     assert bad.error is not None
     assert (bad.error.line, bad.error.position) == (2, 8)
@@ -85,7 +86,7 @@ async def test_a_preview_runs_the_query_and_leaves_the_sink(
 ) -> None:
     before = await state(client)
     folder = tmp_path / "sink"
-    view = await client.ok(sql.format(folder=folder), mode=Mode.PREVIEW, result=ResultOptions(max_rows=1))
+    view = await client.ok(sql.format(folder=folder), mode=StatementMode.PREVIEW, result=ResultOptions(max_rows=1))
     assert view.result is not None
     assert (view.result.preview, view.result.row_count, view.result.truncated) == ((("1",),), 1, True)
     assert await state(client) == before
@@ -95,14 +96,14 @@ async def test_a_preview_runs_the_query_and_leaves_the_sink(
 async def test_a_preview_takes_parameters(client: GatewayClient, untouched: None) -> None:
     view = await client.ok(
         "INSERT INTO untouched SELECT a FROM untouched WHERE a = :a",
-        mode=Mode.PREVIEW,
+        mode=StatementMode.PREVIEW,
         parameters=[Parameter(name="a", value="2", type="INT")],
     )
     assert view.result is not None
     assert view.result.preview == (("2",),)
 
 
-@pytest.mark.parametrize("mode", [Mode.PREVIEW, Mode.EXPLAIN, Mode.VALIDATE])
+@pytest.mark.parametrize("mode", [StatementMode.PREVIEW, StatementMode.EXPLAIN, StatementMode.VALIDATE])
 @pytest.mark.parametrize(
     "sql",
     [
@@ -114,7 +115,7 @@ async def test_a_preview_takes_parameters(client: GatewayClient, untouched: None
     ],
 )
 async def test_preview_explain_and_validate_refuse_scripts_calls_and_execute_immediate(
-    client: GatewayClient, mode: Mode, sql: str
+    client: GatewayClient, mode: StatementMode, sql: str
 ) -> None:
     view = await client.run(sql, mode=mode)
     assert view.state is OperationState.ERROR
@@ -125,7 +126,7 @@ async def test_preview_explain_and_validate_refuse_scripts_calls_and_execute_imm
 
 @pytest.mark.parametrize("sql", ["DROP TABLE untouched", "SET my.x = 1", "USE default", "CREATE TABLE x (a INT)"])
 async def test_a_preview_of_another_effect_is_refused(client: GatewayClient, untouched: None, sql: str) -> None:
-    view = await client.run(sql, mode=Mode.PREVIEW)
+    view = await client.run(sql, mode=StatementMode.PREVIEW)
     assert view.state is OperationState.ERROR
     assert view.error is not None
     assert view.error.reason is ErrorReason.INVALID_SPEC

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.init_statements import run_init
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.kinds import KINDS, UNKNOWN
 from sparksql.gateway.sql.lexer import Lexed
-from sparksql.wire.control import ErrorReason, Mode
+from sparksql.wire.control import ErrorReason
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
 from .local_spark import local_spark
@@ -218,7 +219,7 @@ def classifier(driver: SparkDriver) -> Classifier:
 def test_every_statement_is_classified_by_type_read_only_and_exclusive(
     classifier: Classifier, sql: str, type_: str, read_only: bool, exclusive: bool
 ) -> None:
-    classified = classifier.classify(sql, (), Mode.EXECUTE)
+    classified = classifier.classify(sql, (), StatementMode.EXECUTE)
     assert len(classified.statements) == 1
     assert (classified.statement_type, classified.read_only, classified.exclusive) == (type_, read_only, exclusive)
 
@@ -260,14 +261,14 @@ def test_every_statement_is_classified_by_type_read_only_and_exclusive(
 def test_statements_that_need_no_executor_are_classified_as_local(
     classifier: Classifier, sql: str, local: bool
 ) -> None:
-    assert classifier.classify(sql, (), Mode.EXECUTE).local is local
+    assert classifier.classify(sql, (), StatementMode.EXECUTE).local is local
 
 
 def test_an_unknown_class_is_taken_for_the_worst() -> None:
     assert (UNKNOWN.read_only, UNKNOWN.exclusive, UNKNOWN.in_init, UNKNOWN.dynamic) == (False, True, False, True)
 
 
-def test_every_class_of_the_table_exists_in_this_spark_or_a_later_one(driver: SparkDriver) -> None:
+def test_every_class_of_the_statement_table_exists_in_this_spark_or_a_later_version(driver: SparkDriver) -> None:
     later = {"CreateTableLike", "SetPathCommand", "ShowCollationsCommand"}
     packages = [
         "org.apache.spark.sql.catalyst.plans.logical",

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.sql.text_bounds import MAX_MARKERS, MAX_NESTING, MAX_PARAMETERS
-from sparksql.wire.control import ErrorReason, Mode, OperationState, Parameter
+from sparksql.wire.control import ErrorReason, OperationState, Parameter
 from tests.support.client_session import open_rest, rest_http
 from tests.support.connect_client import ConnectSession, Failed, connect_channel
 from tests.support.process import GatewayProcess, free_port, running
@@ -78,9 +79,9 @@ async def test_parameters_have_a_bound(client: GatewayClient) -> None:
     assert str(MAX_PARAMETERS) in ended.error.message
 
 
-@pytest.mark.parametrize("mode", [Mode.VALIDATE, Mode.EXPLAIN])
+@pytest.mark.parametrize("mode", [StatementMode.VALIDATE, StatementMode.EXPLAIN])
 async def test_validate_and_explain_have_the_same_parsing_bounds_as_execution(
-    client: GatewayClient, mode: Mode
+    client: GatewayClient, mode: StatementMode
 ) -> None:
     ended = await client.run(TOO_MUCH["parentheses"], mode=mode)
     assert ended.error is not None and ended.error.reason is ErrorReason.LIMIT_EXCEEDED, ended

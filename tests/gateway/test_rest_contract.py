@@ -133,7 +133,7 @@ async def test_the_gateways_own_paths_keep_their_own_errors(rest: RestClient) ->
     assert (await rest.call("GET", "/healthz")).status == 200
 
 
-async def test_the_document_is_served(rest: RestClient) -> None:
+async def test_openapi_document_of_the_rest_endpoint_is_served(rest: RestClient) -> None:
     answer = await rest.call("GET", "/openapi.json")
     written = Path(__file__).parents[2] / "docs" / "rest-openapi.json"
     assert answer.raw == written.read_bytes()

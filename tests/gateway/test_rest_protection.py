@@ -194,7 +194,7 @@ async def test_clients_that_vanish_leave_no_statement_behind(gateway: GatewayPro
             await asyncio.sleep(0.1)
 
 
-async def test_many_sessions_at_once(rest: RestClient) -> None:
+async def test_many_rest_sessions_at_once_each_get_their_own_answer(rest: RestClient) -> None:
     async def use(number: int) -> int:
         async with rest.session() as session:
             opened: RestSession = session

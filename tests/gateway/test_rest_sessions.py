@@ -196,7 +196,7 @@ async def test_a_page_that_is_not_ready_is_waited_for_a_moment(session: RestSess
     assert 0.5 < loop.time() - began < 60  # a moment, where the statement takes for ever
 
 
-async def test_closing_frees_and_forgets(session: RestSession) -> None:
+async def test_closed_rest_operation_frees_its_slot_and_is_forgotten(session: RestSession) -> None:
     operation = await session.submit(ENDLESS)
     await session.until(operation, "RUNNING")
     path = f"{session.path}/operations/{operation}"

@@ -18,7 +18,9 @@ ROWS = 300_000
 
 
 @pytest.mark.parametrize(("rows", "kept", "truncated"), [(9, 9, False), (10, 10, False), (11, 10, True), (0, 0, False)])
-async def test_truncated_tells_the_truth(client: GatewayClient, rows: int, kept: int, truncated: bool) -> None:
+async def test_truncated_is_true_only_when_the_preview_leaves_rows_out(
+    client: GatewayClient, rows: int, kept: int, truncated: bool
+) -> None:
     view = await client.ok(f"SELECT id FROM range({rows})", result=ResultOptions(max_rows=10))
     assert view.result is not None
     assert (view.result.row_count, view.result.truncated) == (kept, truncated)
@@ -104,7 +106,7 @@ async def test_types_survive_the_way_through_files(client: GatewayClient) -> Non
     assert [column.type for column in page.columns][5:8] == ["interval year to month", "variant", "void"]
 
 
-async def test_arrow_pages(client: GatewayClient) -> None:
+async def test_result_page_in_arrow_has_its_rows_and_the_next_token(client: GatewayClient) -> None:
     view = await client.ok("SELECT id AS a, 'x' AS a FROM range(5)")
     query = {"format": "arrow", "maxRows": 3}
     async with client.http.get(f"{API}/statements/{view.operation_id}/results", params=query) as response:

@@ -15,7 +15,7 @@ from tests.support.process import GatewayProcess
 from .client import API, GatewayClient, connect
 
 
-async def test_select_one(client: GatewayClient) -> None:
+async def test_select_of_literals_has_columns_types_and_a_preview(client: GatewayClient) -> None:
     view = await client.ok("SELECT 1 AS a, 'x' AS b, CAST(NULL AS INT) AS c")
     assert (view.statement_type, view.read_only) == ("SELECT", True)
     assert view.result is not None

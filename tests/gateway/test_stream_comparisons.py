@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.wire.control import (
-    COMPARISON,
-    ErrorReason,
-    Mode,
-    OperationState,
-    OperationView,
-    OutputMode,
-    Parameter,
-    RestoreOptions,
-    TriggerMode,
-    UpsertOptions,
-)
+from sparksql.api.execution import OutputMode, StatementMode, TriggerMode, Upsert
+from sparksql.wire.control import COMPARISON, ErrorReason, OperationState, OperationView, Parameter, RestoreOptions
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 
 from .client import API
@@ -42,7 +32,7 @@ async def compare(
     against = streams.options(checkpoint, **fields)
     view = await streams.client.put(
         sql.replace("$", streams.database),
-        mode=Mode.VALIDATE,
+        mode=StatementMode.VALIDATE,
         validate_against=against,
         conf=conf or {},
         parameters=parameters,
@@ -125,7 +115,7 @@ async def test_changed_sql_is_compared_with_a_running_stream_that_goes_on(
         (COUNTING.replace(WATERMARK, ""), {}, ErrorReason.STATE_INCOMPATIBLE, "watermark was timestamp, is none"),
         (
             COUNTING,
-            {"upsert": UpsertOptions(keys=("k",)), "output_mode": OutputMode.UPDATE},
+            {"upsert": Upsert(keys=("k",)), "output_mode": OutputMode.UPDATE},
             ErrorReason.INVALID_SPEC,
             "spec.streaming.upsert",
         ),

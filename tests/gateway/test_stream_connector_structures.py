@@ -76,7 +76,7 @@ def told(old: Description, new: Description) -> str:
 @listed(
     "wording", "Iceberg's months(ts) becomes hours(ts), or a bucket or truncate has another width or column", PARKED
 )
-def test_functions_of_iceberg(driver: SparkDriver, before: str, after: str) -> None:
+def test_another_iceberg_function_as_key_is_told(driver: SparkDriver, before: str, after: str) -> None:
     old, new = (described(driver, keyed(f"lake.system.{each}"), each) for each in (before, after))
     told(old, new)
     assert not differences(old, described(driver, keyed(f"lake.system.{before}"), "another layout"))
@@ -105,7 +105,7 @@ def test_the_change_feed_of_a_delta_table_is_another_source_than_its_rows(driver
 
 @pytest.mark.parametrize("table", TABLES)
 @listed("table", "another `VERSION AS OF`, or none", PARKED)
-def test_versions_of_a_table(driver: SparkDriver, table: str) -> None:
+def test_another_version_of_a_joined_table_is_told(driver: SparkDriver, table: str) -> None:
     history = "SELECT snapshot_id FROM lake.db.dim.snapshots ORDER BY committed_at" if "lake" in table else ""
     versions = [0, 1, 2]
     if history:

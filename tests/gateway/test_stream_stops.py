@@ -12,9 +12,10 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
 
+from sparksql.api.execution import OutputMode, Upsert
 from sparksql.gateway.streaming import stopping
 from sparksql.gateway.streaming.stopping import BATCH_END_SECONDS
-from sparksql.wire.control import OperationState, OutputMode, UpsertOptions
+from sparksql.wire.control import OperationState
 from tests.support.process import GatewayProcess
 
 from .local_spark import local_spark
@@ -78,7 +79,7 @@ def test_a_query_thread_that_swallows_an_interrupt_is_interrupted_again(
 async def test_an_upsert_is_cut_off_in_the_middle_of_a_batch(streams: Streams) -> None:
     """MERGE computed the batch in the thread of a subquery, and the stop waited for that thread for ever."""
     await streams.ok("CREATE TABLE lake.$.dst (id INT, name STRING) USING iceberg")
-    upsert = {"output_mode": OutputMode.UPDATE, "upsert": UpsertOptions(keys=("id",))}
+    upsert = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("id",))}
     sql = f"INSERT INTO lake.$.dst SELECT id, name FROM STREAM $.src WHERE id < 100 OR {BUSY}"
     view = await streams.endless(sql, **upsert)
     await streams.committed(view, 0)
@@ -92,7 +93,7 @@ async def test_an_upsert_is_cut_off_in_the_middle_of_a_batch(streams: Streams) -
 
 async def test_a_batch_without_rows_is_not_merged(streams: Streams) -> None:
     await streams.ok("CREATE TABLE lake.$.dst (id INT, name STRING) USING iceberg")
-    upsert = {"output_mode": OutputMode.UPDATE, "upsert": UpsertOptions(keys=("id",))}
+    upsert = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("id",))}
     await streams.drained("INSERT INTO lake.$.dst SELECT id, name FROM STREAM $.src WHERE id > 100", **upsert)
     assert await streams.rows("SELECT * FROM lake.$.dst.snapshots") == []
     await streams.ok("INSERT INTO $.src VALUES (101, 'c', NULL)")

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.gateway.streaming.state.description_file import NAME
-from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, Parameter
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter
 from tests.support.process import GatewayProcess
 
 from .client import connect
@@ -28,7 +29,7 @@ BY_NAME = {case.name: case for case in CASES}
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-class World:
+class BaseCheckpoints:
     """Tables, and a checkpoint of each base text that has read part 1. Only copies of checkpoints and targets are gone on with."""
 
     def __init__(self, streams: Streams, warehouse: Path) -> None:
@@ -94,7 +95,7 @@ class World:
         against = self.streams.options(checkpoint, **fields)
         text = sql.replace("$", self.streams.database)
         return await self.streams.client.run(
-            text, mode=Mode.VALIDATE, validate_against=against, conf=dict(conf or {}), parameters=parameters
+            text, mode=StatementMode.VALIDATE, validate_against=against, conf=dict(conf or {}), parameters=parameters
         )
 
     async def rows(self, query: str) -> list[str]:
@@ -107,12 +108,14 @@ def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def base_checkpoints(
+    gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[BaseCheckpoints]:
     async with connect(gateway) as client:
         await client.until_started()
         streams = Streams(client, tmp_path_factory.mktemp("upgrades"), "upgrades")
         await client.ok("CREATE DATABASE upgrades")
-        made = World(streams, gateway.folder / "warehouse")
+        made = BaseCheckpoints(streams, gateway.folder / "warehouse")
         await made.make()
         yield made
         for operation_id in streams.started:
@@ -144,42 +147,46 @@ def cases(kind: type[Parked] | type[Accepted]) -> list[Any]:
 
 @pytest.mark.parametrize("case", cases(Parked))
 async def test_changed_sql_that_does_not_fit_the_stream_state_is_refused_without_effect(
-    world: World, case: Case
+    base_checkpoints: BaseCheckpoints, case: Case
 ) -> None:
     assert isinstance(case.outcome, Parked)
-    name = await world.copy(case)
-    before = world.checkpoint(name)
-    told = await world.compare(into(case, name), name, conf=dict(case.conf), **case.options)
-    view = await world.streams.run(into(case, name), name, conf=dict(case.conf), **case.options)
+    name = await base_checkpoints.copy(case)
+    before = base_checkpoints.checkpoint(name)
+    told = await base_checkpoints.compare(into(case, name), name, conf=dict(case.conf), **case.options)
+    view = await base_checkpoints.streams.run(into(case, name), name, conf=dict(case.conf), **case.options)
     message = incompatible(view)
     assert incompatible(told) == message
     assert told.result is not None and told.result.row_count >= 1
     assert case.outcome.words in message
     assert "spec.streaming.upgradeMode Stateless" in message
-    assert world.checkpoint(name) == before
+    assert base_checkpoints.checkpoint(name) == before
     assert (view.start_time, view.progress and view.progress.stream) == (None, None)
 
 
 @pytest.mark.parametrize("case", cases(Accepted))
-async def test_changed_sql_accepted_for_a_stream_state_equals_a_recomputation(world: World, case: Case) -> None:
+async def test_changed_sql_accepted_for_a_stream_state_equals_a_recomputation(
+    base_checkpoints: BaseCheckpoints, case: Case
+) -> None:
     assert isinstance(case.outcome, Accepted)
-    name = await world.copy(case)
-    before = world.checkpoint(name)
-    told = await world.compare(into(case, name), name, conf=dict(case.conf), **case.options)
+    name = await base_checkpoints.copy(case)
+    before = base_checkpoints.checkpoint(name)
+    told = await base_checkpoints.compare(into(case, name), name, conf=dict(case.conf), **case.options)
     assert told.state is OperationState.FINISHED, told
-    assert world.checkpoint(name) == before
-    await world.streams.drained(into(case, name), name, conf=dict(case.conf), **case.options)
+    assert base_checkpoints.checkpoint(name) == before
+    await base_checkpoints.streams.drained(into(case, name), name, conf=dict(case.conf), **case.options)
     columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
-    assert await world.rows(f"SELECT {columns} FROM $.{name}") == await world.rows(case.outcome.query)
+    assert await base_checkpoints.rows(f"SELECT {columns} FROM $.{name}") == await base_checkpoints.rows(
+        case.outcome.query
+    )
 
 
-async def test_a_checkpoint_without_description_is_taken_over_and_described(world: World) -> None:
+async def test_a_checkpoint_without_description_is_taken_over_and_described(base_checkpoints: BaseCheckpoints) -> None:
     case = BY_NAME["setting: other trigger and limit of a batch"]
-    name = await world.copy(case)
-    described = json.loads((world.folder / name / NAME).read_text())
-    world.forget(name)
-    await world.streams.drained(into(case, name), name)
-    again = json.loads((world.folder / name / NAME).read_text())
+    name = await base_checkpoints.copy(case)
+    described = json.loads((base_checkpoints.folder / name / NAME).read_text())
+    base_checkpoints.forget(name)
+    await base_checkpoints.streams.drained(into(case, name), name)
+    again = json.loads((base_checkpoints.folder / name / NAME).read_text())
     assert {**again, "text_hash": ""} == {**described, "text_hash": ""}
 
 
@@ -187,70 +194,72 @@ async def test_a_checkpoint_without_description_is_taken_over_and_described(worl
     ("change", "base"), [("aggregation: aggregate added", "windows"), ("stateless: source added", "plain")]
 )
 async def test_a_stream_state_that_spark_refuses_is_incompatible_and_left_undescribed(
-    world: World, change: str, base: str
+    base_checkpoints: BaseCheckpoints, change: str, base: str
 ) -> None:
     case = BY_NAME[change]
     assert case.base == base
-    name = await world.copy(case)
-    world.forget(name)
-    message = incompatible(await world.streams.run(into(case, name), name))
+    name = await base_checkpoints.copy(case)
+    base_checkpoints.forget(name)
+    message = incompatible(await base_checkpoints.streams.run(into(case, name), name))
     assert "Spark refuses the state" in message and "upgradeMode Stateless" in message
-    assert not (world.folder / name / NAME).exists()
-    await world.streams.drained(BASES[base].replace(f"$.{base} ", f"$.{name} "), name)
+    assert not (base_checkpoints.folder / name / NAME).exists()
+    await base_checkpoints.streams.drained(BASES[base].replace(f"$.{base} ", f"$.{name} "), name)
 
 
-async def test_a_description_that_cannot_be_read_is_told(world: World) -> None:
+async def test_a_description_that_cannot_be_read_is_told(base_checkpoints: BaseCheckpoints) -> None:
     case = BY_NAME["nothing changed"]
-    name = await world.copy(case)
-    world.forget(name)
-    (world.folder / name / NAME).write_text("{}")
-    assert f"{NAME} in the checkpoint" in incompatible(await world.streams.run(into(case, name), name))
+    name = await base_checkpoints.copy(case)
+    base_checkpoints.forget(name)
+    (base_checkpoints.folder / name / NAME).write_text("{}")
+    assert f"{NAME} in the checkpoint" in incompatible(await base_checkpoints.streams.run(into(case, name), name))
 
 
 async def test_the_same_text_goes_on_from_a_description_of_the_first_version_and_another_one_does_not(
-    world: World,
+    base_checkpoints: BaseCheckpoints,
 ) -> None:
     case = BY_NAME["aggregation: filter changed"]
-    name = await world.copy(case)
+    name = await base_checkpoints.copy(case)
     same = BASES[case.base].replace(f"$.{case.base} ", f"$.{name} ")
-    file = world.folder / name / NAME
+    file = base_checkpoints.folder / name / NAME
     raw = json.loads(file.read_text())
     raw = {**{key: raw[key] for key in raw if key not in ("nodes", "group_filters")}, "version": 1}
     raw["operators"] = [{key: each[key] for key in each if key != "structure"} for each in raw["operators"]]
     raw["sources"] = [{key: each[key] for key in each if key != "reading"} for each in raw["sources"]]
-    raw["text_hash"] = hashlib.sha256(same.replace("$", world.streams.database).encode()).hexdigest()
-    world.forget(name)
+    raw["text_hash"] = hashlib.sha256(same.replace("$", base_checkpoints.streams.database).encode()).hexdigest()
+    base_checkpoints.forget(name)
     file.write_text(json.dumps(raw))
-    message = incompatible(await world.streams.run(into(case, name), name))
+    message = incompatible(await base_checkpoints.streams.run(into(case, name), name))
     assert "start the text that the state is of once" in message
-    await world.streams.drained(same, name)
+    await base_checkpoints.streams.drained(same, name)
     assert json.loads(file.read_text())["version"] == 2
-    assert (await world.compare(into(case, name), name)).state is OperationState.FINISHED
+    assert (await base_checkpoints.compare(into(case, name), name)).state is OperationState.FINISHED
 
 
-async def test_a_text_that_never_began_a_batch_binds_nobody(world: World) -> None:
+async def test_a_text_that_never_began_a_batch_binds_nobody(base_checkpoints: BaseCheckpoints) -> None:
     """Its state is empty, whatever it would have been."""
-    await world.streams.ok(f"CREATE TABLE $.unbegun ({TARGET}) USING parquet")
+    await base_checkpoints.streams.ok(f"CREATE TABLE $.unbegun ({TARGET}) USING parquet")
     case = BY_NAME["aggregation: aggregate added"]
-    (world.folder / "unbegun").mkdir()
-    shutil.copy(world.folder / case.base / NAME, world.folder / "unbegun" / NAME)
-    await world.streams.drained(into(case, "unbegun"), "unbegun")
+    (base_checkpoints.folder / "unbegun").mkdir()
+    shutil.copy(base_checkpoints.folder / case.base / NAME, base_checkpoints.folder / "unbegun" / NAME)
+    await base_checkpoints.streams.drained(into(case, "unbegun"), "unbegun")
 
 
-async def test_secret_values_are_not_written_down(world: World) -> None:
-    await world.streams.ok(f"CREATE TABLE $.secrets ({TARGET}) USING parquet")
+async def test_secret_values_are_not_written_down(base_checkpoints: BaseCheckpoints) -> None:
+    await base_checkpoints.streams.ok(f"CREATE TABLE $.secrets ({TARGET}) USING parquet")
     text = (
         "INSERT INTO $.secrets (a, n, until) SELECT concat(country, :salt), count(*), window.end FROM STREAM $.src "
         "WATERMARK ts DELAY OF INTERVAL 10 SECONDS GROUP BY concat(country, :salt), window(ts, '1 minute')"
     )
     salt = Parameter(name="salt", value="much-salt", secret=True)
-    view = await world.streams.client.put(
-        text.replace("$", world.streams.database), streaming=world.streams.options("secrets"), parameters=(salt,)
+    view = await base_checkpoints.streams.client.put(
+        text.replace("$", base_checkpoints.streams.database),
+        streaming=base_checkpoints.streams.options("secrets"),
+        parameters=(salt,),
     )
-    assert (await world.streams.client.end(view)).state is OperationState.FINISHED
-    kept = (world.folder / "secrets" / NAME).read_text()
+    assert (await base_checkpoints.streams.client.end(view)).state is OperationState.FINISHED
+    kept = (base_checkpoints.folder / "secrets" / NAME).read_text()
     assert "much-salt" not in kept
     assert "concat([1].country, " in kept
     other = Parameter(name="salt", value="other-salt", secret=True)
-    told = await world.compare(text, "secrets", parameters=(other,))
+    told = await base_checkpoints.compare(text, "secrets", parameters=(other,))
     assert told.state is OperationState.FINISHED, "what is hidden cannot be told from another"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.wire.control import ErrorReason, OperationState, OutputMode, TriggerMode
+from sparksql.api.execution import OutputMode, TriggerMode
+from sparksql.wire.control import ErrorReason, OperationState
 from tests.support.process import GatewayProcess
 
 from .listed import PARKED, listed
@@ -180,7 +181,7 @@ async def test_stop_and_go_on_neither_loses_nor_doubles_a_row(streams: Streams) 
     assert count == most + 1 > 0
 
 
-async def test_windows_and_watermark(streams: Streams) -> None:
+async def test_stream_of_windows_writes_closed_windows_and_reports_its_watermark(streams: Streams) -> None:
     await streams.ok(
         "CREATE TABLE $.dst (name STRING, n BIGINT, until TIMESTAMP) USING parquet",
         "INSERT INTO $.src VALUES (3, 'late', TIMESTAMP '2026-01-01 01:00:00')",

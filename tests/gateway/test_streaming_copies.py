@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, RestoreOptions, TriggerMode
+from sparksql.api.execution import TriggerMode
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, RestoreOptions
 from tests.support.process import GatewayProcess
 
 from .streams import Streams
@@ -114,7 +115,7 @@ async def test_a_copy_of_what_runs_is_refused_as_well(copied: Streams) -> None:
     assert_refused(await copied.client.end(await begun(copied, "second", INSERT.format("b"), "later")), "first")
 
 
-async def test_one_checkpoint_is_refused_to_a_second_statement(copied: Streams) -> None:
+async def test_checkpoint_of_a_running_stream_is_refused_to_a_second_statement(copied: Streams) -> None:
     first = await runs(copied, "first", INSERT.format("a"), "one")
     mark = copied.folder / "one.writer.json"
     before = mark.read_text()

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.streaming.insert import parsed_insert
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.sources import nodes
 from sparksql.gateway.streaming.trigger import window_millis
-from sparksql.wire.control import ErrorReason, OperationState, StreamOptions, TriggerMode
+from sparksql.wire.control import ErrorReason, OperationState, StreamOptions
 
 from .local_spark import local_spark
 from .streams import Streams
@@ -85,7 +86,9 @@ FIELDS: dict[str, tuple[dict[str, Any], tuple[int | None, int, int]]] = {
 
 
 @pytest.mark.parametrize(("fields", "wanted"), FIELDS.values(), ids=FIELDS)
-def test_fields_win(driver: SparkDriver, fields: dict[str, Any], wanted: tuple[int | None, int, int]) -> None:
+def test_fields_of_the_statement_win_over_mini_batch_hints(
+    driver: SparkDriver, fields: dict[str, Any], wanted: tuple[int | None, int, int]
+) -> None:
     _, options = read(driver, TEXTS["all"][0], **fields)
     assert values(options) == wanted
 

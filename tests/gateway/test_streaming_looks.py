@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from sparksql.wire.control import ErrorReason, Mode, OperationState, OperationView, ResultOptions
+from sparksql.api.execution import StatementMode
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, ResultOptions
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 from tests.support.process import GatewayProcess
 
@@ -31,11 +32,11 @@ async def test_a_preview_of_a_stream_shows_what_is_there_and_leaves_nothing(
     streams: Streams, gateway: GatewayProcess, query: str, expected: tuple[tuple[str, ...], ...]
 ) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
-    view = await streams.client.ok(query.replace("$", streams.database), mode=Mode.PREVIEW)
+    view = await streams.client.ok(query.replace("$", streams.database), mode=StatementMode.PREVIEW)
     assert view.result is not None
     assert view.result.preview == expected
     limited = await streams.client.ok(
-        f"SELECT * FROM STREAM {streams.database}.src", mode=Mode.PREVIEW, result=ResultOptions(max_rows=1)
+        f"SELECT * FROM STREAM {streams.database}.src", mode=StatementMode.PREVIEW, result=ResultOptions(max_rows=1)
     )
     assert limited.result is not None
     assert (limited.result.row_count, limited.result.truncated) == (1, True)
@@ -63,7 +64,7 @@ async def test_a_preview_of_an_endless_stream_shows_rows_until_its_time_is_over(
         f"INSERT INTO {streams.database}.dst SELECT value FROM STREAM {ticks}",
         f"SELECT value FROM STREAM {ticks}",
     ):
-        view = await streams.client.put(sql, mode=Mode.PREVIEW, execution_seconds=12)
+        view = await streams.client.put(sql, mode=StatementMode.PREVIEW, execution_seconds=12)
         running = await streams.client.until(view.operation_id, lambda seen: shown(seen) > 0 or seen.state.is_terminal)
         assert (running.state, running.progress is not None) == (OperationState.RUNNING, True), running
         assert running.result is not None
@@ -83,14 +84,14 @@ async def test_a_preview_of_an_endless_stream_shows_rows_until_its_time_is_over(
 async def test_a_preview_of_a_source_without_end_ends_with_rows_enough(streams: Streams) -> None:
     ticks = await ticking(streams)
     for query in (f"SELECT value FROM STREAM {ticks}", f"SELECT value, count(*) FROM STREAM {ticks} GROUP BY value"):
-        view = await streams.client.ok(query, mode=Mode.PREVIEW, result=ResultOptions(max_rows=7))
+        view = await streams.client.ok(query, mode=StatementMode.PREVIEW, result=ResultOptions(max_rows=7))
         assert view.result is not None
         assert (view.result.row_count, view.result.truncated, len(view.result.preview)) == (7, True, 7), view
 
 
 async def test_a_preview_without_a_row_has_run_out_of_time(streams: Streams) -> None:
     query = f"SELECT value FROM STREAM {await ticking(streams)} WHERE value < 0"
-    view = await streams.client.run(query, mode=Mode.PREVIEW, execution_seconds=6)
+    view = await streams.client.run(query, mode=StatementMode.PREVIEW, execution_seconds=6)
     assert (view.state, view.result) == (OperationState.TIMED_OUT, None), view
     assert view.error is not None and view.error.reason is ErrorReason.EXECUTION_TIMEOUT, view
 
@@ -98,10 +99,10 @@ async def test_a_preview_without_a_row_has_run_out_of_time(streams: Streams) -> 
 async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
     sql = f"INSERT INTO {streams.database}.dst SELECT id FROM STREAM {streams.database}.src"
-    for mode in (Mode.VALIDATE, Mode.EXPLAIN):
+    for mode in (StatementMode.VALIDATE, StatementMode.EXPLAIN):
         view = await streams.client.ok(sql, mode=mode)
         assert view.result is not None
-        assert bool(view.result.preview) == (mode is Mode.EXPLAIN)
+        assert bool(view.result.preview) == (mode is StatementMode.EXPLAIN)
 
 
 async def test_a_savepoint_is_taken_over_the_control_api_while_the_stream_runs(streams: Streams) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, TriggerMode, Upsert
 from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, OutputMode, TriggerMode, UpsertOptions
+from sparksql.wire.control import ErrorReason, OperationState, OperationView
 from tests.support.java_classes import class_path
 from tests.support.maven import jars
 from tests.support.process import GatewayProcess, running
@@ -124,7 +125,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "upsert": (
         "INSERT INTO $.dst SELECT CAST(value AS STRING) AS v FROM STREAM $.come",
-        {"upsert": UpsertOptions(keys=("v",))},
+        {"upsert": Upsert(keys=("v",))},
         "cannot merge",
     ),
 }

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.gateway.streaming.unsupported import CONDITION, OUTPUT_MODE, SQL_STATE
-from sparksql.wire.control import ErrorReason, Mode, OperationState, OutputMode, Parameter
+from sparksql.wire.control import ErrorReason, OperationState, Parameter
 
 from .streams import Streams
 
@@ -122,13 +123,13 @@ async def test_a_place_is_found_in_scripts_and_behind_parameters(tables: Streams
     assert (view.error.condition, view.error.line, view.error.fragment) == (CONDITION, 3, "count(DISTINCT id)"), view
 
 
-async def test_only_what_runs_no_stream_is_told_to(tables: Streams) -> None:
+async def test_only_a_statement_without_a_stream_is_told_that_it_needs_one(tables: Streams) -> None:
     """The same condition of Spark's stands for a STREAM in a batch and for each plan that cannot be streamed."""
     query = f"SELECT count(DISTINCT id) FROM STREAM {tables.database}.src"
     batch = await tables.client.run(query)
     assert batch.error is not None
     assert (batch.error.reason, "needs spec.streaming" in batch.error.message) == (ErrorReason.INVALID_SPEC, True)
-    preview = await tables.client.run(query, mode=Mode.PREVIEW)
+    preview = await tables.client.run(query, mode=StatementMode.PREVIEW)
     assert preview.error is not None and preview.state is OperationState.ERROR
     assert (preview.error.condition, preview.error.fragment) == (CONDITION, "count(DISTINCT id)"), preview
     first = await tables.run("SELECT * FROM STREAM $.src; INSERT INTO $.dst SELECT id, name, id FROM STREAM $.src")

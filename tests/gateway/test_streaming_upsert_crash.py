@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, Upsert
 from sparksql.gateway.streaming.checkpoints.fence import SUFFIX, TAKEN_OVER, WriterRecord
 from sparksql.gateway.streaming.sinks import SINK_LOG
-from sparksql.wire.control import OperationView, OutputMode, UpsertOptions
+from sparksql.wire.control import OperationView
 from tests.support.process import GatewayProcess
 
 from .streams import Streams
@@ -23,7 +24,7 @@ HISTORY = {
 }
 TABLES = {"iceberg": "lake.$.dst", "delta": "$.dst", "parquet": "$.dst"}
 ROWS = "SELECT id, name FROM STREAM $.src"
-UPSERT = UpsertOptions(keys=("id",))
+UPSERT = Upsert(keys=("id",))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ class Crashing:
     async def write(self, values: str) -> None:
         await self.streams.ok(f"INSERT INTO $.src SELECT *, NULL FROM VALUES {values}")
 
-    async def read(self, upsert: UpsertOptions | None = None, query: str = ROWS) -> int:
+    async def read(self, upsert: Upsert | None = None, query: str = ROWS) -> int:
         """Runs the stream over what is there; answers the number of the last batch."""
         more: dict[str, Any] = {"upsert": upsert, "output_mode": OutputMode.UPDATE} if upsert else {}
         view: OperationView = await self.streams.drained(f"INSERT INTO {self.dst} {query}", **more)
@@ -115,7 +116,7 @@ async def test_a_batch_that_was_planned_and_not_merged_is_merged(streams: Stream
     failed = await streams.run(f"INSERT INTO {merging.dst} {ROWS}", upsert=UPSERT, output_mode=OutputMode.UPDATE)
     assert failed.error is not None and "no orderBy" in failed.error.message, failed
     before = await merging.commits()
-    assert await merging.read(UpsertOptions(keys=("id",), order_by="name")) == 1
+    assert await merging.read(Upsert(keys=("id",), order_by="name")) == 1
     assert await merging.commits() == before + 1
     assert await merging.rows() == [(1, "a"), (2, "b"), (3, "d")]
 

@@ -30,37 +30,37 @@ class Session:
 
     def __init__(self, client: ThriftClient, protocol: int = COLUMNS, **configuration: str) -> None:
         self.client = client
-        request = m.OpenSessionRequest(protocol, "ada", configuration)
+        request = m.TOpenSessionReq(protocol, "ada", configuration)
         self.opened = client.call("OpenSession", request)
         if self.is_open:
-            self.handle = m.SessionHandle(_identifier(self.opened[3]))
+            self.handle = m.TSessionHandle(_identifier(self.opened[3]))
 
     @property
     def is_open(self) -> bool:
         return self.opened[1][1] == 0
 
     def execute(self, sql: str, **fields: Any) -> Fields:
-        return self.client.call("ExecuteStatement", m.ExecuteStatementRequest(self.handle, sql, **fields))
+        return self.client.call("ExecuteStatement", m.TExecuteStatementReq(self.handle, sql, **fields))
 
-    def start(self, sql: str, **fields: Any) -> m.OperationHandle:
+    def start(self, sql: str, **fields: Any) -> m.TOperationHandle:
         answer = self.execute(sql, run_async=True, **fields)
         assert answer[1] == {1: 0}, answer
         return _operation(answer)
 
-    def status(self, operation: m.OperationHandle) -> Fields:
-        return self.client.call("GetOperationStatus", m.GetOperationStatusRequest(operation))
+    def status(self, operation: m.TOperationHandle) -> Fields:
+        return self.client.call("GetOperationStatus", m.TGetOperationStatusReq(operation))
 
-    def until(self, operation: m.OperationHandle, condition: Callable[[int], bool], seconds: float = 120) -> Fields:
+    def until(self, operation: m.TOperationHandle, condition: Callable[[int], bool], seconds: float = 120) -> Fields:
         deadline = time.monotonic() + seconds
         while not condition((seen := self.status(operation))[2]):
             assert time.monotonic() < deadline, seen
         return seen
 
-    def end(self, operation: m.OperationHandle) -> Fields:
+    def end(self, operation: m.TOperationHandle) -> Fields:
         return self.until(operation, lambda state: state not in (0, 1, 7))
 
-    def fetch(self, operation: m.OperationHandle, orientation: int = 0, max_rows: int = 10_000) -> Fields:
-        answer = self.client.call("FetchResults", m.FetchResultsRequest(operation, orientation, max_rows))
+    def fetch(self, operation: m.TOperationHandle, orientation: int = 0, max_rows: int = 10_000) -> Fields:
+        answer = self.client.call("FetchResults", m.TFetchResultsReq(operation, orientation, max_rows))
         assert answer[1] == {1: 0}, answer
         return answer
 
@@ -83,12 +83,12 @@ class Session:
         return [tuple(cell.decode() if isinstance(cell, bytes) else cell for cell in row) for row in found]
 
 
-def _identifier(handle: Fields) -> m.HandleIdentifier:
-    return m.HandleIdentifier(handle[1][1], handle[1][2])
+def _identifier(handle: Fields) -> m.THandleIdentifier:
+    return m.THandleIdentifier(handle[1][1], handle[1][2])
 
 
-def _operation(answer: Fields) -> m.OperationHandle:
-    return m.OperationHandle(_identifier(answer[2]), answer[2][2])
+def _operation(answer: Fields) -> m.TOperationHandle:
+    return m.TOperationHandle(_identifier(answer[2]), answer[2][2])
 
 
 class Frontend:
@@ -149,7 +149,7 @@ TYPE_IDS = [0, 1, 2, 3, 4, 5, 6, 15, 15, 7, 17, 8, 8, 7, 16, 10, 11, 12, 7, 11]
 
 
 @pytest.mark.parametrize("protocol", [COLUMNS, ROWS])
-def test_values_of_every_type(frontend: Frontend, protocol: int) -> None:
+def test_thrift_rows_show_values_of_every_type(frontend: Frontend, protocol: int) -> None:
     with frontend.connect() as client:
         session = Session(client, protocol)
         assert session.opened[2] == protocol
@@ -221,12 +221,12 @@ def test_a_statement_is_cancelled(session: Session) -> None:
     status = session.end(operation)
     assert (status[2], status[3]) == (CANCELED, b"HY008")
     assert session.client.call("CancelOperation", m.OperationRequest(operation)) == {1: {1: 0}}
-    fetched = session.client.call("FetchResults", m.FetchResultsRequest(operation, 0, 10))
+    fetched = session.client.call("FetchResults", m.TFetchResultsReq(operation, 0, 10))
     assert fetched[1][3] == b"HY008"
 
 
 def test_a_statement_beyond_its_query_timeout_is_timed_out(session: Session) -> None:
-    operation = session.start(ENDLESS, timeout=1)
+    operation = session.start(ENDLESS, query_timeout=1)
     status = session.end(operation)
     assert (status[2], status[3]) == (TIMED_OUT, b"HYT00")
 
@@ -295,22 +295,22 @@ def test_the_catalog_is_told_as_jdbc_asks(session: Session) -> None:
     session.rows("CREATE OR REPLACE VIEW thrift_catalog.cheap AS SELECT * FROM thrift_catalog.orders WHERE price < 1")
     handle = session.handle
     assert ("spark_catalog",) in session.look("GetCatalogs", m.SessionRequest(handle))
-    assert session.look("GetSchemas", m.GetSchemasRequest(handle, None, "thrift\\_c%")) == [
+    assert session.look("GetSchemas", m.TGetSchemasReq(handle, None, "thrift\\_c%")) == [
         ("thrift_catalog", "spark_catalog")
     ]
-    tables = session.look("GetTables", m.GetTablesRequest(handle, None, "thrift_catalog", "%", None))
+    tables = session.look("GetTables", m.TGetTablesReq(handle, None, "thrift_catalog", "%", None))
     assert [row[:4] for row in tables] == [
         ("spark_catalog", "thrift_catalog", "cheap", "VIEW"),
         ("spark_catalog", "thrift_catalog", "orders", "TABLE"),
     ]
-    only = session.look("GetTables", m.GetTablesRequest(handle, "", "thrift_cat.*", ".*", ["VIEW"]))
+    only = session.look("GetTables", m.TGetTablesReq(handle, "", "thrift_cat.*", ".*", ["VIEW"]))
     assert [row[2] for row in only] == ["cheap"]
-    columns = session.look("GetColumns", m.GetColumnsRequest(handle, None, "thrift_catalog", "orders", "%"))
+    columns = session.look("GetColumns", m.TGetColumnsReq(handle, None, "thrift_catalog", "orders", "%"))
     assert [(row[3], row[4], row[5], row[6], row[8], row[11], row[16]) for row in columns] == [
         ("id", 4, "INT", 10, 0, "key", 1),
         ("price", 3, "DECIMAL(10,2)", 10, 2, "", 2),
     ]
-    functions = session.look("GetFunctions", m.GetFunctionsRequest(handle, None, None, "abs"))
+    functions = session.look("GetFunctions", m.TGetFunctionsReq(handle, None, None, "abs"))
     assert [(row[2], row[5]) for row in functions] == [("abs", "org.apache.spark.sql.catalyst.expressions.Abs")]
     assert ("VIEW",) in session.look("GetTableTypes", m.SessionRequest(handle))
     assert session.look("GetPrimaryKeys", m.SessionRequest(handle)) == []
@@ -318,7 +318,7 @@ def test_the_catalog_is_told_as_jdbc_asks(session: Session) -> None:
 
 
 def test_thrift_server_info_names_spark_sql_and_its_version(session: Session) -> None:
-    told = [session.client.call("GetInfo", m.GetInfoRequest(session.handle, kind))[2][1] for kind in (13, 17, 18)]
+    told = [session.client.call("GetInfo", m.TGetInfoReq(session.handle, kind))[2][1] for kind in (13, 17, 18)]
     assert told[:2] == [b"Spark SQL", b"Spark SQL"] and told[2].startswith(b"4.")
 
 

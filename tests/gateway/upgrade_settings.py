@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparksql.wire.control import OutputMode
+from sparksql.api.execution import OutputMode
 
 from .upgrade_texts import (
     BASE_OPTIONS,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparksql.wire.control import OutputMode, UpsertOptions
+from sparksql.api.execution import OutputMode, Upsert
 
 COLUMNS = "id INT, part INT, country STRING, city STRING, amount INT, price INT, ts TIMESTAMP, seen TIMESTAMP"
 TARGET = "a STRING, b STRING, n BIGINT, m BIGINT, until TIMESTAMP"
@@ -176,8 +176,8 @@ BASES: Mapping[str, str] = {
     "appended": upserts("appended"),
     "merged": merged(),
 }
-_KEYED = UpsertOptions(keys=("a", "b", "n", "m", "until"))
-KEYED_GROUPS = UpsertOptions(keys=("a", "until"))
+_KEYED = Upsert(keys=("a", "b", "n", "m", "until"))
+KEYED_GROUPS = Upsert(keys=("a", "until"))
 # How a base text is run, where that is not by the defaults; the tables of these are Delta's.
 BASE_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "upserts": {"output_mode": OutputMode.UPDATE, "upsert": KEYED_GROUPS},

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import base64
 import copy
-import http.client
 import json
-import ssl
 import subprocess
 import sys
 import time
-import urllib.parse
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from sparksql.api.names import child_base
-from sparksql.kube.credentials import Credentials
-from sparksql.kube.resources import BY_KIND
 from sparksql.wire.driver import TLS_CERT_FILE, TOKEN_FILE
+from tests.support.cluster_view import ClusterView, Object
 
-Object = dict[str, Any]
 API_VERSION = "sparksql.dev/v1alpha1"
 OPERATOR_NAMESPACE = "spark-sql-system"
 DEFAULT_CLASS = "standard"
@@ -33,99 +27,8 @@ OPERATOR_LABELS = "app.kubernetes.io/name=spark-sql-operator,app.kubernetes.io/c
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 8) WHERE sha2(CAST(id AS STRING), 256) = 'none'"
 
 
-class ApiFailure(Exception):
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
-        self.status = status
-        self.message = message
-
-
-class Cluster:
-    """Synchronous client of the test cluster, with the admin's rights unless a token is given."""
-
-    def __init__(self, kubeconfig: Path, token: str | None = None) -> None:
-        self.kubeconfig = kubeconfig
-        credentials = Credentials.from_kubeconfig(kubeconfig)
-        server = urllib.parse.urlsplit(credentials.server)
-        self._host, self._port = server.hostname or "", server.port or 443
-        self._token = token
-        if token is None:
-            self._ssl = credentials.ssl_context()
-        else:
-            self._ssl = ssl.create_default_context(cadata=(credentials.ca_data or b"").decode())
-        self._connection: http.client.HTTPSConnection | None = None
-
-    # --- API
-
-    def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
-        data = None if body is None else json.dumps(body)
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        for attempt in (1, 2):
-            if self._connection is None:
-                self._connection = http.client.HTTPSConnection(self._host, self._port, context=self._ssl, timeout=60)
-            try:
-                self._connection.request(method, path, data, headers)
-                response = self._connection.getresponse()
-                text = response.read()
-                break
-            except (http.client.HTTPException, OSError):
-                self._connection = None  # the server closed an idle connection
-                if attempt == 2:
-                    raise
-        if response.status >= 400:
-            try:
-                message = json.loads(text).get("message", "")
-            except ValueError:
-                message = text.decode(errors="replace")
-            raise ApiFailure(response.status, message)
-        return json.loads(text) if text[:1] in (b"{", b"[") else text.decode()
-
-    def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        try:
-            found: Object = self.request("GET", BY_KIND[kind].path(namespace, name))
-        except ApiFailure as failure:
-            if failure.status == 404:
-                return None
-            raise
-        return found
-
-    def list(self, kind: str, namespace: str = "", selector: str = "") -> list[Object]:
-        query = f"?labelSelector={urllib.parse.quote(selector)}" if selector else ""
-        items: list[Object] = self.request("GET", BY_KIND[kind].collection_path(namespace) + query)["items"]
-        return items
-
-    def create(self, body: Object) -> Object:
-        resource = BY_KIND[body["kind"]]
-        created: Object = self.request("POST", resource.collection_path(body["metadata"].get("namespace", "")), body)
-        return created
-
-    def patch(self, kind: str, namespace: str, name: str, body: Object, subresource: str = "") -> Object:
-        path = BY_KIND[kind].path(namespace, name, subresource)
-        patched: Object = self.request("PATCH", path, body, "application/merge-patch+json")
-        return patched
-
-    def delete(self, kind: str, namespace: str, name: str, grace_seconds: int | None = None) -> None:
-        body = {"gracePeriodSeconds": grace_seconds} if grace_seconds is not None else None
-        try:
-            self.request("DELETE", BY_KIND[kind].path(namespace, name), body)
-        except ApiFailure as failure:
-            if failure.status != 404:
-                raise
-
-    def follow(self, kind: str, namespace: str, name: str, seconds: float = 60) -> Iterator[Object]:
-        """The object as it is and as each change leaves it, for so many seconds or until it is deleted."""
-        query = f"?watch=1&timeoutSeconds={seconds:.0f}&fieldSelector=metadata.name%3D{name}"
-        headers = {"Accept": "application/json"}
-        connection = http.client.HTTPSConnection(self._host, self._port, context=self._ssl, timeout=seconds + 10)
-        with closing(connection):
-            connection.request("GET", BY_KIND[kind].collection_path(namespace) + query, headers=headers)
-            for line in connection.getresponse():
-                event = json.loads(line)
-                if event["type"] == "DELETED":
-                    return
-                yield event["object"]
+class Cluster(ClusterView):
+    """The test cluster with the operator installed: what there is, how long to wait for it, and the tools of a user."""
 
     # --- waiting
 
@@ -172,8 +75,7 @@ class Cluster:
             time.sleep(0.1)
 
     def events(self, namespace: str) -> list[Object]:
-        found: list[Object] = self.request("GET", f"/api/v1/namespaces/{namespace}/events")["items"]
-        return found
+        return self.list("Event", namespace)
 
     def describe(self, obj: Object | None, namespace: str) -> str:
         status = json.dumps((obj or {}).get("status", {}), indent=1)

@@ -32,7 +32,9 @@ async def watch(
     timeout = aiohttp.ClientTimeout(total=timeout_seconds + CONNECT_SECONDS, connect=CONNECT_SECONDS)
     url = client.credentials.server + resource.collection_path(namespace)
     try:
-        async with client._open().get(url, params=params, headers=client._headers(), timeout=timeout) as response:
+        identity = await client._authenticator.identity()
+        session = await client._open(identity)
+        async with session.get(url, params=params, headers=identity.headers, timeout=timeout) as response:
             if response.status != 200:
                 raise error_from(response.status, await response.read())
             async for line in lines_of(response):

@@ -30,6 +30,14 @@ class ApiModel(BaseModel):
         """Model of a JSON object. Raises `pydantic.ValidationError` (a `ValueError`) if the CRD would refuse it."""
         return cls.model_validate(obj)
 
+    @classmethod
+    def copy_of(cls, other: BaseModel) -> Self:
+        """Copies what `other`, a model of the control protocol, says under the same names; what it says besides is left out.
+
+        Raises `pydantic.ValidationError` as `parse` does.
+        """
+        return cls.model_validate(dict(other), from_attributes=True)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready object with API field names and without unset fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

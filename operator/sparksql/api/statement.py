@@ -21,6 +21,7 @@ from sparksql.api.base import (
     validated,
 )
 from sparksql.api.conditions import Conditions
+from sparksql.api.execution import StatementMode
 from sparksql.api.fields import (
     INT32_MAX,
     SAFE_INT_MAX,
@@ -39,15 +40,6 @@ from sparksql.api.settings import StatementTimeouts
 from sparksql.api.streaming import Streaming, StreamingStatus
 
 MAX_SQL_LENGTH = 262_144
-
-
-class StatementMode(StrEnum):
-    """Preview runs a query read-only with a row limit; Explain and Validate never execute."""
-
-    EXECUTE = "Execute"
-    PREVIEW = "Preview"
-    EXPLAIN = "Explain"
-    VALIDATE = "Validate"
 
 
 class StatementDesiredState(StrEnum):

@@ -7,28 +7,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparksql.api.base import SET_LIST, ApiModel, Timestamp, cel, clipped, validated
+from sparksql.api.base import ApiModel, Timestamp, cel, clipped, validated
+from sparksql.api.execution import OutputMode, TriggerMode, Upsert
 from sparksql.api.fields import Count, Counter, LocalReference, Nonce, ResourceName, Seconds
 
 Location = Annotated[str, Field(max_length=2048)]
 QueryId = Annotated[str, Field(max_length=64)]
 Rate = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?$")]
 KeepCount = Annotated[int, Field(ge=0, le=1000)]
-
-
-class TriggerMode(StrEnum):
-    """Auto infers the interval from the query's windows; AvailableNow ends when the input is read up."""
-
-    AUTO = "Auto"
-    INTERVAL = "Interval"
-    AVAILABLE_NOW = "AvailableNow"
-    REAL_TIME = "RealTime"
-
-
-class OutputMode(StrEnum):
-    APPEND = "Append"
-    UPDATE = "Update"
-    COMPLETE = "Complete"
 
 
 class UpgradeMode(StrEnum):
@@ -69,23 +55,6 @@ class Trigger(ApiModel):
     )
     max_rows_per_trigger: Counter = Field(0, description="Most rows of one batch, for sources that can; 0 = no limit.")
     max_files_per_trigger: Count = Field(0, description="Most files of one batch, for file sources; 0 = no limit.")
-
-
-class Upsert(ApiModel):
-    """Keyed, last-writer-wins MERGE into the target."""
-
-    keys: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = Field(
-        min_length=1,
-        max_length=32,
-        json_schema_extra=SET_LIST,
-        description="Columns that identify a row of the target.",
-    )
-    order_by: str | None = Field(
-        None, min_length=1, max_length=1024, description="Expression that orders changes of one key; the greatest wins."
-    )
-    delete_when: str | None = Field(
-        None, min_length=1, max_length=4096, description="Predicate on a change that means: delete the row."
-    )
 
 
 class StartFrom(ApiModel):

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.names import GROUP
 from sparksql.cli import render
 from sparksql.cli.cells import json_text
@@ -22,7 +23,6 @@ from sparksql.cli.kubectl import Kubectl, KubectlError, documents
 from sparksql.cli.manifest import RunOptions, statement_manifest, wants_a_part
 from sparksql.cli.objects import SESSIONS, STATEMENT_KIND, STATEMENTS, Session, Statement
 from sparksql.cli.results import ResultPrinter
-from sparksql.wire.control import Mode
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ async def results(printer: ResultPrinter, name: str) -> Exit:
     statement = Statement.of(await printer.kubectl.get(STATEMENTS, name))
     if not statement.has_ended:
         raise CliError(f"{name} has not ended: {render.phase(statement)}")
-    complete = await _present(statement, printer, partly=statement.spec.mode is Mode.PREVIEW)
+    complete = await _present(statement, printer, partly=statement.spec.mode is StatementMode.PREVIEW)
     return statement.exit_code if complete else Exit.INCOMPLETE
 
 

@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.cli import commands
 from sparksql.cli.clients import cancel_operation
 from sparksql.cli.config import config
@@ -24,7 +25,7 @@ from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
 from sparksql.cli.results import ResultPrinter
-from sparksql.wire.control import ClientProtocol, Mode
+from sparksql.wire.control import ClientProtocol
 
 OUTPUTS = ("table", "csv", "json")
 _AD_HOC_FLAGS = ("session", "parameters", "mode", "name", "timeout", "max_rows", "keep")
@@ -56,7 +57,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--session", help="session to run in; without it a dedicated one of the default class")
     parser.add_argument("-p", "--parameter", dest="parameters", action="append", metavar="NAME=VALUE[:TYPE]",
                         help="value that Spark binds to :NAME, a STRING unless a Spark type is given")  # fmt: skip
-    parser.add_argument("--mode", choices=[mode.value for mode in Mode], help="default: Execute")
+    parser.add_argument("--mode", choices=[mode.value for mode in StatementMode], help="default: Execute")
     parser.add_argument("--name", help="name of the SqlStatement (default: run- and 8 random digits)")
     parser.add_argument("--timeout", type=_whole_seconds, metavar="SECONDS",
                         help="end it as TimedOut after so long in the queue, or so long running")  # fmt: skip
@@ -137,7 +138,7 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
     options = RunOptions(
         session=args.session,
         parameters=[parse_parameter(parameter) for parameter in args.parameters or ()],
-        mode=Mode(args.mode or Mode.EXECUTE),
+        mode=StatementMode(args.mode or StatementMode.EXECUTE),
         timeout_seconds=args.timeout,
         max_rows=args.max_rows,
         keep=bool(args.keep),

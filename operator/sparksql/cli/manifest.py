@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.names import API_VERSION
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.objects import STATEMENT_KIND
-from sparksql.wire.control import MAX_RESULT_ROWS, Mode, Parameter
+from sparksql.wire.control import MAX_RESULT_ROWS, Parameter
 
 AD_HOC_TTL_SECONDS = 3600  # as long as the result is kept by default (`spec.result.retentionSeconds`)
 
@@ -32,7 +33,7 @@ class RunOptions:
 
     session: str | None = None
     parameters: Sequence[Parameter] = ()
-    mode: Mode = Mode.EXECUTE
+    mode: StatementMode = StatementMode.EXECUTE
     timeout_seconds: int | None = None
     max_rows: int | None = None
     keep: bool = False
@@ -62,7 +63,9 @@ def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, An
         spec["timeouts"] = {"queueSeconds": options.timeout_seconds, "executionSeconds": options.timeout_seconds}
     if options.max_rows is not None:
         spec["result"] = {"maxRows": options.max_rows}
-    elif options.mode is Mode.EXECUTE and options.session is not None:  # a dedicated session keeps a preview only
+    elif (
+        options.mode is StatementMode.EXECUTE and options.session is not None
+    ):  # a dedicated session keeps a preview only
         spec["result"] = {"maxRows": MAX_RESULT_ROWS}
     if not options.keep:
         spec["ttlSecondsAfterFinished"] = AD_HOC_TTL_SECONDS
@@ -73,7 +76,7 @@ def wants_a_part(manifest: Mapping[str, Any]) -> bool:
     """Whether a statement asks for some of its rows only, so that a cut result is as it wants it."""
     spec = manifest.get("spec") or {}
     most = (spec.get("result") or {}).get("maxRows", MAX_RESULT_ROWS)
-    return bool(spec.get("mode") == Mode.PREVIEW or most < MAX_RESULT_ROWS)
+    return bool(spec.get("mode") == StatementMode.PREVIEW or most < MAX_RESULT_ROWS)
 
 
 def is_manifest(path: str, text: str) -> bool:

@@ -12,9 +12,10 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.names import GROUP
 from sparksql.cli.errors import CliError, Exit
-from sparksql.wire.control import Mode, Progress, ResultSummary, WireModel
+from sparksql.wire.control import Progress, ResultSummary, WireModel
 
 STATEMENTS = f"sqlstatements.{GROUP}"
 SESSIONS = f"sqlsessions.{GROUP}"
@@ -66,7 +67,7 @@ class NameRef(WireModel):
 class StatementSpec(WireModel):
     session_ref: NameRef | None = None
     sql: str | None = None  # None with `sqlFrom`
-    mode: Mode = Mode.EXECUTE
+    mode: StatementMode = StatementMode.EXECUTE
     streaming: dict[str, Any] | None = None
 
 

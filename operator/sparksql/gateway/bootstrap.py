@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.execution.init_statements import enter_database, run_init
 from sparksql.gateway.lifecycle import Spark
@@ -25,7 +26,7 @@ from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
-from sparksql.wire.control import InitFailure, Mode
+from sparksql.wire.control import InitFailure
 from sparksql.wire.driver import SqlPolicy
 
 # What needs an executor comes last: they start meanwhile.
@@ -124,7 +125,7 @@ def _warm_up(driver: SparkDriver, policy: SqlPolicy) -> None:
     """Makes JVM and Python load what a first statement would wait for: reading, planning, a shuffle, a catalog, Arrow."""
     classifier = Classifier(driver.jvm, driver.base, policy)
     for sql in _WARM_UP:
-        classifier.classify(sql, (), Mode.EXECUTE)
+        classifier.classify(sql, (), StatementMode.EXECUTE)
         session = driver.clone()
         frame = driver.of_rows(session, session.sessionState().sqlParser().parsePlan(sql))
         collector = Collector(driver.jvm, session)

@@ -1,7 +1,7 @@
 """A thin asynchronous client of the Kubernetes API: plain objects in and out, one shared session, typed errors.
 
 Why not a generated client: decoding into models is ten times dearer than JSON, and the operator lists thousands of
-objects. Nothing is retried here but a request whose token was refused: retries belong to the work queue. Every request
+objects. Nothing is retried here but a request whose credentials were refused: retries belong to the work queue. Every request
 has a deadline.
 """
 
@@ -15,13 +15,13 @@ from typing import Any, Literal, Self
 
 import aiohttp
 
-from sparksql.kube.credentials import Credentials
+from sparksql.kube.credentials import Authenticator, Credentials
 from sparksql.kube.errors import ApiError, Unavailable, error_from
+from sparksql.kube.identity import CredentialsError, Identity
 from sparksql.kube.resources import Resource
 
 FIELD_MANAGER = "spark-sql-operator"
 CONNECT_SECONDS = 5.0
-TOKEN_SECONDS = 60.0  # bound tokens are rotated on disk long before they expire
 MAX_CONNECTIONS = 64
 
 Object = dict[str, Any]
@@ -54,12 +54,12 @@ class KubeClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.credentials = credentials
+        self._authenticator = Authenticator(credentials, clock)
         self._observer = observer
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, connect=CONNECT_SECONDS)
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
-        self._token = credentials.token
-        self._token_read_at: float | None = None
+        self._presented: tuple[bytes | None, bytes | None] = (None, None)  # the session's client certificate and key
 
     async def __aenter__(self) -> Self:
         return self
@@ -161,11 +161,12 @@ class KubeClient:
         started = self._clock()
         status = 0
         try:
-            status, answer, retry_after = await self._send(method, path, data, params, headers)
-            if status == 401 and self.credentials.token_path is not None:
-                self._token_read_at = None
-                status, answer, retry_after = await self._send(method, path, data, params, headers)
-        except (aiohttp.ClientError, TimeoutError) as error:
+            identity = await self._authenticator.identity()
+            status, answer, retry_after = await self._send(identity, method, path, data, params, headers)
+            if status == 401 and self._authenticator.can_renew:
+                identity = await self._authenticator.identity(refused=identity)
+                status, answer, retry_after = await self._send(identity, method, path, data, params, headers)
+        except (aiohttp.ClientError, TimeoutError, CredentialsError) as error:
             raise _unavailable(error) from error
         finally:
             if self._observer is not None:
@@ -176,28 +177,34 @@ class KubeClient:
         return content
 
     async def _send(
-        self, method: str, path: str, data: bytes | None, params: Mapping[str, str] | None, headers: Mapping[str, str]
+        self,
+        identity: Identity,
+        method: str,
+        path: str,
+        data: bytes | None,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str],
     ) -> tuple[int, bytes, str | None]:
+        session = await self._open(identity)
         url = self.credentials.server + path
-        async with self._open().request(
-            method, url, data=data, params=params, headers={**headers, **self._headers()}
-        ) as response:
+        sent = {**headers, **identity.headers}
+        async with session.request(method, url, data=data, params=params, headers=sent) as response:
             return response.status, await response.read(), response.headers.get("Retry-After")
 
-    def _open(self) -> aiohttp.ClientSession:
+    async def _open(self, identity: Identity) -> aiohttp.ClientSession:
+        """The session, a new one when the client certificate has changed: it belongs to the connections."""
+        certificate = (identity.certificate, identity.key)
+        if self._session is not None and certificate != self._presented:
+            await self.close()
         if self._session is None:
-            context = self.credentials.ssl_context()
+            context = self.credentials.ssl_context(identity)
             connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=True if context is None else context)
             headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
-            self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers=headers, timeout=self._timeout, proxy=self.credentials.proxy_url
+            )
+            self._presented = certificate
         return self._session
-
-    def _headers(self) -> dict[str, str]:
-        path, read_at, now = self.credentials.token_path, self._token_read_at, self._clock()
-        if path is not None and (read_at is None or now - read_at >= TOKEN_SECONDS):
-            self._token = path.read_text().strip()
-            self._token_read_at = now
-        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
 
 def _present(**params: str) -> dict[str, str]:

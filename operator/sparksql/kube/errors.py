@@ -71,7 +71,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """5xx, no connection, or no answer in time. Whether a write took place is unknown."""
+    """5xx, no connection, no answer in time, or no credentials to ask with. Whether a write took place is unknown."""
 
 
 def error_from(status: int, body: bytes, retry_after: str | None = None) -> ApiError:

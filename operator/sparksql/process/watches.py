@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import kopf
 
 from sparksql.api.names import DRIVER_APP_NAME, GROUP, LABEL_NAME
 from sparksql.kube.client import Object
-from sparksql.kube.credentials import Credentials
+from sparksql.kube.credentials import Authenticator, Credentials
+from sparksql.kube.identity import Identity
 from sparksql.kube.resources import BY_KIND
 
 IDENTITY = "spark-sql-operator"
@@ -55,8 +58,14 @@ async def watch(kinds: Sequence[str], namespaces: Sequence[str], credentials: Cr
 def _registry(
     kinds: Sequence[str], credentials: Credentials, loop: asyncio.AbstractEventLoop, on_event: OnEvent
 ) -> kopf.OperatorRegistry:
+    authenticator = Authenticator(credentials)
+    last: Identity | None = None
+
     async def login(**_: Any) -> kopf.ConnectionInfo:
-        return _connection(credentials)
+        """kopf asks at the start, and again when the last answer has expired or was refused."""
+        nonlocal last
+        last = await authenticator.identity(refused=last)
+        return _connection(credentials, last)
 
     registry = kopf.OperatorRegistry()
     for kind in kinds:
@@ -75,19 +84,28 @@ def _handler(kind: str, loop: asyncio.AbstractEventLoop, on_event: OnEvent) -> C
     return seen
 
 
-def _connection(credentials: Credentials) -> kopf.ConnectionInfo:
-    own = credentials
-    return kopf.ConnectionInfo(
-        server=own.server,
-        ca_path=own.ca_path if own.ca_data is None else None,
-        ca_data=own.ca_data,
-        certificate_path=own.client_cert_path if own.client_cert_data is None else None,
-        certificate_data=own.client_cert_data,
-        private_key_path=own.client_key_path if own.client_key_data is None else None,
-        private_key_data=own.client_key_data,
-        token=own.token_path.read_text().strip() if own.token_path is not None else own.token,
-        insecure=own.insecure,
-        default_namespace=own.namespace,
+@dataclass(frozen=True, kw_only=True)
+class _Connection(kopf.ConnectionInfo):
+    """One with TLS of our own making: kopf knows no `tls-server-name`."""
+
+    context: ssl.SSLContext | None = field(compare=False)  # kopf compares what it got with what was refused
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        return super().as_ssl_context() if self.context is None else self.context
+
+
+def _connection(credentials: Credentials, identity: Identity) -> kopf.ConnectionInfo:
+    scheme, _, token = (identity.authorization or "").partition(" ")
+    return _Connection(
+        server=credentials.server,
+        context=credentials.ssl_context(identity),
+        certificate_data=identity.certificate,
+        private_key_data=identity.key,
+        scheme=scheme or None,
+        token=token or None,
+        proxy_url=credentials.proxy_url,
+        default_namespace=credentials.namespace,
+        expiration=identity.expires,
     )
 
 

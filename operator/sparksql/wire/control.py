@@ -32,6 +32,8 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from sparksql.api.execution import OutputMode, StatementMode, TriggerMode, Upsert
+from sparksql.api.reasons import Reason
 from sparksql.wire.versions import FIRST_VERSION, or_else
 
 HEARTBEAT_SECONDS = 5.0
@@ -77,13 +79,6 @@ AnyClientProtocol = Annotated[ClientProtocol | str, Field(union_mode="left_to_ri
 """A protocol in an answer: one that is not known is shown by its name."""
 
 
-class Mode(StrEnum):
-    EXECUTE = "Execute"
-    PREVIEW = "Preview"
-    EXPLAIN = "Explain"
-    VALIDATE = "Validate"
-
-
 class Parameter(WireModel):
     """A value that Spark binds as `:name`. `type` is a Spark SQL type name; `secret` values are masked in everything shown."""
 
@@ -107,29 +102,6 @@ class ResultOptions(WireModel):
     retention_seconds: int = 3600
 
 
-class TriggerMode(StrEnum):
-    """When a streaming query begins its batches; AvailableNow ends when the input that is there has been read."""
-
-    AUTO = "Auto"
-    INTERVAL = "Interval"
-    AVAILABLE_NOW = "AvailableNow"
-    REAL_TIME = "RealTime"
-
-
-class OutputMode(StrEnum):
-    APPEND = "Append"
-    UPDATE = "Update"
-    COMPLETE = "Complete"
-
-
-class UpsertOptions(WireModel):
-    """Rows are merged into the target by `keys`; of one key the greatest `order_by` wins, `delete_when` removes it."""
-
-    keys: tuple[str, ...]
-    order_by: str | None = None
-    delete_when: str | None = None
-
-
 class RestoreOptions(WireModel):
     """The state that a checkpoint begins with: a savepoint or another checkpoint at `location`, which becomes the query
     `query_id`. Done once: a checkpoint that has begun is left as it is."""
@@ -149,7 +121,7 @@ class StreamOptions(WireModel):
     max_rows_per_trigger: int = 0
     max_files_per_trigger: int = 0
     output_mode: OutputMode = OutputMode.APPEND
-    upsert: UpsertOptions | None = None
+    upsert: Upsert | None = None
     restore: RestoreOptions | None = None
     unconfirmed: tuple[str, ...] = ()
 
@@ -173,7 +145,7 @@ class SubmitRequest(WireModel):
     namespace: str
     name: str
     sql: str
-    mode: Mode = Mode.EXECUTE
+    mode: StatementMode = StatementMode.EXECUTE
     parameters: tuple[Parameter, ...] = ()
     conf: dict[str, str] = Field(default_factory=dict)
     priority: int = 0  # the greater, the larger its share of the executors
@@ -248,15 +220,15 @@ class ResultSummary(WireModel):
 class ErrorReason(StrEnum):
     """Terminal reasons that only the gateway can know; the names are those of the resource contract."""
 
-    SQL_ERROR = "SqlError"
-    INVALID_SPEC = "InvalidSpec"
-    NOT_ALLOWED = "NotAllowed"
-    LIMIT_EXCEEDED = "LimitExceeded"
-    RESULT_TOO_LARGE = "ResultTooLarge"
-    EXECUTION_TIMEOUT = "ExecutionTimeout"
-    QUEUE_TIMEOUT = "QueueTimeout"  # of clients' statements; the operator counts a manifest's own
-    NOT_IMPLEMENTED = "NotImplemented"
-    STATE_INCOMPATIBLE = "StateIncompatible"  # of a streaming statement and its checkpoint
+    SQL_ERROR = Reason.SQL_ERROR
+    INVALID_SPEC = Reason.INVALID_SPEC
+    NOT_ALLOWED = Reason.NOT_ALLOWED
+    LIMIT_EXCEEDED = Reason.LIMIT_EXCEEDED
+    RESULT_TOO_LARGE = Reason.RESULT_TOO_LARGE
+    EXECUTION_TIMEOUT = Reason.EXECUTION_TIMEOUT
+    QUEUE_TIMEOUT = Reason.QUEUE_TIMEOUT  # of clients' statements; the operator counts a manifest's own
+    NOT_IMPLEMENTED = Reason.NOT_IMPLEMENTED
+    STATE_INCOMPATIBLE = Reason.STATE_INCOMPATIBLE  # of a streaming statement and its checkpoint
 
 
 class OperationError(WireModel):

@@ -22,7 +22,7 @@ from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
 from tests.bench.latency.common import ROOT, Object, machine
-from tests.integration.operator.world import World, free_port
+from tests.integration.operator.environment import Environment, free_port
 from tests.support import apiserver as servers
 from tests.support.watching import watch
 
@@ -86,22 +86,22 @@ async def steady(port: int, started: float, seconds: float = 120) -> float:
     raise SystemExit("the operator does not come to rest")
 
 
-async def create(world: World, count: int, prefix: str) -> None:
+async def create(env: Environment, count: int, prefix: str) -> None:
     limit = asyncio.Semaphore(32)
 
     async def one(i: int) -> None:
         async with limit:
-            await world.create_statement(f"{prefix}-{i}", "SELECT 1", session=f"s{i % SESSIONS}")
+            await env.create_statement(f"{prefix}-{i}", "SELECT 1", session=f"s{i % SESSIONS}")
 
     await asyncio.gather(*(one(i) for i in range(count)))
 
 
-async def all_ended(world: World, count: int, seconds: float = 600) -> None:
+async def all_ended(env: Environment, count: int, seconds: float = 600) -> None:
     """By a watch: listing thousands of objects again and again would be most of what the machine does."""
     finished: set[str] = set()
 
     async def follow() -> None:
-        async for _, obj in watch(world.client, STATEMENTS, world.namespace, timeout_seconds=int(seconds)):
+        async for _, obj in watch(env.client, STATEMENTS, env.namespace, timeout_seconds=int(seconds)):
             if obj.get("status", {}).get("phase") == "Finished":
                 finished.add(obj["metadata"]["name"])
             if len(finished) >= count:
@@ -111,19 +111,19 @@ async def all_ended(world: World, count: int, seconds: float = 600) -> None:
         await asyncio.wait_for(follow(), seconds)
 
 
-async def sessions(world: World) -> None:
-    await world.create_class()
+async def sessions(env: Environment) -> None:
+    await env.create_class()
     for i in range(SESSIONS):
-        await world.create_session(f"s{i}")
+        await env.create_session(f"s{i}")
     for i in range(SESSIONS):
-        await world.session_ready(f"s{i}", seconds=60)
+        await env.session_ready(f"s{i}", seconds=60)
 
 
-async def throughput(world: World, kubeconfig: Path) -> None:
-    async with operator(kubeconfig, world.namespace):
-        await sessions(world)
+async def throughput(env: Environment, kubeconfig: Path) -> None:
+    async with operator(kubeconfig, env.namespace):
+        await sessions(env)
         started = time.monotonic()
-        await asyncio.gather(create(world, THROUGHPUT_STATEMENTS, "t"), all_ended(world, THROUGHPUT_STATEMENTS))
+        await asyncio.gather(create(env, THROUGHPUT_STATEMENTS, "t"), all_ended(env, THROUGHPUT_STATEMENTS))
         seconds = time.monotonic() - started
     rate = THROUGHPUT_STATEMENTS / seconds
     print(
@@ -131,7 +131,7 @@ async def throughput(world: World, kubeconfig: Path) -> None:
     )
 
 
-async def create_ended(world: World, count: int, prefix: str, pattern: Object) -> None:
+async def create_ended(env: Environment, count: int, prefix: str, pattern: Object) -> None:
     """Statements as the operator left them: finalizer and the status of `pattern`, which it ended itself."""
     limit = asyncio.Semaphore(32)
     finalizers = pattern["metadata"]["finalizers"]
@@ -144,24 +144,24 @@ async def create_ended(world: World, count: int, prefix: str, pattern: Object) -
             "spec": {"sessionRef": {"name": f"s{i % SESSIONS}"}, "sql": "SELECT 1"},
         }
         async with limit:
-            await world.client.create(STATEMENTS, world.namespace, body)
+            await env.client.create(STATEMENTS, env.namespace, body)
             status = {"status": pattern["status"]}
-            await world.client.patch_merge(STATEMENTS, world.namespace, f"{prefix}-{i}", status, "status")
+            await env.client.patch_merge(STATEMENTS, env.namespace, f"{prefix}-{i}", status, "status")
 
     await asyncio.gather(*(one(i) for i in range(count)))
 
 
-async def scale(world: World, kubeconfig: Path) -> None:
-    async with operator(kubeconfig, world.namespace):
-        await sessions(world)
-        await asyncio.gather(create(world, SESSIONS, "first"), all_ended(world, SESSIONS))
-    pattern = await world.client.get(STATEMENTS, world.namespace, "first-0")
+async def scale(env: Environment, kubeconfig: Path) -> None:
+    async with operator(kubeconfig, env.namespace):
+        await sessions(env)
+        await asyncio.gather(create(env, SESSIONS, "first"), all_ended(env, SESSIONS))
+    pattern = await env.client.get(STATEMENTS, env.namespace, "first-0")
     made = SESSIONS
     for total in SCALE:
-        await create_ended(world, max(0, total - made), f"n{total}", pattern)
+        await create_ended(env, max(0, total - made), f"n{total}", pattern)
         made = max(made, total)
         started = time.monotonic()
-        async with operator(kubeconfig, world.namespace) as (pid, port):
+        async with operator(kubeconfig, env.namespace) as (pid, port):
             rest = await steady(port, started)
             print(f"{made:>6} ended statements: restart to steady {rest:.1f} s, resident {resident_mib(pid):.0f} MiB")
 
@@ -177,8 +177,11 @@ async def main(names: list[str]) -> None:
         for name in names or ["throughput", "scale"]:
             namespace = server.namespace()
             credentials = Credentials.from_kubeconfig(server.kubeconfig)
-            async with KubeClient(credentials) as client, World(client, namespace, credentials).running() as world:
-                await {"throughput": throughput, "scale": scale}[name](world, server.kubeconfig)
+            async with (
+                KubeClient(credentials) as client,
+                Environment(client, namespace, credentials).running() as env,
+            ):
+                await {"throughput": throughput, "scale": scale}[name](env, server.kubeconfig)
 
 
 if __name__ == "__main__":

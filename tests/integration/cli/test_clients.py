@@ -142,7 +142,7 @@ def test_connect_shows_addresses_and_commands_that_work(cluster: Cluster) -> Non
     assert f"port-forward service/{service} 8443 10000" in done.stdout
 
 
-def test_connect_to_one_protocol(cluster: Cluster) -> None:
+def test_connect_prints_only_the_protocol_that_is_asked_for(cluster: Cluster) -> None:
     _ready(cluster)
     done = cluster.run("connect", "bi", "--door", "thrift")
     assert "jdbc:hive2" in done.stdout

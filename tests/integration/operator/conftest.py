@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
+from tests.integration.operator.environment import Environment
 from tests.integration.operator.faults import Faults, inject
-from tests.integration.operator.world import World
 from tests.support.apiserver import ApiServer
 
 
@@ -20,11 +20,11 @@ def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
+async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     """A namespace without an operator yet."""
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client, World(client, namespace, credentials).running() as world:
-        yield world
+    async with KubeClient(credentials) as client, Environment(client, namespace, credentials).running() as env:
+        yield env
 
 
 @pytest.fixture

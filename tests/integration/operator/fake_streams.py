@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from sparksql.api.execution import TriggerMode
 from sparksql.wire.control import (
     COMPARISON,
     Column,
@@ -36,7 +37,6 @@ from sparksql.wire.control import (
     ResultSummary,
     StreamProgress,
     SubmitRequest,
-    TriggerMode,
 )
 
 FAILURE = OperationError(condition="FAILED", sql_state="42000", message="it failed", line=1, position=1)

@@ -19,7 +19,7 @@ from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import Unavailable
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
 from sparksql.wire.control import CancelRequest, OperationView, SubmitRequest
-from tests.integration.operator.witness import ENDED
+from tests.integration.operator.contract_monitor import ENDED
 
 Object = dict[str, Any]
 Action = Callable[[], Awaitable[None]]

@@ -7,19 +7,19 @@ import asyncio
 import pytest
 
 from sparksql.kube.resources import CONFIG_MAPS, SESSIONS, STATEMENTS
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
 
 
 @pytest.fixture
-async def ready(world: World) -> World:
+async def ready(env: Environment) -> Environment:
     """A class and a session `s`, still without an operator."""
-    await world.create_class()
-    await world.create_session()
-    return world
+    await env.create_class()
+    await env.create_session()
+    return env
 
 
-async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(ready: World) -> None:
+async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("one")
         status = (await ready.finished("one"))["status"]
@@ -34,17 +34,17 @@ async def test_session_becomes_ready_and_a_statement_finishes_with_its_preview(r
     assert [e.operation_id for e in ready.ledger.ran("one")] == [status["operationId"]]
 
 
-async def test_statement_created_before_its_session_waits_for_session_and_class(world: World) -> None:
-    async with world.operator():
-        await world.create_statement("early")
-        await world.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
-        await world.create_session()
-        await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
-        await world.create_class()
-        await world.finished("early")
+async def test_statement_created_before_its_session_waits_for_session_and_class(env: Environment) -> None:
+    async with env.operator():
+        await env.create_statement("early")
+        await env.in_phase(STATEMENTS, "early", "Initialized", "SessionNotReady")
+        await env.create_session()
+        await env.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
+        await env.create_class()
+        await env.finished("early")
 
 
-async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: World) -> None:
+async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("held", "INSERT INTO t HOLD")
         running = await ready.in_phase(STATEMENTS, "held", "Running")
@@ -62,7 +62,7 @@ async def test_statement_conditions_follow_the_phases_and_events_announce_them(r
         await ready.until("events of statement and session", told)
 
 
-async def test_sql_error_is_shown_as_the_gateway_told_it(ready: World) -> None:
+async def test_sql_error_is_shown_as_the_gateway_told_it(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("bad", "SELECT FAIL")
         done = await ready.ended("bad", "Error", "SqlError")
@@ -73,7 +73,7 @@ async def test_sql_error_is_shown_as_the_gateway_told_it(ready: World) -> None:
     assert len(ready.ledger.ran("bad")) == 1
 
 
-async def test_result_with_thousands_of_columns_arrives(ready: World) -> None:
+async def test_result_with_thousands_of_columns_arrives(ready: Environment) -> None:
     """A line of the event stream has no bound of its own."""
     async with ready.operator():
         await ready.create_statement("wide", "SELECT HOLD WIDE")
@@ -85,7 +85,7 @@ async def test_result_with_thousands_of_columns_arrives(ready: World) -> None:
     assert len(done["status"]["result"]["columns"]) == 2000
 
 
-async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_twice(ready: World) -> None:
+async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_twice(ready: Environment) -> None:
     names = [f"st-{i:03}" for i in range(200)]
     async with ready.operator(workers=8):
         await ready.session_ready()
@@ -95,56 +95,56 @@ async def test_two_hundred_statements_of_one_session_all_finish_and_none_runs_tw
     assert sorted(ready.ledger.order()) == names
 
 
-async def test_order_is_priority_then_creation_and_at_most_so_many_run(world: World) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1)
-    async with world.operator():
-        await world.session_ready()
-        await world.create_statement("first", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "first", "Running")
+async def test_order_is_priority_then_creation_and_at_most_so_many_run(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1)
+    async with env.operator():
+        await env.session_ready()
+        await env.create_statement("first", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "first", "Running")
         for name, priority in (("low", -1), ("c", 0), ("a", 0), ("b", 0), ("high", 5)):
-            await world.create_statement(name, "INSERT INTO t", priority=priority)
-            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+            await env.create_statement(name, "INSERT INTO t", priority=priority)
+            await env.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
             if name == "c":
-                await world.next_second(await world.get(STATEMENTS, name))
-        world.ledger.release("first")
-        await world.all_finished(["first", "low", "a", "b", "c", "high"])
-    assert world.ledger.order() == ["first", "high", "c", "a", "b", "low"]
+                await env.next_second(await env.get(STATEMENTS, name))
+        env.ledger.release("first")
+        await env.all_finished(["first", "low", "a", "b", "c", "high"])
+    assert env.ledger.order() == ["first", "high", "c", "a", "b", "low"]
 
 
-async def test_at_most_max_concurrent_statements_are_handed_over(world: World) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=3)
+async def test_at_most_max_concurrent_statements_are_handed_over(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=3)
     names = [f"st-{i}" for i in range(8)]
-    async with world.operator():
-        gateway = await world.session_ready()
+    async with env.operator():
+        gateway = await env.session_ready()
         # The gateway would run more: that the bound holds is the operator's doing.
         gateway._slots = asyncio.Semaphore(100)
         for name in names:
-            await world.create_statement(name, "INSERT HOLD")
-        await world.until("three run", lambda: len(world.ledger.executions) == 3)
-        waiting = [n for n in names if not world.ledger.ran(n)]
+            await env.create_statement(name, "INSERT HOLD")
+        await env.until("three run", lambda: len(env.ledger.executions) == 3)
+        waiting = [n for n in names if not env.ledger.ran(n)]
         for name in waiting:
-            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
-        world.ledger.release(*names)
-        await world.all_finished(names)
-    assert max(world.ledger.peak.values()) == 3
+            await env.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+        env.ledger.release(*names)
+        await env.all_finished(names)
+    assert max(env.ledger.peak.values()) == 3
 
 
-async def test_session_counts_its_statements(world: World) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1)
-    async with world.operator():
-        await world.session_ready()
+async def test_session_counts_its_statements(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1)
+    async with env.operator():
+        await env.session_ready()
         for name in ("a", "b", "c"):
-            await world.create_statement(name, "SELECT HOLD")
-        await world.reaches(SESSIONS, "s", statements={"running": 1, "queued": 2})
+            await env.create_statement(name, "SELECT HOLD")
+        await env.reaches(SESSIONS, "s", statements={"running": 1, "queued": 2})
 
 
 # --- dependencies
 
 
-async def test_statements_run_after_the_statements_they_depend_on(ready: World) -> None:
+async def test_statements_run_after_the_statements_they_depend_on(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("last", "INSERT 3", dependsOn=[{"name": "middle"}, {"name": "start"}])
         await ready.create_statement("middle", "INSERT 2", dependsOn=[{"name": "start"}])
@@ -154,7 +154,7 @@ async def test_statements_run_after_the_statements_they_depend_on(ready: World) 
     assert ready.ledger.order() == ["start", "middle", "last"]
 
 
-async def test_failure_goes_through_a_chain_of_dependants(ready: World) -> None:
+async def test_failure_goes_through_a_chain_of_dependants(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("last", dependsOn=[{"name": "middle"}])
         await ready.create_statement("middle", dependsOn=[{"name": "start"}])
@@ -164,7 +164,7 @@ async def test_failure_goes_through_a_chain_of_dependants(ready: World) -> None:
     assert ready.ledger.order() == ["start"]
 
 
-async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: World) -> None:
+async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: Environment) -> None:
     async with ready.operator():
         for name, on in (("a", "b"), ("b", "c"), ("c", "a")):
             await ready.create_statement(name, dependsOn=[{"name": on}])
@@ -173,7 +173,7 @@ async def test_every_statement_of_a_dependency_cycle_ends_in_error(ready: World)
     assert ready.ledger.executions == []
 
 
-async def test_met_dependency_that_is_deleted_stays_met(ready: World) -> None:
+async def test_met_dependency_that_is_deleted_stays_met(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("a", ttlSecondsAfterFinished=0)
         await ready.create_statement("waits", dependsOn=[{"name": "a"}, {"name": "b"}])
@@ -186,7 +186,7 @@ async def test_met_dependency_that_is_deleted_stays_met(ready: World) -> None:
 # --- runs and attempts
 
 
-async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: World) -> None:
+async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("again", "INSERT INTO t")
         first = await ready.finished("again")
@@ -200,7 +200,7 @@ async def test_changed_nonce_runs_an_ended_statement_exactly_once_more(ready: Wo
     assert len(ready.ledger.ran("again")) == 2
 
 
-async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(ready: World) -> None:
+async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("again", "INSERT HOLD")
         await ready.in_phase(STATEMENTS, "again", "Running")
@@ -213,7 +213,7 @@ async def test_run_nonce_changed_during_a_run_starts_one_more_run_afterwards(rea
     assert len(ready.ledger.ran("again")) == 2
 
 
-async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: World) -> None:
+async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: Environment) -> None:
     async with ready.operator():
         retry = {"limit": 2, "backoffSeconds": 0, "on": ["SqlError"]}
         await ready.create_statement("stubborn", "INSERT FAIL", retry=retry)
@@ -226,7 +226,7 @@ async def test_failed_statement_is_tried_again_as_often_as_it_asks_for(ready: Wo
 # --- inputs
 
 
-async def test_parameters_come_from_values_config_maps_and_secrets(ready: World) -> None:
+async def test_parameters_come_from_values_config_maps_and_secrets(ready: Environment) -> None:
     await ready.create_secret("creds", key="geheim")
     parameters = [
         {"name": "day", "value": "2026-01-31", "type": "DATE"},
@@ -246,21 +246,21 @@ async def test_parameters_come_from_values_config_maps_and_secrets(ready: World)
     assert "geheim" not in str(done)
 
 
-async def test_statement_that_waits_for_its_source_holds_nobody_up(world: World) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1)
-    async with world.operator():
+async def test_statement_that_waits_for_its_source_holds_nobody_up(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1)
+    async with env.operator():
         source = {"configMapKeyRef": {"name": "later", "key": "q.sql"}}
-        await world.create_statement("waits", None, sqlFrom=source, priority=5)
-        await world.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
-        await world.create_statement("other")
-        await world.finished("other")
-        await world.create_config_map("later", **{"q.sql": "SELECT 2"})
-        await world.finished("waits")
-    assert [e.sql for e in world.ledger.ran("waits")] == ["SELECT 2"]
+        await env.create_statement("waits", None, sqlFrom=source, priority=5)
+        await env.in_phase(STATEMENTS, "waits", "Initialized", "WaitingForSource")
+        await env.create_statement("other")
+        await env.finished("other")
+        await env.create_config_map("later", **{"q.sql": "SELECT 2"})
+        await env.finished("waits")
+    assert [e.sql for e in env.ledger.ran("waits")] == ["SELECT 2"]
 
 
-async def test_text_from_a_config_map_is_read_once_a_run(ready: World) -> None:
+async def test_text_from_a_config_map_is_read_once_a_run(ready: Environment) -> None:
     await ready.create_config_map("job", **{"q.sql": "INSERT 1 HOLD"})
     async with ready.operator():
         source = {"configMapKeyRef": {"name": "job", "key": "q.sql"}}
@@ -274,20 +274,20 @@ async def test_text_from_a_config_map_is_read_once_a_run(ready: World) -> None:
     assert [e.sql for e in ready.ledger.ran("job")] == ["INSERT 1 HOLD", "INSERT 2"]
 
 
-async def test_statement_settings_reach_the_driver(world: World) -> None:
-    await world.create_class(
+async def test_statement_settings_reach_the_driver(env: Environment) -> None:
+    await env.create_class(
         limits={"previewRows": 5, "executionSeconds": 100},
         defaults={"conf": {"spark.sql.shuffle.partitions": "2"}, "statementTimeouts": {"executionSeconds": 50}},
         enforcedConf={"spark.sql.ansi.enabled": "true"},
     )
-    await world.create_session(conf={"spark.sql.shuffle.partitions": "4"})
-    async with world.operator():
-        await world.create_statement(
+    await env.create_session(conf={"spark.sql.shuffle.partitions": "4"})
+    async with env.operator():
+        await env.create_statement(
             "set", conf={"spark.sql.session.timeZone": "UTC"}, result={"maxRows": 7, "previewRows": 20}, mode="Explain"
         )
-        await world.finished("set")
-        config = world.kubelet.gateway_of("s").config
-    request = world.ledger.ran("set")[0].request
+        await env.finished("set")
+        config = env.kubelet.gateway_of("s").config
+    request = env.ledger.ran("set")[0].request
     assert request.conf == {"spark.sql.session.timeZone": "UTC"}
     assert (request.result.max_rows, request.result.preview_rows) == (7, 5)
     assert request.execution_seconds == 50

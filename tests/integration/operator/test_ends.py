@@ -7,31 +7,31 @@ from typing import Any
 import pytest
 
 from sparksql.kube.resources import SESSION_CLASSES, SESSIONS, STATEMENTS
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.environment import Environment, message_of
 
 
 @pytest.fixture
-async def ready(world: World) -> World:
-    await world.create_class(allow={"conf": ["spark.sql.*"]})
-    await world.create_session(maxConcurrentStatements=2)
-    return world
+async def ready(env: Environment) -> Environment:
+    await env.create_class(allow={"conf": ["spark.sql.*"]})
+    await env.create_session(maxConcurrentStatements=2)
+    return env
 
 
 # --- cancel
 
 
-async def test_cancel_before_the_hand_over(world: World) -> None:
-    async with world.operator():
-        await world.create_statement("waits")
-        await world.in_phase(STATEMENTS, "waits", "Initialized", "SessionNotReady")
-        await world.patch(STATEMENTS, "waits", {"desiredState": "Canceled"})
-        await world.ended("waits", "Canceled", "CanceledByUser")
-    assert world.ledger.executions == []
+async def test_cancel_before_the_hand_over(env: Environment) -> None:
+    async with env.operator():
+        await env.create_statement("waits")
+        await env.in_phase(STATEMENTS, "waits", "Initialized", "SessionNotReady")
+        await env.patch(STATEMENTS, "waits", {"desiredState": "Canceled"})
+        await env.ended("waits", "Canceled", "CanceledByUser")
+    assert env.ledger.executions == []
 
 
 @pytest.mark.parametrize(("sql", "phase", "runs"), [("INSERT QUEUE", "Pending", 0), ("INSERT HOLD", "Running", 1)])
 async def test_cancel_after_the_hand_over_is_confirmed_by_the_gateway(
-    ready: World, sql: str, phase: str, runs: int
+    ready: Environment, sql: str, phase: str, runs: int
 ) -> None:
     async with ready.operator():
         await ready.create_statement("one", sql)
@@ -45,7 +45,7 @@ async def test_cancel_after_the_hand_over_is_confirmed_by_the_gateway(
     assert len(ready.ledger.ran("one")) == runs
 
 
-async def test_canceled_statement_stays_running_until_the_driver_has_stopped_it(ready: World) -> None:
+async def test_canceled_statement_stays_running_until_the_driver_has_stopped_it(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("one", "INSERT HOLD STUBBORN")
         await ready.in_phase(STATEMENTS, "one", "Running")
@@ -59,7 +59,7 @@ async def test_canceled_statement_stays_running_until_the_driver_has_stopped_it(
 # --- timeouts
 
 
-async def test_queue_timeout_before_and_after_the_hand_over(ready: World) -> None:
+async def test_queue_timeout_before_and_after_the_hand_over(ready: Environment) -> None:
     async with ready.operator():
         await ready.session_ready()  # or the time would be over before there is a driver to hand it to
         await ready.create_statement("nowhere", session="nobody", timeouts={"queueSeconds": 1})
@@ -69,7 +69,7 @@ async def test_queue_timeout_before_and_after_the_hand_over(ready: World) -> Non
     assert ready.ledger.executions == []
 
 
-async def test_execution_timeout_counts_from_running(ready: World) -> None:
+async def test_execution_timeout_counts_from_running(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("slow", "INSERT HOLD", timeouts={"executionSeconds": 1})
         done = await ready.ended("slow", "TimedOut", "ExecutionTimeout")
@@ -77,20 +77,20 @@ async def test_execution_timeout_counts_from_running(ready: World) -> None:
     assert len(ready.ledger.ran("slow")) == 1
 
 
-async def test_session_timeouts_hold_for_statements_without_their_own(world: World) -> None:
-    await world.create_class()
-    await world.create_session(statementTimeouts={"executionSeconds": 1})
-    async with world.operator():
-        await world.create_statement("inherits", "SELECT HOLD")
-        await world.create_statement("own", "SELECT SLEEP 1.5", timeouts={"executionSeconds": 0})
-        await world.ended("inherits", "TimedOut", "ExecutionTimeout")
-        await world.finished("own")
+async def test_session_timeouts_hold_for_statements_without_their_own(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(statementTimeouts={"executionSeconds": 1})
+    async with env.operator():
+        await env.create_statement("inherits", "SELECT HOLD")
+        await env.create_statement("own", "SELECT SLEEP 1.5", timeouts={"executionSeconds": 0})
+        await env.ended("inherits", "TimedOut", "ExecutionTimeout")
+        await env.finished("own")
 
 
 # --- sessions that end
 
 
-async def test_deleted_session_closes_every_statement_that_names_it(ready: World) -> None:
+async def test_deleted_session_closes_every_statement_that_names_it(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("running", "INSERT HOLD")
         await ready.create_statement("pending", "INSERT QUEUE")
@@ -110,29 +110,29 @@ async def test_deleted_session_closes_every_statement_that_names_it(ready: World
     assert ready.ledger.order() == ["running"]
 
 
-async def test_session_closed_for_idleness_closes_statements_that_come_later(world: World) -> None:
-    await world.create_class()
-    await world.create_session(idle={"timeoutSeconds": 1, "action": "Close"})
+async def test_session_closed_for_idleness_closes_statements_that_come_later(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(idle={"timeoutSeconds": 1, "action": "Close"})
     # There from the beginning, so that the session is never without it; longer than the timeout: busy is not idle.
-    await world.create_statement("first", "SELECT SLEEP 1.5")
-    async with world.operator():
-        await world.finished("first")
-        await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
-        assert await world.driver_pods() == []
-        await world.create_statement("late")
-        await world.ended("late", "Closed", "SessionClosed")
+    await env.create_statement("first", "SELECT SLEEP 1.5")
+    async with env.operator():
+        await env.finished("first")
+        await env.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
+        assert await env.driver_pods() == []
+        await env.create_statement("late")
+        await env.ended("late", "Closed", "SessionClosed")
 
 
-async def test_session_is_closed_at_its_maximal_age(world: World) -> None:
-    await world.create_class()
-    await world.create_session(maxLifetimeSeconds=1)
-    async with world.operator(deadlines={"drainSeconds": 0}):
-        await world.create_statement("busy", "INSERT HOLD")
-        await world.in_phase(SESSIONS, "s", "Closed", "MaxLifetimeReached")
-        await world.ended("busy", "Closed", "SessionClosed")
+async def test_session_is_closed_at_its_maximal_age(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxLifetimeSeconds=1)
+    async with env.operator(deadlines={"drainSeconds": 0}):
+        await env.create_statement("busy", "INSERT HOLD")
+        await env.in_phase(SESSIONS, "s", "Closed", "MaxLifetimeReached")
+        await env.ended("busy", "Closed", "SessionClosed")
 
 
-async def test_stopped_session_is_waited_for(ready: World) -> None:
+async def test_stopped_session_is_waited_for(ready: Environment) -> None:
     async with ready.operator():
         await ready.session_ready()
         await ready.patch(SESSIONS, "s", {"desiredState": "Stopped"})
@@ -155,7 +155,7 @@ async def test_stopped_session_is_waited_for(ready: World) -> None:
     ],
 )
 async def test_statement_with_conf_that_is_not_allowed_is_refused_naming_the_key(
-    ready: World, spec: dict[str, Any], reason: str, names: str
+    ready: Environment, spec: dict[str, Any], reason: str, names: str
 ) -> None:
     async with ready.operator():
         await ready.create_statement("refused", **spec)
@@ -164,37 +164,37 @@ async def test_statement_with_conf_that_is_not_allowed_is_refused_naming_the_key
     assert ready.ledger.executions == []
 
 
-async def test_time_beyond_the_class_limit_is_refused(world: World) -> None:
-    await world.create_class(limits={"executionSeconds": 10})
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("long", timeouts={"executionSeconds": 11})
-        await world.create_statement("endless", timeouts={"executionSeconds": 0})
-        await world.create_statement("fits", timeouts={"executionSeconds": 10})
-        await world.create_statement("silent")
-        await world.ended("long", "Error", "LimitExceeded")
-        await world.ended("endless", "Error", "LimitExceeded")
-        await world.all_finished(["fits", "silent"])
-    assert world.ledger.ran("silent")[0].request.execution_seconds == 10
+async def test_time_beyond_the_class_limit_is_refused(env: Environment) -> None:
+    await env.create_class(limits={"executionSeconds": 10})
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("long", timeouts={"executionSeconds": 11})
+        await env.create_statement("endless", timeouts={"executionSeconds": 0})
+        await env.create_statement("fits", timeouts={"executionSeconds": 10})
+        await env.create_statement("silent")
+        await env.ended("long", "Error", "LimitExceeded")
+        await env.ended("endless", "Error", "LimitExceeded")
+        await env.all_finished(["fits", "silent"])
+    assert env.ledger.ran("silent")[0].request.execution_seconds == 10
 
 
-async def test_queue_has_a_bound(world: World) -> None:
-    await world.create_class()
-    await world.create_session(maxConcurrentStatements=1, maxQueuedStatements=2)
-    async with world.operator():
-        await world.create_statement("running", "SELECT HOLD")
-        await world.in_phase(STATEMENTS, "running", "Running")
+async def test_statement_beyond_the_queue_limit_of_its_session_is_refused(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(maxConcurrentStatements=1, maxQueuedStatements=2)
+    async with env.operator():
+        await env.create_statement("running", "SELECT HOLD")
+        await env.in_phase(STATEMENTS, "running", "Running")
         for name in ("a", "b"):
-            await world.create_statement(name)
-            await world.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
-        await world.next_second(await world.get(STATEMENTS, "b"))
-        await world.create_statement("c")
-        await world.ended("c", "Error", "LimitExceeded")
-        world.ledger.release("running")
-        await world.all_finished(["running", "a", "b"])
+            await env.create_statement(name)
+            await env.in_phase(STATEMENTS, name, "Initialized", "QueuedBehindStatements")
+        await env.next_second(await env.get(STATEMENTS, "b"))
+        await env.create_statement("c")
+        await env.ended("c", "Error", "LimitExceeded")
+        env.ledger.release("running")
+        await env.all_finished(["running", "a", "b"])
 
 
-async def test_class_that_goes_away_does_not_end_running_statements(ready: World) -> None:
+async def test_class_that_goes_away_does_not_end_running_statements(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("one", "INSERT HOLD")
         await ready.in_phase(STATEMENTS, "one", "Running")
@@ -210,16 +210,16 @@ async def test_class_that_goes_away_does_not_end_running_statements(ready: World
 # --- retention
 
 
-async def test_ttl_removes_an_ended_statement(ready: World) -> None:
+async def test_ttl_removes_an_ended_statement(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("short", ttlSecondsAfterFinished=1)
         await ready.create_statement("failed", "SELECT FAIL", ttlSecondsAfterFinished=0)
         await ready.gone(STATEMENTS, "failed")
         await ready.gone(STATEMENTS, "short")
-    assert [ready.witness.phases(name)[-1] for name in ("failed", "short")] == ["Error", "Finished"]
+    assert [ready.monitor.phases(name)[-1] for name in ("failed", "short")] == ["Error", "Finished"]
 
 
-async def test_ttl_is_kept_over_a_restart(ready: World) -> None:
+async def test_ttl_is_kept_over_a_restart(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("short", ttlSecondsAfterFinished=2)
         await ready.finished("short")

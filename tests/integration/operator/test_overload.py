@@ -10,7 +10,7 @@ import pytest
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import error_from
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
-from tests.integration.operator.world import World
+from tests.integration.operator.environment import Environment
 
 Object = dict[str, Any]
 TOLD_SECONDS = 2  # forty times the first backoff
@@ -36,16 +36,16 @@ def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> li
 
 
 async def test_a_write_that_is_turned_away_is_tried_again_when_the_server_says(
-    world: World, asked: list[float]
+    env: Environment, asked: list[float]
 ) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator() as operator:
-        await world.in_phase(SESSIONS, "s", "Ready")
-        await world.create_statement("one", "INSERT INTO t")
-        await world.finished("one")
+    await env.create_class()
+    await env.create_session()
+    async with env.operator() as operator:
+        await env.in_phase(SESSIONS, "s", "Ready")
+        await env.create_statement("one", "INSERT INTO t")
+        await env.finished("one")
         assert (
             'sparksql_reconcile_total{kind="SqlStatement",result="transient"} 1.0' in operator.metrics.render().decode()
         )
     assert asked[1] - asked[0] >= TOLD_SECONDS
-    assert len(world.ledger.ran("one")) == 1
+    assert len(env.ledger.ran("one")) == 1

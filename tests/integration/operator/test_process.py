@@ -18,7 +18,7 @@ from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.kube.resources import LEASES, STATEMENTS
 from sparksql.process.probes import STUCK_QUEUE_SECONDS, Health
-from tests.integration.operator.world import World, free_port
+from tests.integration.operator.environment import Environment, free_port
 from tests.support.apiserver import ApiServer
 
 KILLS = 2
@@ -26,13 +26,13 @@ LEASE = "operator"
 
 
 class Process:
-    """`python -m sparksql.operator` for the world's namespace."""
+    """`python -m sparksql.operator` for the environment's namespace."""
 
-    def __init__(self, world: World, server: ApiServer, folder: Path, **config: Any) -> None:
+    def __init__(self, env: Environment, server: ApiServer, folder: Path, **config: Any) -> None:
         self.port = free_port()
         self.log = folder / f"operator-{self.port}.log"
         file = folder / f"config-{self.port}.json"
-        file.write_text(json.dumps({"watchNamespaces": [world.namespace], "httpPort": self.port, **config}))
+        file.write_text(json.dumps({"watchNamespaces": [env.namespace], "httpPort": self.port, **config}))
         environment = {
             **os.environ, "KUBECONFIG": str(server.kubeconfig), "SPARKSQL_OPERATOR_CONFIG": str(file),
             "SPARKSQL_HTTP_HOST": "127.0.0.1",
@@ -66,12 +66,12 @@ class Process:
 
 
 @pytest.fixture
-def start(world: World, crds: ApiServer, tmp_path: Path) -> Iterator[Any]:
+def start(env: Environment, crds: ApiServer, tmp_path: Path) -> Iterator[Any]:
     """Starts processes and ends them all afterwards."""
     processes: list[Process] = []
 
     def one(**config: Any) -> Process:
-        processes.append(Process(world, crds, tmp_path, **config))
+        processes.append(Process(env, crds, tmp_path, **config))
         return processes[-1]
 
     yield one
@@ -80,59 +80,61 @@ def start(world: World, crds: ApiServer, tmp_path: Path) -> Iterator[Any]:
         print(f"--- {process.log.name}\n{process.log.read_text()[-4000:]}")
 
 
-async def test_process_killed_again_and_again_runs_every_effect_once(world: World, start: Any) -> None:
+async def test_process_killed_again_and_again_runs_every_effect_once(env: Environment, start: Any) -> None:
     names = [f"effect-{i:02}" for i in range(40)]
-    await world.create_class()
-    await world.create_session()
+    await env.create_class()
+    await env.create_session()
     for name in names:
-        await world.create_statement(name, "INSERT SLEEP 0.02")
+        await env.create_statement(name, "INSERT SLEEP 0.02")
     for _ in range(KILLS):
         process = start()
-        ran = len(world.ledger.executions)
-        await world.until("some more run", lambda n=ran: len(world.ledger.executions) > n + 3)
+        ran = len(env.ledger.executions)
+        await env.until("some more run", lambda n=ran: len(env.ledger.executions) > n + 3)
         process.kill()
     start()
-    await world.all_finished(names, seconds=180)
-    assert sorted(world.ledger.order()) == names
+    await env.all_finished(names, seconds=180)
+    assert sorted(env.ledger.order()) == names
 
 
-async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(world: World, start: Any) -> None:
-    await world.create_class()
-    await world.create_session()
-    lease = {"name": LEASE, "namespace": world.namespace}
+async def test_process_that_is_asked_to_end_lets_the_next_one_lead_at_once(env: Environment, start: Any) -> None:
+    await env.create_class()
+    await env.create_session()
+    lease = {"name": LEASE, "namespace": env.namespace}
     first = start(lease=lease)
-    await world.until("the first one leads", first.is_ready)
+    await env.until("the first one leads", first.is_ready)
     second = start(lease=lease)
-    await world.until("the second one stands by", lambda: _answers(second, "/healthz"))
-    await world.create_statement("one", "INSERT HOLD")
-    await world.in_phase(STATEMENTS, "one", "Running")
+    await env.until("the second one stands by", lambda: _answers(second, "/healthz"))
+    await env.create_statement("one", "INSERT HOLD")
+    await env.in_phase(STATEMENTS, "one", "Running")
 
-    leader = (await world.get(LEASES, LEASE))["spec"]["holderIdentity"]
+    leader = (await env.get(LEASES, LEASE))["spec"]["holderIdentity"]
     first.send(signal.SIGTERM)
-    await world.until("the first one ends", lambda: first.exit_code is not None)
+    await env.until("the first one ends", lambda: first.exit_code is not None)
     # Given back, not left to run out: that is what lets the next one lead at once, however slow the machine.
-    holder = (await world.get(LEASES, LEASE))["spec"]["holderIdentity"]
+    holder = (await env.get(LEASES, LEASE))["spec"]["holderIdentity"]
     assert (first.exit_code, holder != leader) == (0, True), holder
-    world.ledger.release("one")
-    await world.finished("one")
-    assert len(world.ledger.ran("one")) == 1, holder
+    env.ledger.release("one")
+    await env.finished("one")
+    assert len(env.ledger.ran("one")) == 1, holder
 
 
-async def test_operator_probes_metrics_and_log_show_statements_without_sql_literals(world: World, start: Any) -> None:
-    await world.create_class()
-    await world.create_session()
+async def test_operator_probes_metrics_and_log_show_statements_without_sql_literals(
+    env: Environment, start: Any
+) -> None:
+    await env.create_class()
+    await env.create_session()
     process = start()
-    await world.until("it is ready", process.is_ready)
+    await env.until("it is ready", process.is_ready)
     secret = "SELECT 'a literal that nobody must see'"
-    await world.create_statement("one", secret)
-    await world.finished("one")
+    await env.create_statement("one", secret)
+    await env.finished("one")
     assert await process.get("/healthz") == (200, "ok")
-    ended = f'sparksql_statements_ended_total{{namespace="{world.namespace}",phase="Finished",reason="Finished"}} 1.0'
+    ended = f'sparksql_statements_ended_total{{namespace="{env.namespace}",phase="Finished",reason="Finished"}} 1.0'
 
     async def counted() -> bool:
         return ended in (await process.get("/metrics"))[1]
 
-    await world.until("the end is counted", counted)  # a moment after it has been written, and behind its log line
+    await env.until("the end is counted", counted)  # a moment after it has been written, and behind its log line
     status, metrics = await process.get("/metrics")
     assert status == 200
     for series in ("sparksql_reconcile_total", "sparksql_queue_depth", "sparksql_session_start_seconds_count 1.0"):
@@ -141,7 +143,7 @@ async def test_operator_probes_metrics_and_log_show_statements_without_sql_liter
     assert "literal" not in metrics and "literal" not in log
     lines = [json.loads(line) for line in log.splitlines()]
     changed = [line for line in lines if line["message"] == "statement changed phase" and line["name"] == "one"]
-    assert changed[-1]["namespace"] == world.namespace
+    assert changed[-1]["namespace"] == env.namespace
     assert changed[-1]["operation_id"]
 
 

@@ -11,82 +11,84 @@ import pytest
 
 from sparksql.api.names import child_base
 from sparksql.kube.resources import PODS, SECRETS, SESSIONS, STATEMENTS
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.fake_kubelet import Plan
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
 
 # --- stop, restart, change
 
 
-async def test_stop_waits_for_running_statements_and_start_makes_a_new_driver(world: World) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("running", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "running", "Running")
-        await world.patch(SESSIONS, "s", {"desiredState": "Stopped"})
-        await world.in_phase(SESSIONS, "s", "Draining", "Stopped")
-        await world.create_statement("waits")
-        await world.in_phase(STATEMENTS, "waits", "Initialized", "SessionNotReady")
-        world.ledger.release("running")
-        await world.finished("running")
-        await world.in_phase(SESSIONS, "s", "Stopped")
-        assert await world.driver_pods() == []
-        await world.patch(SESSIONS, "s", {"desiredState": "Running"})
-        await world.finished("waits")
-    assert [name[-2:] for name in world.kubelet.started] == ["-1", "-2"]
+async def test_stop_waits_for_running_statements_and_start_makes_a_new_driver(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("running", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "running", "Running")
+        await env.patch(SESSIONS, "s", {"desiredState": "Stopped"})
+        await env.in_phase(SESSIONS, "s", "Draining", "Stopped")
+        await env.create_statement("waits")
+        await env.in_phase(STATEMENTS, "waits", "Initialized", "SessionNotReady")
+        env.ledger.release("running")
+        await env.finished("running")
+        await env.in_phase(SESSIONS, "s", "Stopped")
+        assert await env.driver_pods() == []
+        await env.patch(SESSIONS, "s", {"desiredState": "Running"})
+        await env.finished("waits")
+    assert [name[-2:] for name in env.kubelet.started] == ["-1", "-2"]
 
 
-async def test_session_that_is_wanted_again_while_it_stops_starts_again(world: World) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("running", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "running", "Running")
-        await world.patch(SESSIONS, "s", {"desiredState": "Stopped"})
-        await world.in_phase(SESSIONS, "s", "Draining")
-        await world.patch(SESSIONS, "s", {"desiredState": "Running"})
-        world.ledger.release("running")
-        await world.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
-        await world.session_ready()
+async def test_session_that_is_wanted_again_while_it_stops_starts_again(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("running", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "running", "Running")
+        await env.patch(SESSIONS, "s", {"desiredState": "Stopped"})
+        await env.in_phase(SESSIONS, "s", "Draining")
+        await env.patch(SESSIONS, "s", {"desiredState": "Running"})
+        env.ledger.release("running")
+        await env.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
+        await env.session_ready()
 
 
 @pytest.mark.parametrize("change", [{"restartNonce": "1"}, {"conf": {"spark.sql.ansi.enabled": "true"}}])
-async def test_change_that_needs_a_new_driver_drains_the_old_one_first(world: World, change: dict[str, Any]) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("running", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "running", "Running")
-        await world.patch(SESSIONS, "s", change)
-        await world.in_phase(SESSIONS, "s", "Draining")
-        await world.create_statement("next", "INSERT 2")
-        await world.in_phase(STATEMENTS, "next", "Initialized", "SessionNotReady")
-        assert len(await world.driver_pods()) == 1
-        world.ledger.release("running")
-        await world.finished("running")
-        await world.finished("next")
-        config = world.kubelet.gateway_of("s").config
+async def test_change_that_needs_a_new_driver_drains_the_old_one_first(
+    env: Environment, change: dict[str, Any]
+) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("running", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "running", "Running")
+        await env.patch(SESSIONS, "s", change)
+        await env.in_phase(SESSIONS, "s", "Draining")
+        await env.create_statement("next", "INSERT 2")
+        await env.in_phase(STATEMENTS, "next", "Initialized", "SessionNotReady")
+        assert len(await env.driver_pods()) == 1
+        env.ledger.release("running")
+        await env.finished("running")
+        await env.finished("next")
+        config = env.kubelet.gateway_of("s").config
     assert config.incarnation == 2
     assert set(change.get("conf", {}).items()) <= set(config.spark_conf.items())
 
 
-async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driver(world: World) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.session_ready()
-        await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 1000, "action": "Close"}})
-        seen = await world.wait(SESSIONS, "s", "seen", lambda o: o["status"]["observedGeneration"] == 2)
+async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driver(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.session_ready()
+        await env.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 1000, "action": "Close"}})
+        seen = await env.wait(SESSIONS, "s", "seen", lambda o: o["status"]["observedGeneration"] == 2)
         assert seen["status"]["phase"] == "Ready"
-    assert len(world.kubelet.started) == 1
+    assert len(env.kubelet.started) == 1
 
 
-async def test_hibernation_is_told_to_be_missing(world: World) -> None:
-    await world.create_class()
-    await world.create_session(idle={"timeoutSeconds": 1, "action": "Hibernate"})
-    async with world.operator():
-        ready = await world.in_phase(SESSIONS, "s", "Ready")
+async def test_hibernation_is_told_to_be_missing(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session(idle={"timeoutSeconds": 1, "action": "Hibernate"})
+    async with env.operator():
+        ready = await env.in_phase(SESSIONS, "s", "Ready")
     reasons = {c["type"]: c["reason"] for c in ready["status"]["conditions"]}
     assert reasons["Hibernation"] == "HibernateNotImplemented"
 
@@ -95,112 +97,112 @@ async def test_hibernation_is_told_to_be_missing(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["crash_driver", "remove_pod"])
-async def test_lost_driver_ends_effects_and_repeats_reads(world: World, how: str) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("effect", "INSERT HOLD")
-        await world.create_statement("read", "SELECT HOLD")
+async def test_lost_driver_ends_effects_and_repeats_reads(env: Environment, how: str) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("effect", "INSERT HOLD")
+        await env.create_statement("read", "SELECT HOLD")
         for name in ("effect", "read"):
-            await world.in_phase(STATEMENTS, name, "Running")
-        await getattr(world.kubelet, how)("s")
-        await world.ended("effect", "Error", "SessionLost")
-        world.ledger.release("read")
-        again = await world.finished("read")
-        session = await world.session_ready()
+            await env.in_phase(STATEMENTS, name, "Running")
+        await getattr(env.kubelet, how)("s")
+        await env.ended("effect", "Error", "SessionLost")
+        env.ledger.release("read")
+        again = await env.finished("read")
+        session = await env.session_ready()
     assert again["status"]["attempt"] == 2
-    assert len(world.ledger.ran("effect")) == 1
-    assert len({e.operation_id for e in world.ledger.ran("read")}) == len(world.ledger.ran("read")) == 2
+    assert len(env.ledger.ran("effect")) == 1
+    assert len({e.operation_id for e in env.ledger.ran("read")}) == len(env.ledger.ran("read")) == 2
     assert session.config.incarnation == 2
 
 
-async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash(world: World) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
+async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
         retry = {"limit": 1, "backoffSeconds": 0, "on": ["SessionLost"]}
-        await world.create_statement("effect", "INSERT HOLD", retry=retry)
-        await world.in_phase(STATEMENTS, "effect", "Running")
-        await world.kubelet.crash_driver("s")
-        world.ledger.release("effect")
-        done = await world.finished("effect")
+        await env.create_statement("effect", "INSERT HOLD", retry=retry)
+        await env.in_phase(STATEMENTS, "effect", "Running")
+        await env.kubelet.crash_driver("s")
+        env.ledger.release("effect")
+        done = await env.finished("effect")
     assert done["status"]["attempt"] == 2
 
 
-async def test_read_gives_up_after_three_attempts(world: World) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("read", "SELECT HOLD")
+async def test_read_gives_up_after_three_attempts(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("read", "SELECT HOLD")
         for attempt in (1, 2, 3):
-            await world.reaches(STATEMENTS, "read", phase="Running", attempt=attempt)
-            await world.kubelet.crash_driver("s")
-        await world.ended("read", "Error", "SessionLost")
+            await env.reaches(STATEMENTS, "read", phase="Running", attempt=attempt)
+            await env.kubelet.crash_driver("s")
+        await env.ended("read", "Error", "SessionLost")
 
 
-async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(world: World) -> None:
-    await world.create_class()
-    await world.create_session()
-    async with world.operator(maxDriverRestarts=1):
-        await world.create_statement("one", "SELECT HOLD")
+async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator(maxDriverRestarts=1):
+        await env.create_statement("one", "SELECT HOLD")
         for attempt in (1, 2):
-            await world.reaches(STATEMENTS, "one", phase="Running", attempt=attempt)
-            await world.kubelet.crash_driver("s")
-        failed = await world.in_phase(SESSIONS, "s", "Failed", "MaxRestartsExceeded")
+            await env.reaches(STATEMENTS, "one", phase="Running", attempt=attempt)
+            await env.kubelet.crash_driver("s")
+        failed = await env.in_phase(SESSIONS, "s", "Failed", "MaxRestartsExceeded")
         assert "gave up after 1 restarts; the last loss was DriverLost: the driver ended" in message_of(failed)
-        await world.reaches(STATEMENTS, "one", phase="Initialized", attempt=3)
-        await world.in_phase(STATEMENTS, "one", "Initialized", "SessionNotReady")
+        await env.reaches(STATEMENTS, "one", phase="Initialized", attempt=3)
+        await env.in_phase(STATEMENTS, "one", "Initialized", "SessionNotReady")
 
 
 @pytest.mark.parametrize("how", ["crash", "restart", "slow restart"])
-async def test_lost_session_state_is_told(world: World, how: str) -> None:
-    world.kubelet.plans["s"] = Plan(lingers_seconds=1 if how == "slow restart" else 0)
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        gateway = await world.session_ready()
+async def test_lost_session_state_is_told(env: Environment, how: str) -> None:
+    env.kubelet.plans["s"] = Plan(lingers_seconds=1 if how == "slow restart" else 0)
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        gateway = await env.session_ready()
         gateway.set_session_state()
-        await world.create_statement("one")  # its end comes after that news in the same stream
-        await world.finished("one")
+        await env.create_statement("one")  # its end comes after that news in the same stream
+        await env.finished("one")
         if how == "crash":
-            await world.kubelet.crash_driver("s")
+            await env.kubelet.crash_driver("s")
         else:
-            await world.patch(SESSIONS, "s", {"restartNonce": "1"})
-        await world.wait(SESSIONS, "s", "state lost", lambda o: condition(o, "SessionStateLost") == "True")
+            await env.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await env.wait(SESSIONS, "s", "state lost", lambda o: condition(o, "SessionStateLost") == "True")
 
         async def told() -> bool:
-            return "SessionStateLost" in await world.event_reasons("s")
+            return "SessionStateLost" in await env.event_reasons("s")
 
-        await world.until("an event tells it", told)
-        await world.session_ready()
+        await env.until("an event tells it", told)
+        await env.session_ready()
 
 
-async def test_drained_driver_does_not_close_the_statements_of_a_living_session(world: World) -> None:
+async def test_drained_driver_does_not_close_the_statements_of_a_living_session(env: Environment) -> None:
     """Somebody deletes the pod: the gateway closes what runs, but the session goes on."""
-    await world.create_class()
-    await world.create_session()
-    async with world.operator():
-        await world.create_statement("effect", "INSERT HOLD")
-        await world.create_statement("read", "SELECT HOLD")
+    await env.create_class()
+    await env.create_session()
+    async with env.operator():
+        await env.create_statement("effect", "INSERT HOLD")
+        await env.create_statement("read", "SELECT HOLD")
         for name in ("effect", "read"):
-            await world.in_phase(STATEMENTS, name, "Running")
-        await world.client.delete(PODS, world.namespace, world.kubelet.pod_of("s"))
-        await world.ended("effect", "Error", "SessionLost")
-        world.ledger.release("read")
-        await world.finished("read")
+            await env.in_phase(STATEMENTS, name, "Running")
+        await env.client.delete(PODS, env.namespace, env.kubelet.pod_of("s"))
+        await env.ended("effect", "Error", "SessionLost")
+        env.ledger.release("read")
+        await env.finished("read")
 
 
-async def test_token_and_certificate_stay_over_restarts(world: World) -> None:
-    await world.create_class()
-    session = await world.create_session()
+async def test_token_and_certificate_stay_over_restarts(env: Environment) -> None:
+    await env.create_class()
+    session = await env.create_session()
     name = child_base("s", session["metadata"]["uid"])
-    async with world.operator():
-        await world.session_ready()
-        first = (await world.get(SECRETS, name))["data"]
-        await world.kubelet.crash_driver("s")
-        await world.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
-        await world.session_ready()
-        second = (await world.get(SECRETS, name))["data"]
+    async with env.operator():
+        await env.session_ready()
+        first = (await env.get(SECRETS, name))["data"]
+        await env.kubelet.crash_driver("s")
+        await env.wait(SESSIONS, "s", "second driver", lambda o: o["status"]["driver"]["incarnation"] == 2)
+        await env.session_ready()
+        second = (await env.get(SECRETS, name))["data"]
     for file in ("token", "tls.crt", "tls.key"):
         assert first[file] == second[file]
     # A command line of any client takes it: it begins with no dash and has nothing that a shell reads.

@@ -20,44 +20,44 @@ from sparksql.kube.resources import (
     VOLUME_CLAIMS,
     Resource,
 )
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import IMAGE, Environment, message_of
 from tests.integration.operator.fake_kubelet import Plan
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import IMAGE, World, message_of
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 
 
-async def test_children_carry_the_sessions_name_and_belong_to_it(world: World) -> None:
-    await world.create_class()
-    session = await world.create_session()
-    async with world.operator():
-        await world.session_ready()
+async def test_children_carry_the_sessions_name_and_belong_to_it(env: Environment) -> None:
+    await env.create_class()
+    session = await env.create_session()
+    async with env.operator():
+        await env.session_ready()
     uid = session["metadata"]["uid"]
     base = child_base("s", uid)
     for resource in (SECRETS, SERVICES, NETWORK_POLICIES):
-        child = await world.get(resource, base)
+        child = await env.get(resource, base)
         assert [o["uid"] for o in child["metadata"]["ownerReferences"]] == [uid]
-    pod = await world.get(PODS, f"{base}-1")
+    pod = await env.get(PODS, f"{base}-1")
     assert pod["spec"]["restartPolicy"] == "Never"
     assert [o["uid"] for o in pod["metadata"]["ownerReferences"]] == [uid]
 
 
-async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(world: World) -> None:
-    await world.create_class()
-    session = await world.create_session()
+async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(env: Environment) -> None:
+    await env.create_class()
+    session = await env.create_session()
     base = child_base("s", session["metadata"]["uid"])
-    async with world.operator():
-        await world.session_ready()
-        await world.patch(SESSIONS, "s", {"restartNonce": "1"})
-        await world.until("the second driver runs", lambda: f"{base}-2" in world.kubelet.drivers)
-        await world.session_ready()
-        second = await world.get(SECRETS, f"{base}-2-executor")
-        pod = await world.get(PODS, f"{base}-2")
+    async with env.operator():
+        await env.session_ready()
+        await env.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await env.until("the second driver runs", lambda: f"{base}-2" in env.kubelet.drivers)
+        await env.session_ready()
+        second = await env.get(SECRETS, f"{base}-2-executor")
+        pod = await env.get(PODS, f"{base}-2")
     owners = [(owner["kind"], owner["name"], owner["uid"]) for owner in second["metadata"]["ownerReferences"]]
     assert owners == [("Pod", f"{base}-2", pod["metadata"]["uid"])], "it goes when the pod goes"
-    first = await world.get(SECRETS, f"{base}-1-executor")  # nothing collects garbage here
+    first = await env.get(SECRETS, f"{base}-1-executor")  # nothing collects garbage here
     assert first["data"] != second["data"]
-    template = json.loads(base64.b64decode((await world.get(SECRETS, base))["data"]["executor.json"]))
+    template = json.loads(base64.b64decode((await env.get(SECRETS, base))["data"]["executor.json"]))
     mounted = [volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume]
     assert mounted == [f"{base}-2-executor"]
 
@@ -73,15 +73,15 @@ async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(w
     ],
 )
 async def test_session_that_cannot_start_fails_with_the_reason(
-    world: World, reason: str, plan: Plan, deadlines: dict[str, int]
+    env: Environment, reason: str, plan: Plan, deadlines: dict[str, int]
 ) -> None:
     """One short deadline in each case: of two that pass together, the slower machine would choose the reason."""
-    await world.create_class()
-    world.kubelet.plans["s"] = plan
-    await world.create_session(init=[{"sql": "CREATE TABEL t"}])
-    async with world.operator(deadlines=deadlines, maxDriverRestarts=0):
-        failed = await world.in_phase(SESSIONS, "s", "Failed", reason)
-        await world.until("its pod is gone or ended", lambda: _no_live_pods(world))
+    await env.create_class()
+    env.kubelet.plans["s"] = plan
+    await env.create_session(init=[{"sql": "CREATE TABEL t"}])
+    async with env.operator(deadlines=deadlines, maxDriverRestarts=0):
+        failed = await env.in_phase(SESSIONS, "s", "Failed", reason)
+        await env.until("its pod is gone or ended", lambda: _no_live_pods(env))
     assert condition(failed, "Stalled") == "True"
     if reason == "MaxRestartsExceeded":
         last_loss = "DriverNotReady" if plan.never_ready else "DriverLost"
@@ -89,54 +89,54 @@ async def test_session_that_cannot_start_fails_with_the_reason(
     if reason == "InitFailed":
         shown = "spec.init: statement 1 failed: no viable alternative (statement: CREATE TABEL t)"
         assert shown in message_of(failed)
-    assert len(world.kubelet.started) == 1
+    assert len(env.kubelet.started) == 1
 
 
-async def test_failed_session_starts_again_with_a_new_restart_nonce(world: World) -> None:
-    await world.create_class()
-    world.kubelet.plans["s"] = Plan(init_failure="no")
-    await world.create_session(init=[{"sql": "CREATE TABEL t"}])
-    async with world.operator():
-        await world.in_phase(SESSIONS, "s", "Failed", "InitFailed")
-        world.kubelet.plans["s"] = Plan()
-        await world.patch(SESSIONS, "s", {"restartNonce": "1"})
-        await world.session_ready()
-    assert [name[-2:] for name in world.kubelet.started] == ["-1", "-2"]
+async def test_failed_session_starts_again_with_a_new_restart_nonce(env: Environment) -> None:
+    await env.create_class()
+    env.kubelet.plans["s"] = Plan(init_failure="no")
+    await env.create_session(init=[{"sql": "CREATE TABEL t"}])
+    async with env.operator():
+        await env.in_phase(SESSIONS, "s", "Failed", "InitFailed")
+        env.kubelet.plans["s"] = Plan()
+        await env.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await env.session_ready()
+    assert [name[-2:] for name in env.kubelet.started] == ["-1", "-2"]
 
 
-async def test_waiting_reasons_heal_when_the_cause_goes(world: World) -> None:
+async def test_waiting_reasons_heal_when_the_cause_goes(env: Environment) -> None:
     """The class's claim, the namespace's labels and the init source are each made after the session has asked for them."""
-    await world.create_class(
+    await env.create_class(
         allow={"namespaces": {"matchLabels": {"team": "data"}}},
         storage={"volumeClaim": {"name": "spark-data", "mountPath": "/data"}},
     )
     source = {"sqlFrom": {"configMapKeyRef": {"name": "init", "key": "q.sql"}}}
-    await world.create_session(init=[source])
-    async with world.operator(resyncSeconds=1):
-        stalled = await world.in_phase(SESSIONS, "s", "Pending", "NotAllowed")
+    await env.create_session(init=[source])
+    async with env.operator(resyncSeconds=1):
+        stalled = await env.in_phase(SESSIONS, "s", "Pending", "NotAllowed")
         assert condition(stalled, "Stalled") == "True"
-        await world.client.patch_merge(NAMESPACES, "", world.namespace, {"metadata": {"labels": {"team": "data"}}})
-        await world.in_phase(SESSIONS, "s", "Pending", "InitSourceNotFound")
-        await world.create_config_map("init", **{"q.sql": "CREATE DATABASE d"})
-        await world.in_phase(SESSIONS, "s", "Pending", "StorageNotReady")
+        await env.client.patch_merge(NAMESPACES, "", env.namespace, {"metadata": {"labels": {"team": "data"}}})
+        await env.in_phase(SESSIONS, "s", "Pending", "InitSourceNotFound")
+        await env.create_config_map("init", **{"q.sql": "CREATE DATABASE d"})
+        await env.in_phase(SESSIONS, "s", "Pending", "StorageNotReady")
         claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        await world.create(VOLUME_CLAIMS, "spark-data", claim)
-        gateway = await world.session_ready()
+        await env.create(VOLUME_CLAIMS, "spark-data", claim)
+        gateway = await env.session_ready()
     assert [i.sql for i in gateway.config.init] == ["CREATE DATABASE d"]
 
 
-async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(world: World) -> None:
-    async with world.operator():
-        await world.create_session()
-        stalled = await world.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
+async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(env: Environment) -> None:
+    async with env.operator():
+        await env.create_session()
+        stalled = await env.in_phase(SESSIONS, "s", "Pending", "ClassNotFound")
         assert condition(stalled, "Stalled") == "True"
-        assert world.class_name in message_of(stalled)
-        await world.create(SESSIONS, "unnamed", {})
-        await world.in_phase(SESSIONS, "unnamed", "Pending", "ClassNotFound")
+        assert env.class_name in message_of(stalled)
+        await env.create(SESSIONS, "unnamed", {})
+        await env.in_phase(SESSIONS, "unnamed", "Pending", "ClassNotFound")
         default = {"annotations": {DEFAULT_CLASS_ANNOTATION: "true"}}
-        await world.create(SESSION_CLASSES, world.class_name, {"image": IMAGE}, metadata=default)
-        await world.session_ready("s")
-        await world.session_ready("unnamed")
+        await env.create(SESSION_CLASSES, env.class_name, {"image": IMAGE}, metadata=default)
+        await env.session_ready("s")
+        await env.session_ready("unnamed")
 
 
 @pytest.mark.parametrize(
@@ -152,77 +152,77 @@ async def test_session_waits_for_its_class_or_if_unnamed_for_the_default_class(w
     ],
 )
 async def test_session_that_its_class_does_not_allow_is_refused_until_changed(
-    world: World, spec: dict[str, Any], reason: str, names: str
+    env: Environment, spec: dict[str, Any], reason: str, names: str
 ) -> None:
-    await world.create_class(limits={"driver": {"memory": "8Gi"}, "executors": {"instances": 20}})
-    await world.create_session(**spec)
-    async with world.operator():
-        refused = await world.in_phase(SESSIONS, "s", "Pending", reason)
+    await env.create_class(limits={"driver": {"memory": "8Gi"}, "executors": {"instances": 20}})
+    await env.create_session(**spec)
+    async with env.operator():
+        refused = await env.in_phase(SESSIONS, "s", "Pending", reason)
         assert names in message_of(refused)
         assert condition(refused, "Stalled") == "True"
-        await world.patch(SESSIONS, "s", dict.fromkeys(spec))
-        await world.session_ready()
-    assert len(world.kubelet.started) == 1
+        await env.patch(SESSIONS, "s", dict.fromkeys(spec))
+        await env.session_ready()
+    assert len(env.kubelet.started) == 1
 
 
-async def test_sessions_of_a_class_in_a_namespace_have_a_bound(world: World) -> None:
-    await world.create_class(limits={"sessionsPerNamespace": 1})
-    async with world.operator(resyncSeconds=1):
-        await world.create_session("a")
-        await world.session_ready("a")
-        await world.create_session("b")
-        await world.in_phase(SESSIONS, "b", "Pending", "LimitExceeded")
-        await world.delete(SESSIONS, "a")
-        await world.gone(SESSIONS, "a")
-        await world.session_ready("b")
+async def test_sessions_of_a_class_in_a_namespace_have_a_bound(env: Environment) -> None:
+    await env.create_class(limits={"sessionsPerNamespace": 1})
+    async with env.operator(resyncSeconds=1):
+        await env.create_session("a")
+        await env.session_ready("a")
+        await env.create_session("b")
+        await env.in_phase(SESSIONS, "b", "Pending", "LimitExceeded")
+        await env.delete(SESSIONS, "a")
+        await env.gone(SESSIONS, "a")
+        await env.session_ready("b")
 
 
-async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(world: World) -> None:
-    await world.create_class()
-    await _set_quota(world, pods="0")
-    async with world.operator(deadlines={"schedulingSeconds": 30}):
-        await world.create_session()
-        waiting = await world.in_phase(SESSIONS, "s", "Starting", "QuotaExceeded")
+async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(env: Environment) -> None:
+    await env.create_class()
+    await _set_quota(env, pods="0")
+    async with env.operator(deadlines={"schedulingSeconds": 30}):
+        await env.create_session()
+        waiting = await env.in_phase(SESSIONS, "s", "Starting", "QuotaExceeded")
         assert "exceeded quota" in message_of(waiting)
-        await _set_quota(world, pods="10")
-        await world.session_ready()
-    assert [name[-2:] for name in world.kubelet.started] == ["-1"]
+        await _set_quota(env, pods="10")
+        await env.session_ready()
+    assert [name[-2:] for name in env.kubelet.started] == ["-1"]
 
 
-async def test_quota_that_never_has_room_fails_the_session(world: World) -> None:
-    await world.create_class()
-    await _set_quota(world, pods="0")
-    async with world.operator(deadlines={"schedulingSeconds": 1}):
-        await world.create_session()
-        await world.in_phase(SESSIONS, "s", "Failed", "QuotaExceeded")
+async def test_quota_that_never_has_room_fails_the_session(env: Environment) -> None:
+    await env.create_class()
+    await _set_quota(env, pods="0")
+    async with env.operator(deadlines={"schedulingSeconds": 1}):
+        await env.create_session()
+        await env.in_phase(SESSIONS, "s", "Failed", "QuotaExceeded")
 
 
-async def test_child_of_somebody_else_is_never_adopted(world: World) -> None:
-    session = await world.create_session()
+async def test_child_of_somebody_else_is_never_adopted(env: Environment) -> None:
+    session = await env.create_session()
     name = child_base("s", session["metadata"]["uid"])
-    foreign = await world.create_secret(name, token="theirs")
-    await world.create_class()
-    async with world.operator():
-        await world.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
-    now = await world.get(SECRETS, name)
+    foreign = await env.create_secret(name, token="theirs")
+    await env.create_class()
+    async with env.operator():
+        await env.in_phase(SESSIONS, "s", "Pending", "ChildConflict")
+    now = await env.get(SECRETS, name)
     assert now["metadata"]["resourceVersion"] == foreign["metadata"]["resourceVersion"]
-    assert world.kubelet.started == []
+    assert env.kubelet.started == []
 
 
-async def _no_live_pods(world: World) -> bool:
-    return all(p.get("status", {}).get("phase") in ("Failed", "Succeeded") for p in await world.driver_pods())
+async def _no_live_pods(env: Environment) -> bool:
+    return all(p.get("status", {}).get("phase") in ("Failed", "Succeeded") for p in await env.driver_pods())
 
 
-async def _set_quota(world: World, pods: str) -> None:
+async def _set_quota(env: Environment, pods: str) -> None:
     """No quota controller runs: what it would count is written by hand."""
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": pods}}}
-    await world.client.apply(QUOTAS, world.namespace, "few", body)
+    await env.client.apply(QUOTAS, env.namespace, "few", body)
     status = {"hard": {"pods": pods}, "used": {"pods": "0"}}
-    await world.client.patch_merge(QUOTAS, world.namespace, "few", {"status": status}, subresource="status")
-    await world.until("the quota is in force", lambda: _admits(world, pods != "0"))
+    await env.client.patch_merge(QUOTAS, env.namespace, "few", {"status": status}, subresource="status")
+    await env.until("the quota is in force", lambda: _admits(env, pods != "0"))
 
 
-async def _admits(world: World, wanted: bool) -> bool:
+async def _admits(env: Environment, wanted: bool) -> bool:
     """Whether a pod is let in is asked with a dry run."""
     resource = Resource("", "v1", "pods?dryRun=All")
     body = {
@@ -230,7 +230,7 @@ async def _admits(world: World, wanted: bool) -> bool:
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }  # fmt: skip
     try:
-        await world.client.create(resource, world.namespace, body)
+        await env.client.create(resource, env.namespace, body)
     except Exception:
         return not wanted
     return wanted

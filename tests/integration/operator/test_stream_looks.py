@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sparksql.api.execution import StatementMode
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
-from sparksql.wire.control import Mode
-from tests.integration.operator.streaming_witness import StreamWitness
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -24,131 +24,131 @@ ROOT = "file:///data/checkpoints"
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
+async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client:
-        world = World(client, namespace, credentials)
-        world.witness = StreamWitness(client, namespace)
-        async with world.running():
-            await world.create_class(storage={"checkpointRoot": ROOT})
-            await world.create_session(maxConcurrentStatements=1)
-            yield world
-        assert world.ledger.checkpoints.overlaps == []
+        env = Environment(client, namespace, credentials)
+        env.monitor = StreamContractMonitor(client, namespace)
+        async with env.running():
+            await env.create_class(storage={"checkpointRoot": ROOT})
+            await env.create_session(maxConcurrentStatements=1)
+            yield env
+        assert env.ledger.checkpoints.overlaps == []
 
 
-async def streams(world: World) -> Object:
+async def streams(env: Environment) -> Object:
     """A query that runs and has committed a batch."""
-    await world.create_statement("st", TEXT, streaming={"restart": {"backoffSeconds": 0}})
-    return await runs(world)
+    await env.create_statement("st", TEXT, streaming={"restart": {"backoffSeconds": 0}})
+    return await runs(env)
 
 
-async def runs(world: World, **wanted: Any) -> Object:
+async def runs(env: Environment, **wanted: Any) -> Object:
     def well(obj: Object) -> bool:
         status = obj.get("status", {})
         is_as_wanted = all(status.get(field) == value for field, value in wanted.items())
         return is_as_wanted and condition(obj, "Ready") == condition(obj, "CheckpointFresh") == "True"
 
-    return await world.wait(STATEMENTS, "st", f"streams {wanted}", well)
+    return await env.wait(STATEMENTS, "st", f"streams {wanted}", well)
 
 
-async def refused(world: World, reason: str = "StateIncompatible") -> Object:
-    return await world.in_phase(STATEMENTS, "st", "Running", reason)
+async def refused(env: Environment, reason: str = "StateIncompatible") -> Object:
+    return await env.in_phase(STATEMENTS, "st", "Running", reason)
 
 
-def ran(world: World) -> list[str]:
-    return [e.sql for e in world.ledger.ran("st")]
+def ran(env: Environment) -> list[str]:
+    return [e.sql for e in env.ledger.ran("st")]
 
 
-async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(world: World) -> None:
-    async with world.operator():
-        first = await streams(world)
-        await world.patch(STATEMENTS, "st", {"sql": UNFIT})
-        seen = await refused(world)
-        await world.patch(STATEMENTS, "st", {"sql": TEXT})
-        healed = await runs(world, attempt=1, observedGeneration=3)
+async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(env: Environment) -> None:
+    async with env.operator():
+        first = await streams(env)
+        await env.patch(STATEMENTS, "st", {"sql": UNFIT})
+        seen = await refused(env)
+        await env.patch(STATEMENTS, "st", {"sql": TEXT})
+        healed = await runs(env, attempt=1, observedGeneration=3)
     told = message_of(seen)
     assert "the query runs on with the text before it" in told and "operator 1: column k was int, is string" in told
     assert (condition(seen, "Stalled"), condition(seen, "Healthy")) == ("True", "True")
     assert seen["status"]["error"]["message"] == "operator 1: column k was int, is string"
     assert "error" not in healed["status"]
     runs_of = {obj["status"]["streaming"]["runId"] for obj in (first, seen, healed)}
-    assert (len(runs_of), ran(world)) == (1, [TEXT])
-    (look,) = world.ledger.looks
-    assert (look.mode, look.sql, look.streaming) == (Mode.VALIDATE, UNFIT, None)
+    assert (len(runs_of), ran(env)) == (1, [TEXT])
+    (look,) = env.ledger.looks
+    assert (look.mode, look.sql, look.streaming) == (StatementMode.VALIDATE, UNFIT, None)
 
 
 @pytest.mark.parametrize("sql", [f"{TEXT} BROKEN"])
-async def test_text_that_is_wrong_leaves_the_query_alone_and_names_the_place(world: World, sql: str) -> None:
-    async with world.operator():
-        await streams(world)
-        await world.patch(STATEMENTS, "st", {"sql": sql})
-        seen = await refused(world, "SqlError")
-        await world.patch(STATEMENTS, "st", {"sql": f"{TEXT} WHERE true"})
-        await runs(world, attempt=2)
+async def test_text_that_is_wrong_leaves_the_query_alone_and_names_the_place(env: Environment, sql: str) -> None:
+    async with env.operator():
+        await streams(env)
+        await env.patch(STATEMENTS, "st", {"sql": sql})
+        seen = await refused(env, "SqlError")
+        await env.patch(STATEMENTS, "st", {"sql": f"{TEXT} WHERE true"})
+        await runs(env, attempt=2)
     assert (seen["status"]["error"]["line"], seen["status"]["error"]["condition"]) == (1, "FAILED")
-    assert ran(world) == [TEXT, f"{TEXT} WHERE true"]
+    assert ran(env) == [TEXT, f"{TEXT} WHERE true"]
 
 
-async def test_conf_that_the_class_refuses_leaves_the_query_alone(world: World) -> None:
-    async with world.operator():
-        await streams(world)
-        await world.patch(STATEMENTS, "st", {"conf": {"spark.driver.memory": "1g"}})
-        seen = await refused(world, "NotAllowed")
-        await world.patch(STATEMENTS, "st", {"conf": None})
-        await runs(world, attempt=1)
+async def test_conf_that_the_class_refuses_leaves_the_query_alone(env: Environment) -> None:
+    async with env.operator():
+        await streams(env)
+        await env.patch(STATEMENTS, "st", {"conf": {"spark.driver.memory": "1g"}})
+        seen = await refused(env, "NotAllowed")
+        await env.patch(STATEMENTS, "st", {"conf": None})
+        await runs(env, attempt=1)
     assert "spark.driver.memory" in message_of(seen)
-    assert (ran(world), world.ledger.looks) == ([TEXT], [])
+    assert (ran(env), env.ledger.looks) == ([TEXT], [])
 
 
-async def test_operator_that_starts_again_asks_at_most_once_more(world: World) -> None:
-    async with world.operator():
-        await streams(world)
-        await world.patch(STATEMENTS, "st", {"sql": UNFIT})
-        await refused(world)
-    async with world.operator():
-        await world.until("it has asked again", lambda: len(world.ledger.looks) == 2)
+async def test_operator_that_starts_again_asks_at_most_once_more(env: Environment) -> None:
+    async with env.operator():
+        await streams(env)
+        await env.patch(STATEMENTS, "st", {"sql": UNFIT})
+        await refused(env)
+    async with env.operator():
+        await env.until("it has asked again", lambda: len(env.ledger.looks) == 2)
         for _ in range(3):
-            await world.touch(STATEMENTS, "st")
-        await refused(world)
-        await world.patch(STATEMENTS, "st", {"sql": TEXT})
-        await runs(world, attempt=1)
-    assert len(world.ledger.looks) == 2
-    assert "Stopped" not in world.witness.phases("st")
-    assert ran(world) == [TEXT]
+            await env.touch(STATEMENTS, "st")
+        await refused(env)
+        await env.patch(STATEMENTS, "st", {"sql": TEXT})
+        await runs(env, attempt=1)
+    assert len(env.ledger.looks) == 2
+    assert "Stopped" not in env.monitor.phases("st")
+    assert ran(env) == [TEXT]
 
 
-async def test_driver_of_an_earlier_version_is_asked_nothing(world: World) -> None:
-    world.ledger.compares_states = False
-    async with world.operator():
-        await streams(world)
-        await world.patch(STATEMENTS, "st", {"sql": UNFIT})
-        await world.in_phase(STATEMENTS, "st", "Stopped", "StateIncompatible")
-        await world.patch(STATEMENTS, "st", {"sql": TEXT})
-        await runs(world, attempt=3)
-        await validate(world, "v", TEXT)
-        done = await world.ended("v", "Error", "NotImplemented")
-    assert world.ledger.looks == []
+async def test_driver_of_an_earlier_version_is_asked_nothing(env: Environment) -> None:
+    env.ledger.compares_states = False
+    async with env.operator():
+        await streams(env)
+        await env.patch(STATEMENTS, "st", {"sql": UNFIT})
+        await env.in_phase(STATEMENTS, "st", "Stopped", "StateIncompatible")
+        await env.patch(STATEMENTS, "st", {"sql": TEXT})
+        await runs(env, attempt=3)
+        await validate(env, "v", TEXT)
+        done = await env.ended("v", "Error", "NotImplemented")
+    assert env.ledger.looks == []
     assert "restartNonce" in message_of(done)
 
 
-async def validate(world: World, name: str, sql: str, against: str = "st", **spec: Any) -> Object:
+async def validate(env: Environment, name: str, sql: str, against: str = "st", **spec: Any) -> Object:
     reference = {"statementRef": {"name": against}}
-    return await world.create_statement(name, sql, mode="Validate", validateAgainst=reference, **spec)
+    return await env.create_statement(name, sql, mode="Validate", validateAgainst=reference, **spec)
 
 
-async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(world: World) -> None:
-    async with world.operator():
-        running = await streams(world)
-        await validate(world, "fits", TEXT)
-        fits = await world.finished("fits")
-        await validate(world, "unfit", UNFIT, streaming={"outputMode": "Update"})
-        unfit = await world.ended("unfit", "Error", "StateIncompatible")
-        await world.patch(STATEMENTS, "st", {"desiredState": "Stopped"})
-        await world.in_phase(STATEMENTS, "st", "Stopped")
-        await validate(world, "later", UNFIT)
-        await world.ended("later", "Error", "StateIncompatible")
-        await validate(world, "wrong", f"{TEXT} BROKEN")
-        wrong = await world.ended("wrong", "Error", "SqlError")
+async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(env: Environment) -> None:
+    async with env.operator():
+        running = await streams(env)
+        await validate(env, "fits", TEXT)
+        fits = await env.finished("fits")
+        await validate(env, "unfit", UNFIT, streaming={"outputMode": "Update"})
+        unfit = await env.ended("unfit", "Error", "StateIncompatible")
+        await env.patch(STATEMENTS, "st", {"desiredState": "Stopped"})
+        await env.in_phase(STATEMENTS, "st", "Stopped")
+        await validate(env, "later", UNFIT)
+        await env.ended("later", "Error", "StateIncompatible")
+        await validate(env, "wrong", f"{TEXT} BROKEN")
+        wrong = await env.ended("wrong", "Error", "SqlError")
     assert message_of(fits) == "the text fits the state of SqlStatement st"
     assert [column["name"] for column in fits["status"]["result"]["columns"]][:3] == ["change", "operator", "column"]
     assert unfit["status"]["result"]["preview"] == [
@@ -156,25 +156,25 @@ async def test_text_is_validated_against_a_query_that_runs_or_is_stopped(world: 
     ]
     assert condition(unfit, "Succeeded") == "False"
     assert wrong["status"]["error"]["line"] == 1
-    places = {look.validate_against.checkpoint for look in world.ledger.looks if look.validate_against is not None}
+    places = {look.validate_against.checkpoint for look in env.ledger.looks if look.validate_against is not None}
     assert places == {running["status"]["streaming"]["checkpointLocation"]}
-    modes = [look.validate_against.output_mode for look in world.ledger.looks if look.validate_against is not None]
+    modes = [look.validate_against.output_mode for look in env.ledger.looks if look.validate_against is not None]
     assert modes == ["Append", "Update", "Append", "Append"]
-    assert ran(world) == [TEXT]
+    assert ran(env) == [TEXT]
 
 
-async def test_statement_that_is_validated_against_is_waited_for(world: World) -> None:
-    async with world.operator():
-        await validate(world, "v", TEXT)
-        waits = await world.in_phase(STATEMENTS, "v", "Initialized", "WaitingForSource")
-        await streams(world)
-        await world.finished("v")
+async def test_statement_that_is_validated_against_is_waited_for(env: Environment) -> None:
+    async with env.operator():
+        await validate(env, "v", TEXT)
+        waits = await env.in_phase(STATEMENTS, "v", "Initialized", "WaitingForSource")
+        await streams(env)
+        await env.finished("v")
     assert "spec.validateAgainst.statementRef.name: there is no SqlStatement st" in message_of(waits)
 
 
-async def test_batch_statement_has_no_state_to_validate_against(world: World) -> None:
-    async with world.operator():
-        await world.create_statement("batch", "SELECT 1")
-        await validate(world, "v", TEXT, against="batch")
-        done = await world.ended("v", "Error", "InvalidSpec")
+async def test_batch_statement_has_no_state_to_validate_against(env: Environment) -> None:
+    async with env.operator():
+        await env.create_statement("batch", "SELECT 1")
+        await validate(env, "v", TEXT, against="batch")
+        done = await env.ended("v", "Error", "InvalidSpec")
     assert message_of(done).endswith("has no spec.streaming; name a streaming one")

@@ -12,10 +12,10 @@ from sparksql.api.names import LABEL_SESSION, dedicated_session_name
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import PODS, SESSION_CLASSES, SESSIONS, STATEMENTS
+from tests.integration.operator.contract_monitor import condition
+from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.faults import Faults, Step, crash
-from tests.integration.operator.streaming_witness import StreamWitness
-from tests.integration.operator.witness import condition
-from tests.integration.operator.world import World, message_of
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -24,24 +24,24 @@ ROOT = "file:///data/checkpoints"
 
 
 @pytest_asyncio.fixture
-async def world(crds: ApiServer, namespace: str) -> AsyncIterator[World]:
+async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     """A session of a class that has a place for checkpoints; at the end no two queries ever had the same one."""
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client:
-        world = World(client, namespace, credentials)
-        world.witness = StreamWitness(client, namespace)
-        async with world.running():
-            await world.create_class(storage={"checkpointRoot": f"{ROOT}/"})
-            await world.create_session(maxConcurrentStatements=1)
-            yield world
-        assert world.ledger.checkpoints.overlaps == []
+        env = Environment(client, namespace, credentials)
+        env.monitor = StreamContractMonitor(client, namespace)
+        async with env.running():
+            await env.create_class(storage={"checkpointRoot": f"{ROOT}/"})
+            await env.create_session(maxConcurrentStatements=1)
+            yield env
+        assert env.ledger.checkpoints.overlaps == []
 
 
-async def stream(world: World, name: str = "st", sql: str = TEXT, **spec: Any) -> Object:
-    return await world.create_statement(name, sql, **{"streaming": {"restart": {"backoffSeconds": 0}}, **spec})
+async def stream(env: Environment, name: str = "st", sql: str = TEXT, **spec: Any) -> Object:
+    return await env.create_statement(name, sql, **{"streaming": {"restart": {"backoffSeconds": 0}}, **spec})
 
 
-async def runs(world: World, name: str = "st", **wanted: Any) -> Object:
+async def runs(env: Environment, name: str = "st", **wanted: Any) -> Object:
     """As soon as it runs well and has committed a batch."""
 
     def well(obj: Object) -> bool:
@@ -49,37 +49,37 @@ async def runs(world: World, name: str = "st", **wanted: Any) -> Object:
         is_as_wanted = all(status.get(field) == value for field, value in wanted.items())
         return is_as_wanted and condition(obj, "CheckpointFresh") == "True"
 
-    return await world.wait(STATEMENTS, name, f"streams {wanted}", well)
+    return await env.wait(STATEMENTS, name, f"streams {wanted}", well)
 
 
-async def wish(world: World, name: str = "st", **spec: Any) -> None:
-    await world.patch(STATEMENTS, name, spec)
+async def wish(env: Environment, name: str = "st", **spec: Any) -> None:
+    await env.patch(STATEMENTS, name, spec)
 
 
-async def has_no_driver(world: World, session: str) -> bool:
-    return all(pod["metadata"]["labels"][LABEL_SESSION] != session for pod in await world.driver_pods())
+async def has_no_driver(env: Environment, session: str) -> bool:
+    return all(pod["metadata"]["labels"][LABEL_SESSION] != session for pod in await env.driver_pods())
 
 
-def locations(world: World, name: str = "st") -> list[str]:
+def locations(env: Environment, name: str = "st") -> list[str]:
     """Folders below the root of the attempts that ran, without the statement's own prefix."""
-    options = [e.request.streaming for e in world.ledger.ran(name)]
+    options = [e.request.streaming for e in env.ledger.ran(name)]
     return [o.checkpoint.rsplit("/", 1)[-1] for o in options if o is not None]
 
 
 # --- start, stop, resume, end
 
 
-async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(world: World) -> None:
-    async with world.operator():
-        made = await stream(world, streaming={"trigger": {"mode": "Interval", "intervalMillis": 500}})
-        first = await runs(world)
-        await wish(world, desiredState="Stopped")
-        rests = await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
-        await wish(world, desiredState="Running")
-        second = await runs(world, attempt=2)
+async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(env: Environment) -> None:
+    async with env.operator():
+        made = await stream(env, streaming={"trigger": {"mode": "Interval", "intervalMillis": 500}})
+        first = await runs(env)
+        await wish(env, desiredState="Stopped")
+        rests = await env.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
+        await wish(env, desiredState="Running")
+        second = await runs(env, attempt=2)
     streaming = first["status"]["streaming"]
     uid = made["metadata"]["uid"]
-    assert streaming["checkpointLocation"] == f"{ROOT}/{world.namespace}/st-{uid}/1"
+    assert streaming["checkpointLocation"] == f"{ROOT}/{env.namespace}/st-{uid}/1"
     assert (streaming["batchId"], streaming["committedBatchId"], streaming["inputRowsPerSecond"]) == (1, 0, "12.5")
     assert (condition(first, "Ready"), condition(first, "Healthy")) == ("True", "True")
     assert rests["status"]["streaming"]["committedBatchId"] == 0
@@ -88,219 +88,219 @@ async def test_stream_runs_until_stopped_and_resumes_from_its_checkpoint(world: 
     assert (after["queryId"], after["checkpointLocation"]) == (streaming["queryId"], streaming["checkpointLocation"])
     assert after["runId"] != streaming["runId"]
     assert after["restarts"] == 0
-    one, two = (e.request.streaming for e in world.ledger.ran("st"))
+    one, two = (e.request.streaming for e in env.ledger.ran("st"))
     assert one == two
     assert one is not None and (one.interval_millis, one.trigger) == (500, "Interval")
-    assert {e.request.execution_seconds for e in world.ledger.ran("st")} == {0}
+    assert {e.request.execution_seconds for e in env.ledger.ran("st")} == {0}
 
 
-async def test_stream_created_as_stopped_starts_only_when_set_to_running(world: World) -> None:
-    async with world.operator():
-        await stream(world, desiredState="Stopped")
-        await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
-        assert world.ledger.ran("st") == []
-        await wish(world, desiredState="Running")
-        await runs(world)
-    assert locations(world) == ["1"]
-
-
-@pytest.mark.parametrize("way", ["running", "stopped"])
-async def test_canceled_stream_ends_and_its_next_run_has_a_new_checkpoint(world: World, way: str) -> None:
-    async with world.operator():
-        await stream(world)
-        await runs(world)
-        if way == "stopped":
-            await wish(world, desiredState="Stopped")
-            await world.in_phase(STATEMENTS, "st", "Stopped")
-        await wish(world, desiredState="Canceled")
-        await world.ended("st", "Canceled", "CanceledByUser")
-        await wish(world, desiredState="Running", runNonce="again", sql=f"{TEXT} WHERE true")
-        await runs(world, run=2)
-    assert locations(world) == ["1", "2"]
+async def test_stream_created_as_stopped_starts_only_when_set_to_running(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, desiredState="Stopped")
+        await env.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
+        assert env.ledger.ran("st") == []
+        await wish(env, desiredState="Running")
+        await runs(env)
+    assert locations(env) == ["1"]
 
 
 @pytest.mark.parametrize("way", ["running", "stopped"])
-async def test_deleted_stream_is_canceled_in_the_driver(world: World, way: str) -> None:
-    async with world.operator():
-        await stream(world)
-        await runs(world)
+async def test_canceled_stream_ends_and_its_next_run_has_a_new_checkpoint(env: Environment, way: str) -> None:
+    async with env.operator():
+        await stream(env)
+        await runs(env)
         if way == "stopped":
-            await wish(world, desiredState="Stopped")
-            await world.in_phase(STATEMENTS, "st", "Stopped")
-        await world.delete(STATEMENTS, "st")
-        await world.gone(STATEMENTS, "st")
-        view = world.kubelet.gateway_of("s").view_of("st")
+            await wish(env, desiredState="Stopped")
+            await env.in_phase(STATEMENTS, "st", "Stopped")
+        await wish(env, desiredState="Canceled")
+        await env.ended("st", "Canceled", "CanceledByUser")
+        await wish(env, desiredState="Running", runNonce="again", sql=f"{TEXT} WHERE true")
+        await runs(env, run=2)
+    assert locations(env) == ["1", "2"]
+
+
+@pytest.mark.parametrize("way", ["running", "stopped"])
+async def test_deleted_stream_is_canceled_in_the_driver(env: Environment, way: str) -> None:
+    async with env.operator():
+        await stream(env)
+        await runs(env)
+        if way == "stopped":
+            await wish(env, desiredState="Stopped")
+            await env.in_phase(STATEMENTS, "st", "Stopped")
+        await env.delete(STATEMENTS, "st")
+        await env.gone(STATEMENTS, "st")
+        view = env.kubelet.gateway_of("s").view_of("st")
     assert view is not None and view.state == "Canceled"
 
 
-async def test_available_now_finishes(world: World) -> None:
-    async with world.operator():
-        await stream(world, streaming={"trigger": {"mode": "AvailableNow"}})
-        done = await world.finished("st")
+async def test_stream_with_trigger_available_now_finishes(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, streaming={"trigger": {"mode": "AvailableNow"}})
+        done = await env.finished("st")
     assert done["status"]["streaming"]["committedBatchId"] == 0
 
 
-async def test_stream_is_limited_by_its_own_execution_timeout_and_not_its_class(world: World) -> None:
-    await world.create_class(
-        f"other-{world.namespace}", storage={"checkpointRoot": ROOT}, limits={"executionSeconds": 1}
-    )
-    await world.create_session("limited", className=f"other-{world.namespace}")
-    async with world.operator():
-        await stream(world, session="limited", timeouts={"executionSeconds": 600})
-        await runs(world)
-    assert [e.request.execution_seconds for e in world.ledger.ran("st")] == [600]
+async def test_stream_is_limited_by_its_own_execution_timeout_and_not_its_class(env: Environment) -> None:
+    await env.create_class(f"other-{env.namespace}", storage={"checkpointRoot": ROOT}, limits={"executionSeconds": 1})
+    await env.create_session("limited", className=f"other-{env.namespace}")
+    async with env.operator():
+        await stream(env, session="limited", timeouts={"executionSeconds": 600})
+        await runs(env)
+    assert [e.request.execution_seconds for e in env.ledger.ran("st")] == [600]
 
 
 # --- failures
 
 
 @pytest.mark.parametrize(("how", "is_seen"), [("crash_driver", True), ("remove_pod", False)])
-async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(world: World, how: str, is_seen: bool) -> None:
+async def test_lost_driver_is_followed_by_a_restart_from_the_checkpoint(
+    env: Environment, how: str, is_seen: bool
+) -> None:
     """The next driver is told of one that vanished without having been seen to end: it may still write the checkpoint."""
-    async with world.operator():
-        await stream(world)
-        first = await runs(world)
-        await getattr(world.kubelet, how)("s")
-        again = await runs(world, attempt=2)
+    async with env.operator():
+        await stream(env)
+        first = await runs(env)
+        await getattr(env.kubelet, how)("s")
+        again = await runs(env, attempt=2)
     boot = first["status"]["session"]["bootId"]
-    told = [e.request.streaming.unconfirmed for e in world.ledger.ran("st") if e.request.streaming is not None]
+    told = [e.request.streaming.unconfirmed for e in env.ledger.ran("st") if e.request.streaming is not None]
     assert told == [(), () if is_seen else (boot,)]
     assert again["status"]["streaming"]["restarts"] == 1
     assert again["status"]["streaming"]["committedBatchId"] == 1
-    assert locations(world) == ["1", "1"]
+    assert locations(env) == ["1", "1"]
 
 
-async def test_driver_that_was_shut_down_is_not_counted(world: World) -> None:
-    async with world.operator():
-        await stream(world, streaming={"restart": {"limit": 0}})
-        await runs(world)
-        await world.client.delete(PODS, world.namespace, world.kubelet.pod_of("s"))
-        again = await runs(world, attempt=2)
+async def test_restart_of_a_driver_that_was_shut_down_is_not_counted(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, streaming={"restart": {"limit": 0}})
+        await runs(env)
+        await env.client.delete(PODS, env.namespace, env.kubelet.pod_of("s"))
+        again = await runs(env, attempt=2)
     assert again["status"]["streaming"]["restarts"] == 0
-    assert {e.request.streaming.unconfirmed for e in world.ledger.ran("st") if e.request.streaming is not None} == {()}
+    assert {e.request.streaming.unconfirmed for e in env.ledger.ran("st") if e.request.streaming is not None} == {()}
 
 
-async def test_operator_restart_leaves_a_running_stream_alone(world: World) -> None:
-    async with world.operator():
-        await stream(world)
-        await runs(world)
-    async with world.operator():
-        await wish(world, streaming={"restart": {"limit": 3}})  # takes effect without a restart
-        seen = await world.wait(STATEMENTS, "st", "seen", lambda o: o["status"]["observedGeneration"] == 2)
+async def test_operator_restart_leaves_a_running_stream_alone(env: Environment) -> None:
+    async with env.operator():
+        await stream(env)
+        await runs(env)
+    async with env.operator():
+        await wish(env, streaming={"restart": {"limit": 3}})  # takes effect without a restart
+        seen = await env.wait(STATEMENTS, "st", "seen", lambda o: o["status"]["observedGeneration"] == 2)
         assert (seen["status"]["phase"], seen["status"]["attempt"]) == ("Running", 1)
-        await wish(world, desiredState="Stopped")
-        await world.in_phase(STATEMENTS, "st", "Stopped")
-    assert len(world.ledger.ran("st")) == 1
+        await wish(env, desiredState="Stopped")
+        await env.in_phase(STATEMENTS, "st", "Stopped")
+    assert len(env.ledger.ran("st")) == 1
 
 
-async def test_failing_query_is_restarted_after_a_while_and_given_up_in_the_end(world: World) -> None:
-    async with world.operator():
-        await stream(world, sql=f"{TEXT} FAIL", streaming={"restart": {"limit": 2, "backoffSeconds": 1}})
-        waits = await world.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
-        done = await world.ended("st", "Error", "SqlError")
+async def test_failing_query_is_restarted_after_a_while_and_given_up_in_the_end(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, sql=f"{TEXT} FAIL", streaming={"restart": {"limit": 2, "backoffSeconds": 1}})
+        waits = await env.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
+        done = await env.ended("st", "Error", "SqlError")
     assert message_of(waits) == "restart 1 of 2 in 1 s: FAILED: it failed"
     assert waits["status"]["nextAttemptTime"] == waits["status"]["streaming"]["nextRestartTime"]
     assert message_of(done) == "gave up after 2 restarts: it failed"
     assert done["status"]["error"]["condition"] == "FAILED"
     assert (done["status"]["attempt"], done["status"]["streaming"]["restarts"]) == (3, 2)
-    assert len(world.ledger.ran("st")) == 3
+    assert len(env.ledger.ran("st")) == 3
 
 
-async def test_stream_stopped_during_its_restart_backoff_has_no_next_attempt(world: World) -> None:
-    async with world.operator():
-        await stream(world, sql=f"{TEXT} FAIL", streaming={"restart": {"backoffSeconds": 600}})
-        await world.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
-        await wish(world, desiredState="Stopped")
-        rests = await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
+async def test_stream_stopped_during_its_restart_backoff_has_no_next_attempt(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, sql=f"{TEXT} FAIL", streaming={"restart": {"backoffSeconds": 600}})
+        await env.in_phase(STATEMENTS, "st", "Initialized", "Restarting")
+        await wish(env, desiredState="Stopped")
+        rests = await env.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
     assert "nextAttemptTime" not in rests["status"]
 
 
-async def test_text_that_cannot_start_is_not_tried_again(world: World) -> None:
-    async with world.operator():
-        await stream(world, sql=f"{TEXT} BROKEN")
-        done = await world.ended("st", "Error", "SqlError")
+async def test_text_that_cannot_start_is_not_tried_again(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, sql=f"{TEXT} BROKEN")
+        done = await env.ended("st", "Error", "SqlError")
     assert (done["status"]["attempt"], done["status"]["error"]["message"]) == (1, "it failed")
 
 
 @pytest.mark.parametrize("step", [Step.INTENT, Step.SUBMIT, Step.RUNNING, Step.CANCEL])
-async def test_operator_that_dies_on_the_way_starts_nothing_twice(world: World, faults: Faults, step: Step) -> None:
-    async with world.operator():
-        await world.session_ready()
+async def test_operator_that_dies_on_the_way_starts_nothing_twice(env: Environment, faults: Faults, step: Step) -> None:
+    async with env.operator():
+        await env.session_ready()
     faults.after[step] = crash
-    await stream(world, desiredState="Stopped" if step is Step.CANCEL else "Running")
+    await stream(env, desiredState="Stopped" if step is Step.CANCEL else "Running")
     if step is Step.CANCEL:
-        async with world.operator():
-            await wish(world, desiredState="Running")
-            await runs(world)
-        await wish(world, desiredState="Stopped")
-    await world.operator_dies()
-    async with world.operator():
+        async with env.operator():
+            await wish(env, desiredState="Running")
+            await runs(env)
+        await wish(env, desiredState="Stopped")
+    await env.operator_dies()
+    async with env.operator():
         if step is Step.CANCEL:
-            await world.in_phase(STATEMENTS, "st", "Stopped")
+            await env.in_phase(STATEMENTS, "st", "Stopped")
         else:
-            await runs(world, attempt=1)
-    assert len(world.ledger.ran("st")) == 1
+            await runs(env, attempt=1)
+    assert len(env.ledger.ran("st")) == 1
 
 
 # --- changes
 
 
-async def test_changed_text_goes_on_with_the_state_that_fits(world: World) -> None:
+async def test_changed_text_goes_on_with_the_state_that_fits(env: Environment) -> None:
     other = f"{TEXT} WHERE true"
-    async with world.operator():
-        await stream(world)
-        first = await runs(world)
-        await wish(world, sql=other)
-        again = await runs(world, attempt=2)
+    async with env.operator():
+        await stream(env)
+        first = await runs(env)
+        await wish(env, sql=other)
+        again = await runs(env, attempt=2)
     assert again["status"]["streaming"]["queryId"] == first["status"]["streaming"]["queryId"]
-    assert [e.sql for e in world.ledger.ran("st")] == [TEXT, other]
-    assert locations(world) == ["1", "1"]
+    assert [e.sql for e in env.ledger.ran("st")] == [TEXT, other]
+    assert locations(env) == ["1", "1"]
 
 
-async def test_upgrade_without_state_begins_on_another_checkpoint(world: World) -> None:
-    async with world.operator():
-        await stream(world)
-        first = await runs(world)
-        await wish(world, sql=f"{TEXT} UNFIT")
-        await world.in_phase(STATEMENTS, "st", "Running", "StateIncompatible")
-        await wish(world, streaming={"upgradeMode": "Stateless"})
-        second = await runs(world, attempt=2)
-        await wish(world, sql=f"{TEXT} WHERE 2")
-        third = await runs(world, attempt=3)
+async def test_upgrade_without_state_begins_on_another_checkpoint(env: Environment) -> None:
+    async with env.operator():
+        await stream(env)
+        first = await runs(env)
+        await wish(env, sql=f"{TEXT} UNFIT")
+        await env.in_phase(STATEMENTS, "st", "Running", "StateIncompatible")
+        await wish(env, streaming={"upgradeMode": "Stateless"})
+        second = await runs(env, attempt=2)
+        await wish(env, sql=f"{TEXT} WHERE 2")
+        third = await runs(env, attempt=3)
     ids = [obj["status"]["streaming"]["queryId"] for obj in (first, second, third)]
     assert len(set(ids)) == 3
     assert third["status"]["streaming"]["committedBatchId"] == 0
-    assert locations(world) == ["1", "1-1", "1-2"]
-    assert all(len(set(c.texts)) == 1 for c in world.ledger.checkpoints.known.values())
+    assert locations(env) == ["1", "1-1", "1-2"]
+    assert all(len(set(c.texts)) == 1 for c in env.ledger.checkpoints.known.values())
 
 
 @pytest.mark.parametrize(
     "change", [{"conf": {"spark.sql.shuffle.partitions": "3"}}, {"streaming": {"outputMode": "Update"}}]
 )
-async def test_changed_settings_go_on_from_the_same_checkpoint(world: World, change: Object) -> None:
-    async with world.operator():
-        await stream(world)
-        first = await runs(world)
-        await wish(world, **change)
-        second = await runs(world, attempt=2)
+async def test_changed_settings_go_on_from_the_same_checkpoint(env: Environment, change: Object) -> None:
+    async with env.operator():
+        await stream(env)
+        first = await runs(env)
+        await wish(env, **change)
+        second = await runs(env, attempt=2)
     assert second["status"]["streaming"]["queryId"] == first["status"]["streaming"]["queryId"]
     assert second["status"]["streaming"]["restarts"] == 0
-    assert locations(world) == ["1", "1"]
-    first_request, last_request = (e.request for e in world.ledger.ran("st"))
+    assert locations(env) == ["1", "1"]
+    first_request, last_request = (e.request for e in env.ledger.ran("st"))
     assert (first_request.conf, first_request.streaming) != (last_request.conf, last_request.streaming)
 
 
-async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_root(world: World) -> None:
-    async with world.operator():
-        await stream(world)
-        first = await runs(world)
-        await world.client.patch_merge(
-            SESSION_CLASSES, "", world.class_name, {"spec": {"storage": {"checkpointRoot": "file:///elsewhere"}}}
+async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_root(env: Environment) -> None:
+    async with env.operator():
+        await stream(env)
+        first = await runs(env)
+        await env.client.patch_merge(
+            SESSION_CLASSES, "", env.class_name, {"spec": {"storage": {"checkpointRoot": "file:///elsewhere"}}}
         )
-        await wish(world, desiredState="Stopped")
-        await world.in_phase(STATEMENTS, "st", "Stopped")
-        await wish(world, desiredState="Running")
-        second = await runs(world, attempt=2)
+        await wish(env, desiredState="Stopped")
+        await env.in_phase(STATEMENTS, "st", "Stopped")
+        await wish(env, desiredState="Running")
+        second = await runs(env, attempt=2)
     place = "checkpointLocation"
     assert second["status"]["streaming"][place] == first["status"]["streaming"][place]
 
@@ -308,135 +308,135 @@ async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_roo
 # --- refusals
 
 
-async def test_schedule_that_cannot_be_followed_is_refused(world: World) -> None:
-    async with world.operator():
-        await stream(world, streaming={"savepoints": {"schedule": {"cron": "61 * * * *"}}})
-        done = await world.ended("st", "Error", "InvalidSpec")
+async def test_schedule_that_cannot_be_followed_is_refused(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, streaming={"savepoints": {"schedule": {"cron": "61 * * * *"}}})
+        done = await env.ended("st", "Error", "InvalidSpec")
     assert message_of(done).startswith("spec.streaming.savepoints.schedule.cron: '61 * * * *': ")
-    assert world.ledger.ran("st") == []
+    assert env.ledger.ran("st") == []
 
 
-async def test_class_without_a_place_for_checkpoints_is_refused(world: World) -> None:
-    name = f"other-{world.namespace}"
-    await world.create_class(name)
-    await world.create_session("bare", className=name)
-    async with world.operator():
-        await stream(world, session="bare")
-        done = await world.ended("st", "Error", "InvalidSpec")
+async def test_class_without_a_place_for_checkpoints_is_refused(env: Environment) -> None:
+    name = f"other-{env.namespace}"
+    await env.create_class(name)
+    await env.create_session("bare", className=name)
+    async with env.operator():
+        await stream(env, session="bare")
+        done = await env.ended("st", "Error", "InvalidSpec")
     wanted = f"spec.streaming: class {name} has no storage.checkpointRoot; checkpoints need a place"
     assert message_of(done) == wanted
 
 
-async def test_validation_of_a_stream_is_a_batch_statement(world: World) -> None:
-    async with world.operator():
-        await stream(world, sql="SELECT 1", mode="Validate")
-        done = await world.finished("st")
+async def test_validation_of_a_stream_is_a_batch_statement(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, sql="SELECT 1", mode="Validate")
+        done = await env.finished("st")
     assert {c["type"] for c in done["status"]["conditions"]}.isdisjoint({"Healthy", "CheckpointFresh"})
-    assert world.ledger.ran("st")[0].request.streaming is None
+    assert env.ledger.ran("st")[0].request.streaming is None
 
 
 # --- others
 
 
-async def test_first_batch_meets_a_dependency(world: World) -> None:
-    async with world.operator():
-        await stream(world, sql=f"{TEXT} IDLE")
-        await world.create_statement("next", dependsOn=[{"name": "st"}])
-        await world.in_phase(STATEMENTS, "st", "Running")
-        await world.in_phase(STATEMENTS, "next", "Initialized", "WaitingForDependencies")
-        world.ledger.release("st")
-        await world.finished("next")
-        assert (await world.get(STATEMENTS, "st"))["status"]["phase"] == "Running"
+async def test_first_batch_meets_a_dependency(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, sql=f"{TEXT} IDLE")
+        await env.create_statement("next", dependsOn=[{"name": "st"}])
+        await env.in_phase(STATEMENTS, "st", "Running")
+        await env.in_phase(STATEMENTS, "next", "Initialized", "WaitingForDependencies")
+        env.ledger.release("st")
+        await env.finished("next")
+        assert (await env.get(STATEMENTS, "st"))["status"]["phase"] == "Running"
 
 
-async def test_streams_take_no_slot_and_hold_nobody_back(world: World) -> None:
-    async with world.operator():
+async def test_streams_take_no_slot_and_hold_nobody_back(env: Environment) -> None:
+    async with env.operator():
         for name in ("a", "b", "c"):
-            await stream(world, name)
+            await stream(env, name)
         for name in ("a", "b", "c"):
-            await runs(world, name)
-        await world.create_statement("batch", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "batch", "Running")
-        await stream(world, "d")
-        await runs(world, "d")
-        world.ledger.release("batch")
-        await world.finished("batch")
+            await runs(env, name)
+        await env.create_statement("batch", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "batch", "Running")
+        await stream(env, "d")
+        await runs(env, "d")
+        env.ledger.release("batch")
+        await env.finished("batch")
 
 
-async def test_drain_waits_for_batch_statements_only(world: World) -> None:
-    async with world.operator():
-        await stream(world)
-        await runs(world)
-        await world.create_statement("batch", "INSERT HOLD")
-        await world.in_phase(STATEMENTS, "batch", "Running")
-        await world.patch(SESSIONS, "s", {"restartNonce": "1"})
-        await world.in_phase(SESSIONS, "s", "Draining", "RestartRequested")
-        assert (await world.get(STATEMENTS, "st"))["status"]["attempt"] == 1
-        world.ledger.release("batch")
-        await world.finished("batch")
-        again = await runs(world, attempt=2)
-        session = await world.session_ready()
+async def test_drain_waits_for_batch_statements_only(env: Environment) -> None:
+    async with env.operator():
+        await stream(env)
+        await runs(env)
+        await env.create_statement("batch", "INSERT HOLD")
+        await env.in_phase(STATEMENTS, "batch", "Running")
+        await env.patch(SESSIONS, "s", {"restartNonce": "1"})
+        await env.in_phase(SESSIONS, "s", "Draining", "RestartRequested")
+        assert (await env.get(STATEMENTS, "st"))["status"]["attempt"] == 1
+        env.ledger.release("batch")
+        await env.finished("batch")
+        again = await runs(env, attempt=2)
+        session = await env.session_ready()
     assert again["status"]["streaming"]["restarts"] == 0
     assert session.config.incarnation == 2
 
 
-async def test_stopped_session_leaves_its_streams_waiting(world: World) -> None:
-    async with world.operator():
-        await stream(world)
-        await runs(world)
-        await world.patch(SESSIONS, "s", {"desiredState": "Stopped"})
-        await world.in_phase(SESSIONS, "s", "Stopped")
-        await world.in_phase(STATEMENTS, "st", "Initialized", "SessionNotReady")
-        await world.patch(SESSIONS, "s", {"desiredState": "Running"})
-        await runs(world, attempt=2)
-    assert locations(world) == ["1", "1"]
+async def test_stopped_session_leaves_its_streams_waiting(env: Environment) -> None:
+    async with env.operator():
+        await stream(env)
+        await runs(env)
+        await env.patch(SESSIONS, "s", {"desiredState": "Stopped"})
+        await env.in_phase(SESSIONS, "s", "Stopped")
+        await env.in_phase(STATEMENTS, "st", "Initialized", "SessionNotReady")
+        await env.patch(SESSIONS, "s", {"desiredState": "Running"})
+        await runs(env, attempt=2)
+    assert locations(env) == ["1", "1"]
 
 
-async def test_deleted_session_closes_its_running_and_stopped_streams(world: World) -> None:
-    async with world.operator():
-        await stream(world, "a")
-        await stream(world, "b")
-        await runs(world, "a")
-        await runs(world, "b")
-        await wish(world, "b", desiredState="Stopped")
-        await world.in_phase(STATEMENTS, "b", "Stopped")
-        await world.delete(SESSIONS, "s")
-        await world.ended("a", "Closed", "SessionClosed")
-        await world.ended("b", "Closed", "SessionClosed")
-        await world.gone(SESSIONS, "s")
+async def test_deleted_session_closes_its_running_and_stopped_streams(env: Environment) -> None:
+    async with env.operator():
+        await stream(env, "a")
+        await stream(env, "b")
+        await runs(env, "a")
+        await runs(env, "b")
+        await wish(env, "b", desiredState="Stopped")
+        await env.in_phase(STATEMENTS, "b", "Stopped")
+        await env.delete(SESSIONS, "s")
+        await env.ended("a", "Closed", "SessionClosed")
+        await env.ended("b", "Closed", "SessionClosed")
+        await env.gone(SESSIONS, "s")
 
 
 # --- at rest
 
 
-async def test_stopped_stream_is_not_queued_and_does_not_keep_its_session_open(world: World) -> None:
-    async with world.operator():
-        await stream(world)
-        await runs(world)
-        await wish(world, desiredState="Stopped")
-        rests = await world.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
+async def test_stopped_stream_is_not_queued_and_does_not_keep_its_session_open(env: Environment) -> None:
+    async with env.operator():
+        await stream(env)
+        await runs(env)
+        await wish(env, desiredState="Stopped")
+        rests = await env.in_phase(STATEMENTS, "st", "Stopped", "StoppedByUser")
         assert condition(rests, "Ready") == "True"
-        await world.reaches(SESSIONS, "s", statements={"running": 0, "queued": 0})
-        await world.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 1, "action": "Close"}})
-        await world.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
-        await wish(world, desiredState="Running")
-        closed = await world.ended("st", "Closed", "SessionClosed")
+        await env.reaches(SESSIONS, "s", statements={"running": 0, "queued": 0})
+        await env.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 1, "action": "Close"}})
+        await env.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")
+        await wish(env, desiredState="Running")
+        closed = await env.ended("st", "Closed", "SessionClosed")
         assert rests["status"]["streaming"]["checkpointLocation"] in message_of(closed)
 
 
-async def test_stopped_stream_gives_its_dedicated_session_back(world: World) -> None:
-    async with world.operator():
-        made = await world.dedicated("own", TEXT, streaming={"restart": {"backoffSeconds": 0}})
-        await runs(world, "own")
+async def test_stopped_stream_gives_its_dedicated_session_back(env: Environment) -> None:
+    async with env.operator():
+        made = await env.dedicated("own", TEXT, streaming={"restart": {"backoffSeconds": 0}})
+        await runs(env, "own")
         session = dedicated_session_name("own", made["metadata"]["uid"])
-        first = world.witness.latest(SESSIONS, session)
-        await wish(world, "own", desiredState="Stopped")
-        await world.in_phase(STATEMENTS, "own", "Stopped", "StoppedByUser")
-        await world.gone(SESSIONS, session)
-        await world.until("its driver is gone", lambda: has_no_driver(world, session))
-        await wish(world, "own", desiredState="Running")
-        await runs(world, "own", attempt=2)
-        second = world.witness.latest(SESSIONS, session)
+        first = env.monitor.latest(SESSIONS, session)
+        await wish(env, "own", desiredState="Stopped")
+        await env.in_phase(STATEMENTS, "own", "Stopped", "StoppedByUser")
+        await env.gone(SESSIONS, session)
+        await env.until("its driver is gone", lambda: has_no_driver(env, session))
+        await wish(env, "own", desiredState="Running")
+        await runs(env, "own", attempt=2)
+        second = env.monitor.latest(SESSIONS, session)
         assert first is not None and second is not None
         assert first["metadata"]["uid"] != second["metadata"]["uid"]
-    assert locations(world, "own") == ["1", "1"]
+    assert locations(env, "own") == ["1", "1"]

@@ -45,7 +45,7 @@ def test_merging_the_same_again_changes_nothing() -> None:
     assert merge_conditions(once, desired, generation=1, now=T0 + timedelta(hours=1)) == once
 
 
-def test_a_condition_without_time_gets_one() -> None:
+def test_condition_without_a_time_gets_the_present_time() -> None:
     broken = (Condition(type="Ready", status=ConditionStatus.TRUE),)
     (merged,) = merge_conditions(broken, broken, generation=1, now=T0)
     assert merged.last_transition_time == T0

@@ -62,7 +62,7 @@ def test_every_field_is_described(kind: type[ApiObject]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
-def test_everything_is_bounded(kind: type[ApiObject]) -> None:
+def test_every_value_of_a_crd_is_bounded(kind: type[ApiObject]) -> None:
     def is_bounded(node: dict[str, Any]) -> bool:
         if node.get("x-kubernetes-int-or-string"):
             return "maxLength" in node and "pattern" in node

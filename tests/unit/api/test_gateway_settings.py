@@ -29,7 +29,7 @@ def test_defaults_without_any_key_and_with_keys_of_spark() -> None:
         ("rest.versions", "v2, V1", "rest_versions", ("V1", "V2")),
     ],
 )
-def test_values_that_fit(key: str, text: str, field: str, value: object) -> None:
+def test_gateway_setting_with_a_fitting_value_is_taken(key: str, text: str, field: str, value: object) -> None:
     assert asdict(parse({PREFIX + key: text}))[field] == value
 
 
@@ -49,7 +49,7 @@ def test_values_that_fit(key: str, text: str, field: str, value: object) -> None
         ("session.maximum", "1", "no such setting"),
     ],
 )
-def test_values_that_do_not_fit_are_named(key: str, text: str, fits: str) -> None:
+def test_gateway_setting_with_an_unfit_value_is_named(key: str, text: str, fits: str) -> None:
     with pytest.raises(InvalidSetting) as refused:
         parse({PREFIX + key: text})
     assert PREFIX + key in refused.value.keys

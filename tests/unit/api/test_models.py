@@ -40,7 +40,7 @@ METADATA = {
 STATEMENT = {"metadata": METADATA, "spec": {"sql": "SELECT 1", "sessionRef": {"name": "analytics"}}}
 
 
-def test_metadata_is_read() -> None:
+def test_metadata_of_an_object_is_read() -> None:
     metadata = SqlStatement.parse(STATEMENT).metadata
     assert (metadata.name, metadata.namespace, metadata.uid) == ("thing", "team-a", "u-1")
     assert (metadata.generation, metadata.resource_version) == (3, "42")
@@ -77,14 +77,14 @@ def test_unknown_fields_are_ignored_but_not_by_replace() -> None:
         status.replace(inventedLater=True)
 
 
-def test_replace_validates() -> None:
+def test_replace_of_a_field_validates_the_value() -> None:
     status = SqlStatementStatus().replace(phase="Running")
     assert status.phase is StatementPhase.RUNNING
     with pytest.raises(ValidationError):
         status.replace(phase="Walking")
 
 
-def test_models_are_values() -> None:
+def test_models_refuse_assignment_to_their_fields() -> None:
     with pytest.raises(ValidationError):
         SqlStatement.parse(STATEMENT).spec.sql = "SELECT 2"  # type: ignore[misc]
 
@@ -115,7 +115,7 @@ def test_session_setting_left_out_of_the_spec_stays_unset_for_the_layer_below() 
 @pytest.mark.parametrize(
     "retry", [{"on": ["SqlError"]}, {"true": ["SqlError"]}, {"on": ["SessionLost"], "true": ["SqlError"]}]
 )
-def test_unquoted_on_is_understood(retry: dict[str, list[str]]) -> None:
+def test_retry_on_is_understood_when_yaml_made_it_true(retry: dict[str, list[str]]) -> None:
     """YAML 1.1 readers such as kubectl's turn the key `on` into `true`; the schema's default then stands beside it."""
     spec = SqlStatement.parse({"metadata": METADATA, "spec": {"retry": retry}}).spec
     assert spec.retry.on == (RetryReason.SQL_ERROR,)
@@ -143,7 +143,7 @@ def test_written_object_has_its_api_version_and_kind_and_is_read_back_the_same(k
     assert kind.parse(written).to_dict() == written
 
 
-def test_ends_are_ends() -> None:
+def test_terminal_phases_of_a_statement_are_those_that_end_a_run() -> None:
     assert {phase for phase in StatementPhase if phase.is_terminal} == {
         "Finished",
         "Canceled",
@@ -154,7 +154,7 @@ def test_ends_are_ends() -> None:
     assert {phase for phase in SavepointPhase if phase.is_terminal} == {"Completed", "Failed", "Abandoned"}
 
 
-def test_reasons_fit_a_condition() -> None:
+def test_every_reason_fits_the_pattern_of_a_condition() -> None:
     for reason in Reason:
         assert reason.isalpha()
         assert reason[0].isupper()

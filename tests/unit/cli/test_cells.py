@@ -104,5 +104,5 @@ def test_json_text_is_safe_and_says_the_same(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "columns"), [("abc", 3), ("漢字", 4), ("e\u0301", 1), ("ä", 1)])
-def test_width_in_terminal_columns(text: str, columns: int) -> None:
+def test_width_of_a_text_counts_terminal_columns(text: str, columns: int) -> None:
     assert width(text) == columns

@@ -69,7 +69,7 @@ def playing(folder: Path, calls: list[str]) -> Kubectl:
         ([says("ADDED", "Finished", uid="other")], "Pending", True),
     ],
 )
-async def test_no_end_is_missed(
+async def test_follow_misses_no_end_of_a_statement(
     calls: list[str], phase: str, deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_EVENT_SECONDS", 0.5)

@@ -30,7 +30,7 @@ def program(folder: Path, body: str) -> Kubectl:
         ('{"kind": "List", "items": [{"a": 1}, {"b": 2}]}', [{"a": 1}, {"b": 2}]),
     ],
 )
-def test_documents_of_json_output(text: str, found: list[object]) -> None:
+def test_json_output_of_kubectl_is_split_into_documents(text: str, found: list[object]) -> None:
     assert documents(text) == found
 
 
@@ -65,7 +65,7 @@ async def test_a_typed_interrupt_does_not_end_what_makes_objects(tmp_path: Path)
         await kubectl.run("get")
 
 
-async def test_without_kubectl_the_message_says_so(tmp_path: Path) -> None:
+async def test_missing_kubectl_is_told_in_the_message(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="not on the PATH"):
         await Kubectl(program=str(tmp_path / "none")).run("get")
 

@@ -175,7 +175,7 @@ def test_csv_or_json_for_a_file_has_cells_and_column_names_unescaped(output: str
 
 
 @pytest.mark.parametrize(("output", "text"), [("table", ""), ("csv", ""), ("json", "[]\n")])
-def test_a_result_without_columns(output: str, text: str) -> None:
+def test_result_without_columns_prints_an_empty_output(output: str, text: str) -> None:
     out = io.StringIO()
     writer = row_writer(output, Console(out, io.StringIO()), ())
     writer.close()
@@ -193,7 +193,7 @@ def test_colour_and_live_line_are_for_terminals_only(monkeypatch: pytest.MonkeyP
         assert "X\x1b" not in err.getvalue()
 
 
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_in_the_environment_turns_colors_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     err = Terminal()
     Console(io.StringIO(), err).failure("daily: Error")

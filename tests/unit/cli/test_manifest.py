@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.statement import SqlStatement
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter, statement_manifest, wants_a_part
-from sparksql.wire.control import MAX_RESULT_ROWS, Mode, Parameter
+from sparksql.wire.control import MAX_RESULT_ROWS, Parameter
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_statement_manifest_has_the_values_of_all_run_flags() -> None:
     options = RunOptions(
         session="analytics",
         parameters=[Parameter(name="day", value="2026-01-31", type="DATE")],
-        mode=Mode.PREVIEW,
+        mode=StatementMode.PREVIEW,
         timeout_seconds=60,
         max_rows=5,
         keep=True,
@@ -71,13 +72,13 @@ def test_all_rows_of_a_session_are_asked_for_unless_some_or_a_preview_are() -> N
     wanted = {
         RunOptions(session="a"): {"maxRows": MAX_RESULT_ROWS},
         RunOptions(session="a", max_rows=5): {"maxRows": 5},
-        RunOptions(session="a", mode=Mode.PREVIEW): None,
+        RunOptions(session="a", mode=StatementMode.PREVIEW): None,
         RunOptions(): None,
     }
     for options, result in wanted.items():
         manifest = statement_manifest("run-1", "SELECT 1", options)
         assert manifest["spec"].get("result") == result
-        assert wants_a_part(manifest) == (options.max_rows is not None or options.mode is Mode.PREVIEW)
+        assert wants_a_part(manifest) == (options.max_rows is not None or options.mode is StatementMode.PREVIEW)
         SqlStatement.parse(manifest)
 
 

@@ -106,6 +106,6 @@ def test_an_object_of_an_unknown_shape_is_a_clear_error_that_repeats_no_values()
     assert "secret" not in str(caught.value)
 
 
-def test_session_without_status() -> None:
+def test_session_without_status_reads_as_empty_fields() -> None:
     session = Session.of({"metadata": {"name": "a", "namespace": "n"}})
     assert (session.status.phase, session.status.driver.pod_name, session.reason) == ("", "", "")

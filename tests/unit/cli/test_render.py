@@ -114,7 +114,7 @@ PROGRESS = {"tasksDone": 10, "tasksTotal": 12, "stagesDone": 1, "stagesTotal": 2
         ),
     ],
 )
-def test_progress_line(states: list[Statement], total: int, line: str) -> None:
+def test_progress_line_counts_statements_by_state(states: list[Statement], total: int, line: str) -> None:
     assert render.progress_line(states, total, 3.4, 200) == line
 
 

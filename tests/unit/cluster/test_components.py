@@ -53,7 +53,7 @@ def test_containerd_configuration_is_toml(pods: bool) -> None:
     assert ("io.containerd.grpc.v1.cri" in parsed["disabled_plugins"]) is not pods
 
 
-def test_written_json_is_json() -> None:
+def test_json_files_of_the_cluster_components_are_valid() -> None:
     files = components.files(PATHS, "overlayfs")
     parsed = [json.loads(text) for file, text in files.items() if file.suffix in (".json", ".conflist")]
     assert len(parsed) == 2

@@ -123,7 +123,7 @@ def test_a_rule_without_peers_allows_everybody(rule: dict[str, Any]) -> None:
     assert passes(render(world(policy(app("server"), ingress=[rule]))), OUTSIDE, SERVER)
 
 
-def test_policies_add_up() -> None:
+def test_network_policies_of_a_pod_add_up() -> None:
     first = policy(app("server"), ingress=[{"from": [{"podSelector": app("friend")}]}])
     second = policy({}, ingress=[{"ports": [{"port": 9000, "endPort": 9010}]}])
     text = render(world(first, second))
@@ -140,7 +140,7 @@ def test_egress_and_ingress_must_both_allow() -> None:
     assert not passes(render(world(leave, policy(app("server"), ingress=[]))), FRIEND, SERVER, 8000)
 
 
-def test_egress_to_dns_only() -> None:
+def test_network_policy_with_egress_to_dns_opens_udp_port_53_alone() -> None:
     text = render(world(policy(app("friend"), egress=[{"ports": [DNS_PORT, {"protocol": "SCTP", "port": 80}]}])))
     assert passes(text, FRIEND, SERVER, 53, "udp")
     assert not passes(text, FRIEND, SERVER, 53, "tcp")
@@ -190,7 +190,7 @@ def test_chain_names_fit_iptables_and_never_mean_the_root() -> None:
         ({"key": "y", "operator": "DoesNotExist"}, True),
     ],
 )
-def test_selector_expressions(expression: dict[str, Any], expected: bool) -> None:
+def test_selector_expression_selects_by_its_operator(expression: dict[str, Any], expected: bool) -> None:
     assert selects({"matchExpressions": [expression]}, {"x": "1"}) is expected
 
 
@@ -204,5 +204,5 @@ def test_selector_expressions(expression: dict[str, Any], expected: bool) -> Non
         ("10.0.0.0/30", ["10.0.0.0/31", "10.0.0.1/32"], ["10.0.0.2/31"]),
     ],
 )
-def test_blocks_without_their_exceptions(cidr: str, excepted: list[str], expected: list[str]) -> None:
+def test_ip_block_is_split_around_its_exceptions(cidr: str, excepted: list[str], expected: list[str]) -> None:
     assert [str(network) for network in block_networks(cidr, excepted)] == expected

@@ -21,7 +21,7 @@ def modules(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def test_stamp_is_stable(modules: Path) -> None:
+def test_stamp_of_a_tool_ignores_files_that_are_no_input(modules: Path) -> None:
     first = tools.stamp(TOOL, GO, modules)
     (modules / "demo" / "notes.txt").write_text("not an input")
     assert tools.stamp(TOOL, GO, modules) == first

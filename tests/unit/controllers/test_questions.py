@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from sparksql.controllers.statement.questions import Questions
-from sparksql.domain.statement.snapshot import Question
+from sparksql.domain.statement.decision import Question
 from sparksql.drivers.client import GatewayClient, GatewayUnreachable
 from sparksql.engine.key import Key
 from sparksql.wire.control import OperationState, OperationView, SubmitRequest

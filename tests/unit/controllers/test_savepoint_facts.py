@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 
 from sparksql.api.names import ANNOTATION_TRIGGER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
-from sparksql.api.statement import SqlStatement
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.savepoint.facts import savepoint_body, savepoints_of, start_of, trigger_of
-from sparksql.controllers.savepoint.gather import attempt_of, recorded, word_of
+from sparksql.controllers.savepoint.gather import attempt_of, observation_of, recorded
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
 from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.engine.store import Store
 from sparksql.wire.savepoints import SavepointState, SavepointView
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.statements import statement
 
-MADE = datetime(2026, 1, 31, 8, tzinfo=UTC)
 DONE = datetime(2026, 1, 31, 9, tzinfo=UTC)
-UID = "5f0c2a9e-0000-4000-8000-000000000001"
 
 
 def savepoint(
@@ -37,11 +36,6 @@ def savepoint(
         "spec": {"statementRef": {"name": statement}},
         "status": status or {},
     }  # fmt: skip
-
-
-def statement(name: str = "one", **spec: Any) -> SqlStatement:
-    metadata = {"name": name, "namespace": "team-a", "uid": UID, "generation": 1}
-    return SqlStatement.parse({"metadata": metadata, "spec": {"sessionRef": {"name": "s"}, "sql": "x", **spec}})
 
 
 def store(*savepoints: Any) -> Store:
@@ -65,7 +59,7 @@ def test_statement_sees_the_savepoints_that_name_it() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"streaming": {}, "mode": "Explain"}])
-def test_statement_that_does_not_stream_has_none(spec: dict[str, Any]) -> None:
+def test_statement_that_does_not_stream_has_no_savepoints(spec: dict[str, Any]) -> None:
     assert savepoints_of(store(savepoint()), statement(**spec)) == ()
 
 
@@ -80,7 +74,7 @@ def test_savepoint_facts_match_the_metadata_spec_and_status_of_the_object() -> N
         SavepointFacts(
             "before",
             SavepointPhase.COMPLETED,
-            MADE,
+            NOW,
             SavepointTrigger.PERIODIC,
             "s3a://b/before",
             DONE,
@@ -91,8 +85,8 @@ def test_savepoint_facts_match_the_metadata_spec_and_status_of_the_object() -> N
     )
 
 
-def test_new_one_has_no_phase() -> None:
-    assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, MADE),)
+def test_savepoint_facts_of_a_new_savepoint_have_no_phase() -> None:
+    assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, NOW),)
 
 
 def test_start_from_finds_a_savepoint_of_any_statement_in_the_same_namespace() -> None:
@@ -192,10 +186,10 @@ def of_state(state: SavepointState, **fields: Any) -> SavepointView:
     ],
 )
 def test_driver_view_of_a_savepoint_is_read_as_running_completed_or_failed(view: SavepointView, word: Any) -> None:
-    assert word_of(view) == word
-    assert word_of(SavepointView.model_validate_json(view.model_dump_json(by_alias=True))) == word
+    assert observation_of(view) == word
+    assert observation_of(SavepointView.model_validate_json(view.model_dump_json(by_alias=True))) == word
 
 
 def test_adopted_checkpoint_without_a_version_is_complete() -> None:
-    word = word_of(WHOLE.model_copy(update={"spark_version": None}))
-    assert isinstance(word, Completed) and replace(word, spark_version="4.1.4") == word_of(WHOLE)
+    word = observation_of(WHOLE.model_copy(update={"spark_version": None}))
+    assert isinstance(word, Completed) and replace(word, spark_version="4.1.4") == observation_of(WHOLE)

@@ -26,7 +26,7 @@ ONE, OTHER, BATCH = (key(STATEMENT, name) for name in ("one", "other", "batch"))
 BEFORE, OPEN, DONE, THEIRS = (key(SAVEPOINT, name) for name in ("before", "open", "done", "theirs"))
 
 
-class World:
+class Cluster:
     """A store with the queue that it fills, and what is in it. Only what was added since `quiet` counts."""
 
     def __init__(self) -> None:
@@ -65,9 +65,9 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def cluster() -> Cluster:
     """Statement `one` with three savepoints; `other` is to start from one of them, and has one of its own."""
-    made = World()
+    made = Cluster()
     made.put(SESSION, "s", SESSION_READY)
     made.stream("one", {"phase": "Running", "streaming": {}})
     made.stream("other", {"phase": "Initialized"}, streaming=START)
@@ -82,79 +82,81 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Abandoned", "Pending"])
-def test_savepoint_phase_change_wakes_its_statement_and_statements_starting_from_it(world: World, phase: str) -> None:
-    world.savepoint("before", phase)
-    assert {ONE, OTHER} <= world.woken()
+def test_savepoint_phase_change_wakes_its_statement_and_statements_starting_from_it(
+    cluster: Cluster, phase: str
+) -> None:
+    cluster.savepoint("before", phase)
+    assert {ONE, OTHER} <= cluster.woken()
 
 
-def test_savepoint_phase_change_wakes_the_other_savepoints_of_its_statement(world: World) -> None:
+def test_savepoint_phase_change_wakes_the_other_savepoints_of_its_statement(cluster: Cluster) -> None:
     """Whether they are kept depends on it."""
-    world.savepoint("before", "Completed")
-    assert {OPEN, DONE} <= (woken := world.woken())
+    cluster.savepoint("before", "Completed")
+    assert {OPEN, DONE} <= (woken := cluster.woken())
     assert not woken & {THEIRS, BATCH, Key(SAVEPOINT, "team-b", "far")}
 
 
-def test_savepoint_that_is_created_wakes_itself_and_its_statement(world: World) -> None:
-    world.savepoint("new")
-    woken = world.woken()
+def test_savepoint_that_is_created_wakes_itself_and_its_statement(cluster: Cluster) -> None:
+    cluster.savepoint("new")
+    woken = cluster.woken()
     assert {key(SAVEPOINT, "new"), ONE} <= woken
     assert OTHER not in woken
 
 
-def test_savepoint_that_a_statement_waits_for_wakes_the_statement_when_created(world: World) -> None:
-    world.store.delete(SAVEPOINT, "team-a", "before")
-    world.woken()
-    world.savepoint("before", None, of="one", uid="again")
-    assert OTHER in world.woken()
+def test_savepoint_that_a_statement_waits_for_wakes_the_statement_when_created(cluster: Cluster) -> None:
+    cluster.store.delete(SAVEPOINT, "team-a", "before")
+    cluster.woken()
+    cluster.savepoint("before", None, of="one", uid="again")
+    assert OTHER in cluster.woken()
 
 
-def test_savepoint_that_is_being_deleted_wakes_all_concerned(world: World) -> None:
-    world.savepoint("before", "InProgress", deletionTimestamp="2026-01-31T09:00:00Z")
-    assert {BEFORE, ONE, OTHER} <= world.woken()
+def test_savepoint_that_is_being_deleted_wakes_all_concerned(cluster: Cluster) -> None:
+    cluster.savepoint("before", "InProgress", deletionTimestamp="2026-01-31T09:00:00Z")
+    assert {BEFORE, ONE, OTHER} <= cluster.woken()
 
 
-def test_savepoint_that_is_gone_wakes_all_concerned(world: World) -> None:
-    world.store.delete(SAVEPOINT, "team-a", "before")
-    assert {ONE, OTHER, OPEN, DONE} <= world.woken()
+def test_savepoint_that_is_gone_wakes_all_concerned(cluster: Cluster) -> None:
+    cluster.store.delete(SAVEPOINT, "team-a", "before")
+    assert {ONE, OTHER, OPEN, DONE} <= cluster.woken()
 
 
-def test_status_of_a_savepoint_that_does_not_move_wakes_nobody(world: World) -> None:
+def test_status_of_a_savepoint_that_does_not_move_wakes_nobody(cluster: Cluster) -> None:
     """Its controller wrote it, and goes on by itself."""
-    world.put(SAVEPOINT, "before", {"phase": "InProgress", "message": "more"}, spec={"statementRef": {"name": "one"}})
-    assert world.woken() == set()
+    cluster.put(SAVEPOINT, "before", {"phase": "InProgress", "message": "more"}, spec={"statementRef": {"name": "one"}})
+    assert cluster.woken() == set()
 
 
-def test_first_batch_wakes_the_savepoints_that_wait_for_a_state(world: World) -> None:
-    world.stream("one", {"phase": "Running", "streaming": {"committedBatchId": 0}})
-    assert {BEFORE, OPEN} <= (woken := world.woken())
+def test_first_batch_wakes_the_savepoints_that_wait_for_a_state(cluster: Cluster) -> None:
+    cluster.stream("one", {"phase": "Running", "streaming": {"committedBatchId": 0}})
+    assert {BEFORE, OPEN} <= (woken := cluster.woken())
     assert not woken & {ONE, DONE, THEIRS, Key(SAVEPOINT, "team-b", "far")}
-    world.stream("one", {"phase": "Running", "streaming": {"committedBatchId": 1}})
-    assert world.woken() == set()
+    cluster.stream("one", {"phase": "Running", "streaming": {"committedBatchId": 1}})
+    assert cluster.woken() == set()
 
 
-def test_statement_that_moves_wakes_the_savepoints_that_are_under_way(world: World) -> None:
-    world.stream("one", {"phase": "Stopped", "streaming": {}})
-    assert {BEFORE, OPEN} <= world.woken()
+def test_statement_that_moves_wakes_the_savepoints_that_are_under_way(cluster: Cluster) -> None:
+    cluster.stream("one", {"phase": "Stopped", "streaming": {}})
+    assert {BEFORE, OPEN} <= cluster.woken()
 
 
-def test_statement_that_is_being_deleted_wakes_the_savepoints_that_are_under_way(world: World) -> None:
-    world.stream("one", {"phase": "Running", "streaming": {}}, deletionTimestamp="2026-01-31T09:00:00Z")
-    assert {ONE, BEFORE, OPEN} <= world.woken()
+def test_statement_that_is_being_deleted_wakes_the_savepoints_that_are_under_way(cluster: Cluster) -> None:
+    cluster.stream("one", {"phase": "Running", "streaming": {}}, deletionTimestamp="2026-01-31T09:00:00Z")
+    assert {ONE, BEFORE, OPEN} <= cluster.woken()
 
 
-def test_statement_that_is_gone_wakes_the_savepoints_that_wait_for_that(world: World) -> None:
+def test_statement_that_is_gone_wakes_the_savepoints_that_wait_for_that(cluster: Cluster) -> None:
     """A savepoint that is deleted is held while somebody refers to it."""
-    world.savepoint("done", "Completed", deletionTimestamp="2026-01-31T09:00:00Z")
-    world.woken()
-    world.store.delete(STATEMENT, "team-a", "other")
-    assert {BEFORE, OPEN, DONE} <= world.woken()
+    cluster.savepoint("done", "Completed", deletionTimestamp="2026-01-31T09:00:00Z")
+    cluster.woken()
+    cluster.store.delete(STATEMENT, "team-a", "other")
+    assert {BEFORE, OPEN, DONE} <= cluster.woken()
 
 
-def test_dropped_reference_wakes_the_savepoint_whose_deletion_waits_for_it(world: World) -> None:
-    world.savepoint("before", "Completed", deletionTimestamp="2026-01-31T09:00:00Z")
-    world.woken()
-    world.stream("other", {"phase": "Initialized"}, generation=2)
-    assert {OTHER, BEFORE} <= world.woken()
+def test_dropped_reference_wakes_the_savepoint_whose_deletion_waits_for_it(cluster: Cluster) -> None:
+    cluster.savepoint("before", "Completed", deletionTimestamp="2026-01-31T09:00:00Z")
+    cluster.woken()
+    cluster.stream("other", {"phase": "Initialized"}, generation=2)
+    assert {OTHER, BEFORE} <= cluster.woken()
 
 
 @pytest.mark.parametrize(
@@ -167,18 +169,18 @@ def test_dropped_reference_wakes_the_savepoint_whose_deletion_waits_for_it(world
     ids=["startFrom", "restoredFrom", "lastSavepoint"],
 )
 def test_references_that_change_wake_the_savepoints_that_may_be_meant(
-    world: World, status: dict[str, Any], streaming: dict[str, Any]
+    cluster: Cluster, status: dict[str, Any], streaming: dict[str, Any]
 ) -> None:
     """Who uses them is shown in their status, and whether they are kept depends on it."""
-    world.savepoint("before", "Completed")
-    world.woken()
-    world.stream("other", status, streaming=streaming)
-    assert {BEFORE, THEIRS} <= world.woken()
+    cluster.savepoint("before", "Completed")
+    cluster.woken()
+    cluster.stream("other", status, streaming=streaming)
+    assert {BEFORE, THEIRS} <= cluster.woken()
 
 
-def test_batch_statement_wakes_no_savepoint(world: World) -> None:
-    world.put(STATEMENT, "batch", {"phase": "Finished"}, spec={"sessionRef": {"name": "s"}})
-    assert not [each for each in world.woken() if each.kind == SAVEPOINT]
+def test_batch_statement_wakes_no_savepoint(cluster: Cluster) -> None:
+    cluster.put(STATEMENT, "batch", {"phase": "Finished"}, spec={"sessionRef": {"name": "s"}})
+    assert not [each for each in cluster.woken() if each.kind == SAVEPOINT]
 
 
 @pytest.mark.parametrize(
@@ -187,13 +189,13 @@ def test_batch_statement_wakes_no_savepoint(world: World) -> None:
     ids=["another driver", "no driver", "closed"],
 )
 def test_session_that_serves_or_ceases_to_wakes_statements_and_open_savepoints(
-    world: World, status: dict[str, Any]
+    cluster: Cluster, status: dict[str, Any]
 ) -> None:
-    world.put(SESSION, "s", status)
-    assert {ONE, OTHER, BATCH, BEFORE, OPEN} <= (woken := world.woken())
+    cluster.put(SESSION, "s", status)
+    assert {ONE, OTHER, BATCH, BEFORE, OPEN} <= (woken := cluster.woken())
     assert not woken & {DONE, THEIRS}
 
 
-def test_counters_of_a_session_wake_nobody(world: World) -> None:
-    world.put(SESSION, "s", {**SESSION_READY, "statements": {"running": 2}})
-    assert world.woken() == set()
+def test_counters_of_a_session_wake_nobody(cluster: Cluster) -> None:
+    cluster.put(SESSION, "s", {**SESSION_READY, "statements": {"running": 2}})
+    assert cluster.woken() == set()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparksql.domain.admission import QueueEntry, QueueState, Turn, exceeds_queue, next_in_queue, order, turn
 from sparksql.domain.backoff import exponential
-from tests.unit.domain.domain_samples import NOW, seconds
+from tests.unit.domain.builders.objects import NOW, seconds
 
 
 def created(age: float = 0) -> str:

@@ -14,17 +14,28 @@ from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
-from tests.unit.domain.domain_samples import NOW, conditions_of, session, session_class, statement
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.conditions import (
+    CANCELED,
+    FAILED,
+    PARKED,
+    RESTS,
+    STREAMS,
+    SUCCEEDED,
+    UNDER_WAY,
+    conditions_of,
+)
+from tests.unit.domain.builders.objects import NOW
+from tests.unit.domain.builders.sessions import session
+from tests.unit.domain.builders.statements import statement
 
 TYPES = ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
-T, F, U = "True", "False", "Unknown"
-UNDER_WAY, STOPPED, PARKED = (F, T, F, U, F), (T, F, F, U, F), (F, F, T, U, F)
-CANCELED, FAILED = (T, F, F, F, T), (F, F, T, F, T)
+T, F = "True", "False"
 STREAM = {"sql": "INSERT INTO t SELECT * FROM STREAM s", "streaming": {}}
 
 
 def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[str, ...]:
-    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), parked=parked)
+    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), stalled=parked)
     return tuple(str(c.status) for c in stated(standing, "R", work=work))
 
 
@@ -33,11 +44,13 @@ def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[s
     ("phase", "row"),
     [
         *((phase, UNDER_WAY) for phase in ("Initialized", "Pending", "Running")),
-        ("Finished", (T, F, F, T, T)),
+        ("Finished", SUCCEEDED),
         *((phase, FAILED) for phase in ("Closed", "Error", "TimedOut")),
     ],
 )
-def test_phases_of_a_statement_whatever_is_wished(phase: str, row: tuple[str, ...], desired: str) -> None:
+def test_conditions_of_a_statement_follow_its_phase_whatever_is_wished(
+    phase: str, row: tuple[str, ...], desired: str
+) -> None:
     assert of(phase, desired) == row
 
 
@@ -47,7 +60,7 @@ def test_phases_of_a_statement_whatever_is_wished(phase: str, row: tuple[str, ..
         ("Canceled", "Canceled", False, CANCELED),
         ("Canceled", "Stopped", False, CANCELED),  # of a batch statement that is a wish to cancel as well
         ("Canceled", "Running", False, FAILED),
-        ("Stopped", "Stopped", False, STOPPED),
+        ("Stopped", "Stopped", False, RESTS),
         ("Stopped", "Running", False, UNDER_WAY),  # it goes on at once
         ("Stopped", "Canceled", False, UNDER_WAY),  # it ends at once
         ("Running", "Running", True, PARKED),  # it runs as before a change that is refused
@@ -62,14 +75,14 @@ def test_rest_and_cancellation_are_what_was_asked_for_only_by_wish(
 
 def test_every_phase_of_a_statement_has_a_row() -> None:
     for phase in StatementPhase:
-        assert of(phase) in {UNDER_WAY, (T, F, F, T, T), FAILED}
+        assert of(phase) in {UNDER_WAY, SUCCEEDED, FAILED}
 
 
-@pytest.mark.parametrize(("age", "row"), [(1, (T, F, F, U, F)), (100_000, UNDER_WAY)])
+@pytest.mark.parametrize(("age", "row"), [(1, STREAMS), (100_000, UNDER_WAY)])
 def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: tuple[str, ...]) -> None:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, **STREAM)
     began = NOW - timedelta(seconds=age)
-    made = statements.advance(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
+    made = statements.with_phase(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
     assert tuple(str(c.status) for c in made.conditions[:5]) == row
     assert made.conditions[0].reason == ("Running" if row[0] == T else "NoProgress")
 
@@ -82,8 +95,8 @@ def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: t
         ("Failed", (F, F, T)),
     ],
 )
-def test_phases_of_a_session(phase: str, row: tuple[str, ...]) -> None:
-    made = sessions.advance(session(), NOW, SessionPhase(phase), Reason.READY)
+def test_conditions_of_a_session_follow_its_phase(phase: str, row: tuple[str, ...]) -> None:
+    made = sessions.with_phase(session(), NOW, SessionPhase(phase), Reason.READY)
     assert tuple(str(c.status) for c in made.conditions) == row
     assert tuple(c.type for c in made.conditions) == TYPES[:3]
 
@@ -98,11 +111,11 @@ def test_a_session_that_waits_for_a_person_is_stalled_and_still_under_way(phase:
     ("phase", "row"),
     [
         *((phase, UNDER_WAY) for phase in ("Pending", "InProgress")),
-        ("Completed", (T, F, F, T, T)),
+        ("Completed", SUCCEEDED),
         *((phase, FAILED) for phase in ("Failed", "Abandoned")),
     ],
 )
-def test_phases_of_a_savepoint(phase: str, row: tuple[str, ...]) -> None:
+def test_conditions_of_a_savepoint_follow_its_phase(phase: str, row: tuple[str, ...]) -> None:
     standing, work = savepoint_standing(SavepointPhase(phase))
     assert tuple(str(c.status) for c in stated(standing, "R", work=work)) == row
 
@@ -127,7 +140,7 @@ def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
 def canceled(desired: str) -> SqlStatement:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, desiredState=desired)
     return obj.replace(
-        status=statements.advance(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+        status=statements.with_phase(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
     )
 
 
@@ -144,6 +157,6 @@ def test_conditions_of_what_rests_follow_the_generation() -> None:
     obj = canceled("Canceled")
     later = obj.replace(metadata=obj.metadata.replace(generation=9))
     assert {c.observed_generation for c in statements.restated(later, NOW).conditions} == {9}
-    closed = session(sessions.advance(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
+    closed = session(sessions.with_phase(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
     moved = closed.replace(metadata=closed.metadata.replace(generation=9))
     assert {c.observed_generation for c in sessions.restated(moved, NOW).conditions} == {9}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.dependencies import Cycle, Failed, Met, Outcome, Unmet, evaluate, find_cycle
+from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Outcome, Unmet, evaluate, find_cycle
 
 Graph = Mapping[str, Sequence[str]]
 NAMES = "abcdefg"
@@ -46,7 +46,7 @@ def test_unfinished_and_missing_dependencies_are_reported_apart() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.ERROR, Phase.CANCELED, Phase.CLOSED, Phase.TIMED_OUT])
-def test_any_other_end_fails(phase: Phase) -> None:
+def test_dependency_that_ends_other_than_finished_fails_its_dependant(phase: Phase) -> None:
     assert outcome({"me": ["a", "b"]}, {"a": Phase.FINISHED, "b": phase}) == Failed("b", phase)
 
 
@@ -85,7 +85,7 @@ def test_a_long_chain_is_no_problem() -> None:
 
 
 @given(GRAPHS, st.sampled_from(NAMES))
-def test_a_cycle_is_found_if_and_only_if_there_is_one(graph: Graph, name: str) -> None:
+def test_dependency_cycle_is_found_if_and_only_if_the_graph_has_a_cycle(graph: Graph, name: str) -> None:
     path = find_cycle(name, lambda n: graph.get(n, ()))
     assert (path is not None) == (name in reachable(graph, name))
     if path is not None:
@@ -95,7 +95,7 @@ def test_a_cycle_is_found_if_and_only_if_there_is_one(graph: Graph, name: str) -
 
 
 @given(GRAPHS, st.sampled_from(NAMES))
-def test_every_member_of_a_cycle_finds_one(graph: Graph, name: str) -> None:
+def test_every_member_of_a_dependency_cycle_finds_the_cycle(graph: Graph, name: str) -> None:
     path = find_cycle(name, lambda n: graph.get(n, ()))
     for member in path or ():
         assert isinstance(outcome(graph, {}, name=member), Cycle)

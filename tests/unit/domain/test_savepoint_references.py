@@ -13,8 +13,8 @@ from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import Retention
 from sparksql.domain.savepoint.references import referenced, used_by
 from sparksql.domain.savepoint.retention import Savepoint, evaluate
-from tests.unit.domain.savepoint_samples import ELSEWHERE, TARGET, existing, saved, savepoint, settled
-from tests.unit.domain.statement_samples import ago
+from tests.unit.domain.builders.objects import ago
+from tests.unit.domain.builders.savepoints import ELSEWHERE, TARGET, existing, saved, savepoint, settled
 
 BEFORE = savepoint(settled())
 LAST = {"lastSavepoint": {"name": "before", "time": ago(1)}}
@@ -46,7 +46,7 @@ def starting_from(name: str) -> SqlStatement:
         (named(starting_from("before"), "fork", "team-b"), False),
     ],
 )
-def test_a_reference(statement: SqlStatement, refers: bool) -> None:
+def test_statement_refers_to_a_savepoint_by_name_or_location(statement: SqlStatement, refers: bool) -> None:
     assert used_by(BEFORE, [statement]) == ((statement.metadata.name,) if refers else ())
 
 
@@ -60,7 +60,7 @@ def test_a_statement_that_is_being_deleted_still_refers() -> None:
     assert used_by(BEFORE, [going]) == ("one",)
 
 
-def test_names_are_sorted() -> None:
+def test_names_of_referring_statements_are_sorted() -> None:
     statements = [named(starting_from("before"), name) for name in ("c", "a", "b")]
     assert used_by(BEFORE, statements) == ("a", "b", "c")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.fields import DNS_LABEL
 from sparksql.api.streaming import SavepointSchedule
-from sparksql.domain.savepoint.schedule import ON_TIME_SECONDS, next_due, savepoint_name, violation
+from sparksql.domain.statement.stream.schedule import ON_TIME_SECONDS, next_due, savepoint_name, violation
 
 UID = "5f0c2a9e-0000-4000-8000-000000000001"
 SINCE = datetime(2026, 1, 1, 0, 0, 7, tzinfo=UTC)
@@ -106,12 +106,12 @@ def test_schedule_with_an_impossible_or_invalid_cron_is_never_due() -> None:
         ("*/30 2 * * *", "2026-03-28T12:00:00+01:00", ["2026-03-30T02:00:00+02:00", "2026-03-30T02:30:00+02:00"]),
     ],
 )
-def test_clocks_that_change(text: str, since: str, expected: list[str]) -> None:
+def test_cron_schedule_follows_changes_of_the_clock(text: str, since: str, expected: list[str]) -> None:
     schedule = cron(text, timezone="Europe/Berlin")
     assert times(schedule, at(since), len(expected)) == [at(time) for time in expected]
 
 
-def test_leap_days() -> None:
+def test_schedule_on_leap_days_skips_years_without_such_a_day() -> None:
     assert times(cron("0 12 29 2 *"), SINCE, 3) == [at(f"{year}-02-29T12:00:00Z") for year in (2028, 2032, 2036)]
     assert times(cron("0 12 L 2 *"), at("2027-01-01T00:00:00Z"), 2) == [
         at("2027-02-28T12:00:00Z"),
@@ -250,7 +250,9 @@ def test_each_schedule_slot_is_due_once_in_order_and_within_its_jitter(
 
 @settings(deadline=None)
 @given(schedules, moments, moments, st.integers(0, 86_400))
-def test_catching_up_takes_one(schedule: SavepointSchedule, since: datetime, now: datetime, away: int) -> None:
+def test_catching_up_takes_a_single_savepoint_for_all_missed_times(
+    schedule: SavepointSchedule, since: datetime, now: datetime, away: int
+) -> None:
     schedule = schedule.replace(catch_up=True)
     now = max(now, since).astimezone(UTC) + timedelta(seconds=away)
     first = due(schedule, now, since=since)
@@ -311,7 +313,7 @@ def test_any_text_is_followed_or_refused(text: str) -> None:
     assert (due(schedule, SINCE) is None) is (violation(schedule) is not None)
 
 
-def test_a_name() -> None:
+def test_savepoint_name_carries_the_utc_time() -> None:
     assert savepoint_name("orders-stream", at("2026-03-29T03:00:00+02:00")) == "orders-stream-20260329-010000"
 
 

@@ -10,19 +10,9 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession, StatementCounts
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Decision
-from tests.unit.domain.domain_samples import (
-    NOW,
-    gateway,
-    pod,
-    ready,
-    reason_of,
-    regarded,
-    removed,
-    respoken,
-    seconds,
-    session,
-    settled,
-)
+from tests.unit.domain.builders.conditions import reason_of
+from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
+from tests.unit.domain.builders.sessions import gateway, pod, ready, session, session_snapshot
 
 CLOSE_AFTER_A_MINUTE = {"timeoutSeconds": 60, "action": "Close"}
 AT_WORK = StatementCounts(running=3, queued=1)
@@ -30,13 +20,13 @@ AT_WORK = StatementCounts(running=3, queued=1)
 
 def at(obj: SqlSession, count: float, **facts: Any) -> Decision:
     """Decision on a session whose driver serves, `count` seconds after NOW."""
-    return decide(regarded(obj, now=NOW + seconds(count), **{"pod": pod(obj), "gateway": gateway(), **facts}))
+    return decide(session_snapshot(obj, now=NOW + seconds(count), **{"pod": pod(obj), "gateway": gateway(), **facts}))
 
 
 def busy(obj: SqlSession | None = None) -> SqlSession:
     """A ready session that shows, since 10 s, three statements that run and one that waits."""
     obj = obj or ready()
-    return settled(obj, at(obj, 10, running=3, queued=1))
+    return with_status(obj, at(obj, 10, running=3, queued=1))
 
 
 def test_end_of_the_last_statement_is_shown_at_once() -> None:
@@ -58,20 +48,20 @@ def test_counters_become_true_in_every_phase(phase: Phase) -> None:
     """Statements end after their session as well: with the driver that was lost, or because it closed."""
     obj = busy()
     obj = obj.replace(status=obj.status.replace(phase=phase))
-    obj = respoken(obj, desiredState="Stopped") if phase is Phase.STOPPED else obj
-    assert decide(regarded(obj, now=NOW + seconds(11), pod=None)).status.statements == StatementCounts()
+    obj = with_spec(obj, desiredState="Stopped") if phase is Phase.STOPPED else obj
+    assert decide(session_snapshot(obj, now=NOW + seconds(11), pod=None)).status.statements == StatementCounts()
 
 
 def test_a_change_that_has_to_wait_is_looked_at_again() -> None:
     obj = busy()
     closed = obj.replace(status=obj.status.replace(phase=Phase.CLOSED))
-    decision = decide(regarded(closed, now=NOW + seconds(12), running=1))
+    decision = decide(session_snapshot(closed, now=NOW + seconds(12), running=1))
     assert (decision.status.statements, decision.requeue_after) == (AT_WORK, 3.0)
 
 
 def test_a_session_that_is_let_go_is_not_counted_any_more() -> None:
     obj = busy()
-    decision = decide(regarded(removed(obj, NOW), now=NOW + seconds(11), pod=None))
+    decision = decide(session_snapshot(removed(obj, NOW), now=NOW + seconds(11), pod=None))
     assert (decision.finalizer, decision.status) == (False, obj.status)
 
 
@@ -90,5 +80,5 @@ def test_a_stopped_stream_is_not_queued() -> None:
 
 def test_a_deleted_session_waits_for_streams_that_rest_to_end() -> None:
     obj = removed(ready(), NOW)
-    assert decide(regarded(obj, resting=1)).finalizer is True
-    assert decide(regarded(obj)).finalizer is False
+    assert decide(session_snapshot(obj, resting=1)).finalizer is True
+    assert decide(session_snapshot(obj)).finalizer is False

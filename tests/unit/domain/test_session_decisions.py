@@ -14,22 +14,9 @@ from sparksql.domain.session.snapshot import Command, Deadlines, Decision
 from sparksql.domain.session.steps import STABLE_SECONDS
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
-from tests.unit.domain.domain_samples import (
-    NOW,
-    conditions_of,
-    draining,
-    gateway,
-    pod,
-    ready,
-    reason_of,
-    regarded,
-    removed,
-    respoken,
-    seconds,
-    session,
-    settled,
-    starting,
-)
+from tests.unit.domain.builders.conditions import conditions_of, reason_of
+from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
+from tests.unit.domain.builders.sessions import draining, gateway, pod, ready, session, session_snapshot, starting
 
 LIMITS = Deadlines()
 
@@ -39,7 +26,7 @@ def told(decision: Decision) -> tuple[Phase | None, str]:
 
 
 def later(obj: SqlSession, count: float, **facts: Any) -> Decision:
-    return decide(regarded(obj, now=NOW + seconds(count), **facts))
+    return decide(session_snapshot(obj, now=NOW + seconds(count), **facts))
 
 
 def served(obj: SqlSession, count: float, **facts: Any) -> Decision:
@@ -51,7 +38,7 @@ def served(obj: SqlSession, count: float, **facts: Any) -> Decision:
 
 
 def test_a_new_session_starts_its_first_driver() -> None:
-    decision = decide(regarded())
+    decision = decide(session_snapshot())
     assert told(decision) == (Phase.STARTING, Reason.DRIVER_STARTING)
     assert decision.commands == (Command.START_DRIVER,)
     driver = decision.status.driver
@@ -84,18 +71,20 @@ def test_a_running_pod_alone_is_not_enough(facts: dict[str, Any]) -> None:
     "reason", [Reason.CLASS_NOT_FOUND, Reason.NOT_ALLOWED, Reason.LIMIT_EXCEEDED, Reason.NOT_IMPLEMENTED]
 )
 def test_refused_session_is_stalled_and_starts_once_the_cause_is_gone(reason: Reason) -> None:
-    decision = decide(regarded(resolution=Violation(reason, "why")))
+    decision = decide(session_snapshot(resolution=Violation(reason, "why")))
     assert told(decision) == (Phase.PENDING, reason)
     assert conditions_of(decision.status)["Stalled"] == ("True", reason)
     assert (decision.commands, decision.requeue_after) == ((), 30.0)
     assert [event.reason for event in decision.events] == [reason]
-    obj = settled(session(), decision)
+    obj = with_status(session(), decision)
     assert later(obj, 9000, resolution=Violation(reason, "why")).events == ()
     assert later(obj, 9000).status.phase is Phase.STARTING
 
 
 def test_too_many_sessions_stall_the_next_one() -> None:
-    decision = decide(regarded(no_place=Violation(Reason.LIMIT_EXCEEDED, "2 sessions of class standard")))
+    decision = decide(
+        session_snapshot(limit_violation=Violation(Reason.LIMIT_EXCEEDED, "2 sessions of class standard"))
+    )
     assert told(decision) == (Phase.PENDING, Reason.LIMIT_EXCEEDED)
     assert decision.status.message == "2 sessions of class standard"
     assert conditions_of(decision.status)["Stalled"][0] == "True"
@@ -103,7 +92,7 @@ def test_too_many_sessions_stall_the_next_one() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.STORAGE_NOT_READY, Reason.CHILD_CONFLICT, Reason.INIT_SOURCE_NOT_FOUND])
 def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
-    decision = later(starting(), 1, obstacle=Violation(reason, "why"))
+    decision = later(starting(), 1, start_blocker=Violation(reason, "why"))
     assert told(decision) == (Phase.PENDING, reason)
     assert conditions_of(decision.status)["Stalled"][0] == "True"
     assert decision.requeue_after == 30.0
@@ -111,10 +100,13 @@ def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
 
 def test_used_up_quota_is_waited_for_up_to_a_deadline() -> None:
     obstacle, obj = Violation(Reason.QUOTA_EXCEEDED, "exceeded quota"), starting()
-    waits = later(obj, LIMITS.scheduling, obstacle=obstacle)
+    waits = later(obj, LIMITS.scheduling_seconds, start_blocker=obstacle)
     assert told(waits) == (Phase.STARTING, Reason.QUOTA_EXCEEDED)
-    assert later(settled(obj, waits), LIMITS.scheduling).commands == (Command.START_DRIVER,)
-    assert told(later(obj, LIMITS.scheduling + 1, obstacle=obstacle)) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
+    assert later(with_status(obj, waits), LIMITS.scheduling_seconds).commands == (Command.START_DRIVER,)
+    assert told(later(obj, LIMITS.scheduling_seconds + 1, start_blocker=obstacle)) == (
+        Phase.FAILED,
+        Reason.QUOTA_EXCEEDED,
+    )
 
 
 def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail() -> None:
@@ -123,7 +115,7 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
         assert reason_of(decision.status) == Reason.NAMESPACE_TERMINATING
         assert decision.status.phase is not Phase.FAILED
         assert (decision.commands, decision.requeue_after) == ((), 5.0)
-    refused = later(starting(), 9000, obstacle=Violation(Reason.NAMESPACE_TERMINATING, "403"))
+    refused = later(starting(), 9000, start_blocker=Violation(Reason.NAMESPACE_TERMINATING, "403"))
     assert refused.status.phase is Phase.STARTING
 
 
@@ -133,8 +125,8 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
 @pytest.mark.parametrize(
     ("facts", "limit", "reason"),
     [
-        ({"unschedulable": "no node fits"}, LIMITS.scheduling, Reason.UNSCHEDULABLE),
-        ({"image_problem": "ImagePullBackOff"}, LIMITS.image_pull, Reason.IMAGE_PULL_FAILED),
+        ({"unschedulable": "no node fits"}, LIMITS.scheduling_seconds, Reason.UNSCHEDULABLE),
+        ({"image_problem": "ImagePullBackOff"}, LIMITS.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
     ],
 )
 def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
@@ -153,7 +145,7 @@ def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
 
 @pytest.mark.parametrize(
     ("facts", "limit"),
-    [({"started": NOW}, LIMITS.driver_start), ({}, LIMITS.driver_start + LIMITS.image_pull)],
+    [({"started": NOW}, LIMITS.driver_start_seconds), ({}, LIMITS.driver_start_seconds + LIMITS.image_pull_seconds)],
     ids=["container runs", "container not started"],
 )
 def test_a_driver_that_does_not_get_ready_is_replaced(facts: dict[str, Any], limit: float) -> None:
@@ -203,10 +195,10 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
         assert decision.status.restarts == restart
         assert decision.requeue_after is not None
         pauses.append(decision.requeue_after)
-        obj = settled(obj, decision)
+        obj = with_status(obj, decision)
         assert later(obj, now + pauses[-1] - 0.5).commands == ()
         now += pauses[-1]
-        obj = settled(obj, later(obj, now))
+        obj = with_status(obj, later(obj, now))
         assert obj.status.driver is not None and obj.status.driver.incarnation == restart + 1
     assert pauses == [1, 2, 4]
     over = lost(obj, now)
@@ -220,7 +212,7 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
 def test_a_driver_that_never_gets_ready_is_given_up_and_its_last_loss_is_told() -> None:
     obj = starting()
     obj = obj.replace(status=obj.status.replace(restarts=3))
-    over = later(obj, LIMITS.driver_start + 1, pod=pod(obj, started=NOW))
+    over = later(obj, LIMITS.driver_start_seconds + 1, pod=pod(obj, started=NOW))
     assert told(over) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
     assert over.commands == (Command.DELETE_DRIVER,)
     assert "the last loss was DriverNotReady: the driver was not ready" in (over.status.message or "")
@@ -235,7 +227,7 @@ def test_a_driver_lost_while_ready_is_replaced(gone: bool, what: str) -> None:
 
 
 def test_the_old_pod_must_be_gone_before_a_new_one_starts() -> None:
-    obj = settled(ready(), lost(ready(), 9))
+    obj = with_status(ready(), lost(ready(), 9))
     decision = later(obj, 60, pod=pod(obj, ended="exit code 137"))
     assert told(decision) == (Phase.PENDING, Reason.DRIVER_TERMINATING)
     assert decision.commands == (Command.DELETE_DRIVER,)
@@ -262,11 +254,11 @@ def test_lost_session_state_is_told() -> None:
 @pytest.mark.parametrize("change", [{"restartNonce": "again"}, {"driver": {"memory": "2Gi"}}])
 def test_a_failed_session_starts_again_when_a_person_acts(change: dict[str, Any]) -> None:
     obj = starting()
-    failed = settled(obj, later(obj, 5, pod=pod(obj), gateway=gateway(GatewayState.INIT_FAILED)))
+    failed = with_status(obj, later(obj, 5, pod=pod(obj), gateway=gateway(GatewayState.INIT_FAILED)))
     assert later(failed, 99999).status.phase is Phase.FAILED
-    renewed = settled(failed, later(respoken(failed, **change), 10))
+    renewed = with_status(failed, later(with_spec(failed, **change), 10))
     assert (renewed.status.phase, renewed.status.restarts) == (Phase.PENDING, 0)
-    again = later(respoken(renewed, **change), 11)
+    again = later(with_spec(renewed, **change), 11)
     assert again.status.driver is not None and again.status.driver.incarnation == 2
 
 
@@ -283,46 +275,46 @@ WISHES = [
 def test_stop_restart_or_spec_change_drains_the_driver_before_it_takes_effect(
     change: dict[str, Any], reason: Reason, then: Phase
 ) -> None:
-    obj = draining(respoken(ready(), **change))
+    obj = draining(with_spec(ready(), **change))
     assert (obj.status.phase, reason_of(obj.status)) == (Phase.DRAINING, reason)
-    waits = served(obj, LIMITS.drain - 1, running=2)
+    waits = served(obj, LIMITS.drain_seconds - 1, running=2)
     assert (told(waits), waits.commands) == ((Phase.DRAINING, reason), ())
     assert waits.requeue_after is not None and waits.requeue_after <= 1.1
-    assert served(obj, LIMITS.drain, running=2).commands == (Command.DELETE_DRIVER,)
+    assert served(obj, LIMITS.drain_seconds, running=2).commands == (Command.DELETE_DRIVER,)
     assert served(obj, 1).commands == (Command.DELETE_DRIVER,)
     ended = later(obj, 2)
     assert ended.status.phase is then
     if then is Phase.PENDING:
-        assert later(settled(obj, ended), 2).commands == (Command.START_DRIVER,)
+        assert later(with_status(obj, ended), 2).commands == (Command.START_DRIVER,)
 
 
 @pytest.mark.parametrize(
     "change", [{"idle": {"timeoutSeconds": 9}}, {"maxQueuedStatements": 1}, {"statementTimeouts": {"queueSeconds": 1}}]
 )
 def test_changed_setting_the_driver_does_not_use_leaves_the_session_ready(change: dict[str, Any]) -> None:
-    assert served(respoken(ready(), **change), 1).status.phase is Phase.READY
+    assert served(with_spec(ready(), **change), 1).status.phase is Phase.READY
 
 
 def test_a_stopped_session_starts_again_when_it_is_wanted() -> None:
-    asleep = settled(session(), decide(regarded(session(desiredState="Stopped"))))
+    asleep = with_status(session(), decide(session_snapshot(session(desiredState="Stopped"))))
     assert asleep.status.phase is Phase.STOPPED
-    still = later(respoken(asleep, desiredState="Stopped"), 99999)
+    still = later(with_spec(asleep, desiredState="Stopped"), 99999)
     assert (still.status.phase, still.commands, still.requeue_after) == (Phase.STOPPED, (), None)
-    assert later(respoken(asleep, desiredState="Running"), 10).commands == (Command.START_DRIVER,)
+    assert later(with_spec(asleep, desiredState="Running"), 10).commands == (Command.START_DRIVER,)
 
 
 def test_a_stopped_session_that_is_wanted_again_waits_for_quota_from_then_on() -> None:
-    asleep = settled(session(), decide(regarded(session(desiredState="Stopped"))))
-    wanted, obstacle = respoken(asleep, desiredState="Running"), Violation(Reason.QUOTA_EXCEEDED, "exceeded quota")
-    waits = later(wanted, 99999, obstacle=obstacle)
+    asleep = with_status(session(), decide(session_snapshot(session(desiredState="Stopped"))))
+    wanted, obstacle = with_spec(asleep, desiredState="Running"), Violation(Reason.QUOTA_EXCEEDED, "exceeded quota")
+    waits = later(wanted, 99999, start_blocker=obstacle)
     assert told(waits) == (Phase.PENDING, Reason.QUOTA_EXCEEDED)
-    end = later(settled(wanted, waits), 99999 + LIMITS.scheduling + 1, obstacle=obstacle)
+    end = later(with_status(wanted, waits), 99999 + LIMITS.scheduling_seconds + 1, start_blocker=obstacle)
     assert told(end) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
 
 
 def test_a_stop_taken_back_while_draining_starts_again() -> None:
-    obj = draining(respoken(ready(), desiredState="Stopped"))
-    assert later(respoken(obj, desiredState="Running"), 9).status.phase is Phase.PENDING
+    obj = draining(with_spec(ready(), desiredState="Stopped"))
+    assert later(with_spec(obj, desiredState="Running"), 9).status.phase is Phase.PENDING
 
 
 # --- idle and lifetime
@@ -335,15 +327,15 @@ def test_an_idle_session_with_close_is_closed_for_good() -> None:
     assert almost.requeue_after is not None and almost.requeue_after <= 1
     for busy in ({"running": 1}, {"queued": 1}, {"gateway": gateway(last_activity_time=NOW + seconds(30))}):
         assert served(obj, 60, **busy).status.phase is Phase.READY
-    over = settled(obj, served(obj, 60))
+    over = with_status(obj, served(obj, 60))
     assert (over.status.phase, reason_of(over.status)) == (Phase.DRAINING, Reason.IDLE_TIMEOUT)
-    closed = settled(over, later(over, 70))
+    closed = with_status(over, later(over, 70))
     assert (closed.status.phase, reason_of(closed.status)) == (Phase.CLOSED, Reason.IDLE_TIMEOUT)
-    revived = later(respoken(closed, restartNonce="again", driver={"memory": "2Gi"}), 99)
+    revived = later(with_spec(closed, restartNonce="again", driver={"memory": "2Gi"}), 99)
     assert (revived.status.phase, revived.commands) == (Phase.CLOSED, ())
 
 
-def test_hibernate_stays_up_and_says_so() -> None:
+def test_session_that_is_to_hibernate_stays_ready_and_tells_why() -> None:
     obj = ready(session(idle={"timeoutSeconds": 60, "action": "Hibernate"}))
     decision = served(obj, 9000)
     assert decision.status.phase is Phase.READY
@@ -354,7 +346,7 @@ def test_hibernate_stays_up_and_says_so() -> None:
 def test_a_session_past_its_lifetime_drains_and_closes() -> None:
     obj = ready(session(maxLifetimeSeconds=100))
     assert served(obj, 99, running=1).status.phase is Phase.READY
-    over = settled(obj, served(obj, 100, running=1))
+    over = with_status(obj, served(obj, 100, running=1))
     assert (over.status.phase, reason_of(over.status)) == (Phase.DRAINING, Reason.MAX_LIFETIME_REACHED)
     assert told(later(over, 110)) == (Phase.CLOSED, Reason.MAX_LIFETIME_REACHED)
 

@@ -12,31 +12,20 @@ from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, SessionPhase, SqlSessi
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts
 from sparksql.domain.statement.decide import decide as decide_statement
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Submit
-from tests.unit.domain.domain_samples import (
-    BOOT,
-    NOW,
-    asked,
-    draining,
-    gateway,
-    pod,
-    ready,
-    reason_of,
-    regarded,
-    respoken,
-    seconds,
-    settled,
-    starting,
-    statement,
-)
+from sparksql.domain.statement.decision import Submit
+from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings
+from tests.unit.domain.builders.conditions import reason_of
+from tests.unit.domain.builders.objects import NOW, seconds, with_spec, with_status
+from tests.unit.domain.builders.sessions import BOOT, draining, gateway, pod, ready, session_snapshot, starting
+from tests.unit.domain.builders.statements import statement, statement_snapshot
 
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"
 
 
 def lost(obj: SqlSession, end: PodEnd | None, pod_: PodFacts | None = None) -> SqlSession:
     """The session after its driver vanished, with the next one asked for."""
-    gone = settled(obj, decide(regarded(obj, now=NOW + seconds(60), pod=pod_, pod_end=end)))
-    return settled(gone, decide(regarded(gone, now=NOW + seconds(120), pod_end=end)))
+    gone = with_status(obj, decide(session_snapshot(obj, now=NOW + seconds(60), pod=pod_, pod_end=end)))
+    return with_status(gone, decide(session_snapshot(gone, now=NOW + seconds(120), pod_end=end)))
 
 
 def unconfirmed(obj: SqlSession) -> tuple[str, ...]:
@@ -49,14 +38,14 @@ def test_a_driver_that_vanished_is_remembered() -> None:
     assert unconfirmed(after) == (BOOT,)
 
 
-def test_a_driver_that_was_seen_to_end_is_not() -> None:
+def test_driver_that_was_seen_to_end_is_not_unconfirmed() -> None:
     assert unconfirmed(lost(ready(), PodEnd())) == ()
 
 
-def test_the_message_says_so() -> None:
-    gone = decide(regarded(ready(), now=NOW + seconds(60)))
+def test_message_of_a_lost_driver_tells_whether_its_end_was_seen() -> None:
+    gone = decide(session_snapshot(ready(), now=NOW + seconds(60)))
     assert "its end was not seen" in (gone.status.message or "")
-    ended = decide(regarded(ready(), now=NOW + seconds(60), pod_end=PodEnd()))
+    ended = decide(session_snapshot(ready(), now=NOW + seconds(60), pod_end=PodEnd()))
     assert ended.status.message == "the driver pod is gone"
 
 
@@ -85,9 +74,9 @@ def test_a_driver_that_never_served_has_written_nothing() -> None:
 @pytest.mark.parametrize("before", [(), ("boot-0",)])
 def test_stream_is_handed_over_with_the_boot_ids_of_drivers_not_seen_to_end(before: tuple[str, ...]) -> None:
     session = SessionFacts("analytics", ready().status.phase, driver=Driver("p", "u", BOOT, before))
-    snapshot = asked(
+    snapshot = statement_snapshot(
         statement(sql=TEXT, streaming={}),
-        session,
+        session=session,
         settings=Settings(checkpoint_root="s3a://b/c"),
         inputs=Inputs(TEXT),
     )
@@ -100,21 +89,21 @@ def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> No
     """Nodes that are drained one after the other must not bring a session to its end."""
     obj = ready()
     for _ in range(10):
-        gone = decide(regarded(obj, now=NOW + seconds(60), pod_end=PodEnd("EvictionByEvictionAPI")))
+        gone = decide(session_snapshot(obj, now=NOW + seconds(60), pod_end=PodEnd("EvictionByEvictionAPI")))
         assert gone.status.message == "the driver pod is gone: EvictionByEvictionAPI"
         assert (gone.status.phase, gone.status.restarts) == (SessionPhase.PENDING, 0)
-        obj = ready(settled(obj, gone), NOW + seconds(62))
-    assert decide(regarded(obj, now=NOW + seconds(63), pod_end=PodEnd())).status.restarts == 1
+        obj = ready(with_status(obj, gone), NOW + seconds(62))
+    assert decide(session_snapshot(obj, now=NOW + seconds(63), pod_end=PodEnd())).status.restarts == 1
 
 
 # --- pods that nobody ends
 
 DUE = NOW + seconds(60)
-LATE = DUE + seconds(Deadlines().termination + 1)
+LATE = DUE + seconds(Deadlines().termination_seconds + 1)
 
 
 def later(obj: SqlSession, now: datetime, **facts: Any) -> Decision:
-    return decide(regarded(obj, now=now, pod=pod(obj, started=NOW, end_due=DUE), gateway=gateway(), **facts))
+    return decide(session_snapshot(obj, now=now, pod=pod(obj, started=NOW, end_due=DUE), gateway=gateway(), **facts))
 
 
 def told(decision: Decision) -> tuple[SessionPhase | None, str]:
@@ -130,7 +119,7 @@ def test_a_pod_that_is_being_deleted_is_waited_for_until_its_deadline() -> None:
 
 
 def test_the_next_driver_starts_beside_a_pod_that_was_given_up_and_knows_of_it() -> None:
-    obj = settled(ready(), later(ready(), LATE))
+    obj = with_status(ready(), later(ready(), LATE))
     following = later(obj, LATE + seconds(60))
     assert following.commands == (Command.START_DRIVER,)
     driver = following.status.driver
@@ -141,8 +130,8 @@ def test_the_next_driver_starts_beside_a_pod_that_was_given_up_and_knows_of_it()
 
 def test_a_pod_that_was_seen_to_end_but_stays_is_given_up_and_is_no_doubt() -> None:
     """As one that somebody's finalizer holds."""
-    obj = settled(ready(), later(ready(), LATE, pod_end=PodEnd()))
-    assert unconfirmed(settled(obj, later(obj, LATE + seconds(60), pod_end=PodEnd()))) == ()
+    obj = with_status(ready(), later(ready(), LATE, pod_end=PodEnd()))
+    assert unconfirmed(with_status(obj, later(obj, LATE + seconds(60), pod_end=PodEnd()))) == ()
 
 
 @pytest.mark.parametrize(
@@ -152,14 +141,14 @@ def test_a_pod_that_was_seen_to_end_but_stays_is_given_up_and_is_no_doubt() -> N
 def test_session_drain_ends_at_the_deadline_while_its_driver_pod_remains(
     spec: dict[str, Any], phase: SessionPhase
 ) -> None:
-    obj = draining(respoken(ready(), **spec))
+    obj = draining(with_spec(ready(), **spec))
     assert later(obj, LATE - seconds(1)).status.phase is SessionPhase.DRAINING
-    over = settled(obj, later(obj, LATE))
+    over = with_status(obj, later(obj, LATE))
     assert over.status.phase is phase
     if phase is SessionPhase.STOPPED:
         assert later(over, LATE + seconds(1)).requeue_after is None  # nothing is left to be swept
-        over = respoken(over, desiredState="Running")
-    assert unconfirmed(settled(over, later(over, LATE + seconds(2)))) == (BOOT,)
+        over = with_spec(over, desiredState="Running")
+    assert unconfirmed(with_status(over, later(over, LATE + seconds(2)))) == (BOOT,)
 
 
 def test_a_driver_that_is_deleted_while_it_starts_is_given_up_too() -> None:

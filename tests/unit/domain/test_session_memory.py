@@ -24,7 +24,8 @@ from sparksql.domain.session.memory import (
 )
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.violation import Violation
-from tests.unit.domain.domain_samples import session, session_class
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.sessions import session
 
 GIB = 1024
 LIMITED: dict[str, Any] = {"limits": {"executors": {"memory": "8Gi"}}, "allow": {"conf": list(KEYS)}}

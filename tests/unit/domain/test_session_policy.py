@@ -14,7 +14,8 @@ from sparksql.api.session_class import LabelSelector
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.session.resolve import Resolved, database_name, matches, resolve, selects
 from sparksql.domain.violation import Violation
-from tests.unit.domain.domain_samples import session, session_class
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.sessions import session
 
 
 def asked(
@@ -137,7 +138,7 @@ def test_a_pattern_is_exact_or_a_prefix(pattern: str, value: str) -> None:
     assert matches(pattern, value) is (value.startswith(pattern[:-1]) if pattern[-1:] == "*" else value == pattern)
 
 
-def test_service_accounts() -> None:
+def test_service_account_is_allowed_only_if_its_class_lists_it() -> None:
     klass = {"allow": {"serviceAccounts": ["etl"]}}
     made = allowed(klass, serviceAccountName="etl").effective
     assert (made.service_account, made.create_service_account) == ("etl", False)
@@ -160,7 +161,7 @@ def test_service_accounts() -> None:
         ("spark.driver.memory", ["*"], False),
     ],
 )
-def test_conf_keys(key: str, patterns: list[str], is_allowed: bool) -> None:
+def test_conf_key_is_allowed_only_if_its_class_lists_it(key: str, patterns: list[str], is_allowed: bool) -> None:
     made = asked({"allow": {"conf": patterns}}, conf={key: "1"})
     if is_allowed:
         assert isinstance(made, Resolved)

@@ -13,21 +13,11 @@ from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
 from sparksql.domain.statement.decide import decide as decide_statement
 from sparksql.domain.statement.snapshot import SessionFacts
-from tests.unit.domain.domain_samples import (
-    NOW,
-    asked,
-    conditions_of,
-    gateway,
-    pod,
-    reason_of,
-    regarded,
-    resolved,
-    respoken,
-    seconds,
-    session_class,
-    settled,
-    starting,
-)
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.conditions import conditions_of, reason_of
+from tests.unit.domain.builders.objects import NOW, seconds, with_spec, with_status
+from tests.unit.domain.builders.sessions import gateway, pod, resolved, session_snapshot, starting
+from tests.unit.domain.builders.statements import statement, statement_snapshot
 
 LIMITS = Deadlines()
 GATE = {"gates": ("kueue.x-k8s.io/admission",), "has_node": False}
@@ -41,7 +31,7 @@ QUEUED_CLASSES: list[dict[str, Any]] = [
 def later(obj: SqlSession, count: float, *, scheduling: dict[str, Any] | None = None, **facts: Any) -> Decision:
     resolution = resolved(obj, session_class(scheduling=scheduling or {}))
     pod_facts = pod(obj, **facts)
-    return decide(regarded(obj, now=NOW + seconds(count), pod=pod_facts, resolution=resolution))
+    return decide(session_snapshot(obj, now=NOW + seconds(count), pod=pod_facts, resolution=resolution))
 
 
 def waits_in_queue(decision: Decision) -> bool:
@@ -73,23 +63,23 @@ def test_a_scheduler_of_the_pods_own_has_a_queue_too() -> None:
 
 @pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
 def test_without_a_queue_no_room_fails_the_session_at_its_deadline(scheduler: str) -> None:
-    decision = later(starting(), LIMITS.scheduling + 1, scheduler=scheduler, **NO_ROOM)
+    decision = later(starting(), LIMITS.scheduling_seconds + 1, scheduler=scheduler, **NO_ROOM)
     assert (decision.status.phase, reason_of(decision.status)) == (Phase.FAILED, Reason.UNSCHEDULABLE)
 
 
 def let_go() -> SqlSession:
     """A session whose pod was held for an hour and let go after that."""
     obj = starting()
-    obj = settled(obj, later(obj, 3600, **GATE))
-    return settled(obj, later(obj, 3605))
+    obj = with_status(obj, later(obj, 3600, **GATE))
+    return with_status(obj, later(obj, 3605))
 
 
 @pytest.mark.parametrize(
     ("facts", "limit", "reason"),
     [
-        ({"unschedulable": "no node"}, LIMITS.scheduling, Reason.UNSCHEDULABLE),
-        ({"image_problem": "ErrImagePull"}, LIMITS.image_pull, Reason.IMAGE_PULL_FAILED),
-        ({}, LIMITS.driver_start + LIMITS.image_pull, Reason.DRIVER_NOT_READY),
+        ({"unschedulable": "no node"}, LIMITS.scheduling_seconds, Reason.UNSCHEDULABLE),
+        ({"image_problem": "ErrImagePull"}, LIMITS.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
+        ({}, LIMITS.driver_start_seconds + LIMITS.image_pull_seconds, Reason.DRIVER_NOT_READY),
     ],
 )
 def test_deadlines_begin_when_the_queue_lets_the_pod_go(facts: dict[str, Any], limit: float, reason: Reason) -> None:
@@ -101,28 +91,28 @@ def test_deadlines_begin_when_the_queue_lets_the_pod_go(facts: dict[str, Any], l
 
 def test_queue_admission_of_a_lost_driver_is_not_carried_to_the_next_driver() -> None:
     obj = let_go()
-    gone = settled(obj, decide(regarded(obj, now=NOW + seconds(3700))))
-    again = decide(regarded(gone, now=NOW + seconds(3800)))
+    gone = with_status(obj, decide(session_snapshot(obj, now=NOW + seconds(3700))))
+    again = decide(session_snapshot(gone, now=NOW + seconds(3800)))
     assert again.status.driver is not None and again.status.driver.admitted_time is None
 
 
 def test_a_session_that_waits_in_a_queue_can_be_stopped() -> None:
     held = starting()
-    held = settled(held, later(held, 3600, **GATE))
-    stopped = later(respoken(held, desiredState="Stopped"), 3601, **GATE)
+    held = with_status(held, later(held, 3600, **GATE))
+    stopped = later(with_spec(held, desiredState="Stopped"), 3601, **GATE)
     assert stopped.status.phase is Phase.DRAINING
-    draining = settled(respoken(held, desiredState="Stopped"), stopped)
+    draining = with_status(with_spec(held, desiredState="Stopped"), stopped)
     assert later(draining, 3602, **GATE).commands == (Command.DELETE_DRIVER,)
 
 
 def test_a_driver_that_was_let_go_becomes_ready() -> None:
     obj = let_go()
-    ready = decide(regarded(obj, now=NOW + seconds(3700), pod=pod(obj, started=NOW), gateway=gateway()))
+    ready = decide(session_snapshot(obj, now=NOW + seconds(3700), pod=pod(obj, started=NOW), gateway=gateway()))
     assert ready.status.phase is Phase.READY
 
 
 def test_statements_say_that_their_session_is_queued() -> None:
     facts = SessionFacts("analytics", Phase.STARTING, queue="a queue system holds pod p back")
-    status = decide_statement(asked(session=facts)).status
+    status = decide_statement(statement_snapshot(statement(), session=facts)).status
     assert reason_of(status) == Reason.WAITING_IN_QUEUE
     assert {c.message for c in status.conditions} >= {"session analytics: a queue system holds pod p back"}

@@ -13,22 +13,17 @@ from sparksql.domain.session.decide import decide
 from sparksql.domain.session.snapshot import Command, Decision
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
-from tests.unit.domain.domain_samples import (
-    NOW,
-    conditions_of,
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.conditions import conditions_of, reason_of
+from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
+from tests.unit.domain.builders.sessions import (
     draining,
     gateway,
     pod,
     ready,
-    reason_of,
-    regarded,
-    removed,
     resolved,
-    respoken,
-    seconds,
     session,
-    session_class,
-    settled,
+    session_snapshot,
     starting,
 )
 
@@ -43,7 +38,7 @@ def told(decision: Decision) -> tuple[str, str]:
 
 def at(obj: SqlSession, count: float, **facts: Any) -> Decision:
     """Decision on a session whose driver serves, `count` seconds after NOW."""
-    return decide(regarded(obj, now=NOW + seconds(count), **{"pod": pod(obj), "gateway": gateway(), **facts}))
+    return decide(session_snapshot(obj, now=NOW + seconds(count), **{"pod": pod(obj), "gateway": gateway(), **facts}))
 
 
 # --- idleness
@@ -70,9 +65,9 @@ def test_only_an_idle_session_is_closed(after: float, facts: dict[str, Any], clo
 
 def test_time_of_a_statement_that_has_just_ended_is_not_idle() -> None:
     obj = ready(session(idle=CLOSE_AFTER_A_MINUTE))
-    busy = settled(obj, at(obj, 50, running=1))
+    busy = with_status(obj, at(obj, 50, running=1))
     assert told(at(busy, 111)) == ("Ready", "Ready")  # its counters say that it was busy: they are set right first
-    calm = settled(busy, at(busy, 111))
+    calm = with_status(busy, at(busy, 111))
     assert told(at(calm, 160)) == ("Ready", "Ready")
     assert told(at(calm, 172)) == ("Draining", "IdleTimeout")
 
@@ -106,7 +101,7 @@ def test_idle_session_is_reconciled_again_when_its_idle_timeout_ends() -> None:
 @pytest.mark.parametrize("before", ["starting", "ready"])
 def test_change_that_a_driver_cannot_take_drains_it(change: dict[str, Any], before: str) -> None:
     obj = starting() if before == "starting" else ready()
-    decision = at(respoken(obj, **change), 1)
+    decision = at(with_spec(obj, **change), 1)
     assert told(decision) == ("Draining", "SpecChanged")
     assert decision.commands == ()  # statements that run come first
     assert decision.requeue_after == 0
@@ -114,12 +109,12 @@ def test_change_that_a_driver_cannot_take_drains_it(change: dict[str, Any], befo
 
 @pytest.mark.parametrize("change", [{"conf": {"spark.sql.x": "1"}}, RESTART, STOP, {"className": "other"}])
 @pytest.mark.parametrize("facts", [{}, {"resolution": Violation(Reason.CLASS_NOT_FOUND, "x")}, {"queued": 3}])
-def test_closed_is_final(change: dict[str, Any], facts: dict[str, Any]) -> None:
+def test_closed_session_keeps_its_status_whatever_changes(change: dict[str, Any], facts: dict[str, Any]) -> None:
     drained = draining(ready(session(idle=CLOSE_AFTER_A_MINUTE)), now=NOW + seconds(61))
-    closed = settled(drained, decide(regarded(drained, now=NOW + seconds(62))))
+    closed = with_status(drained, decide(session_snapshot(drained, now=NOW + seconds(62))))
     assert closed.status.phase is Phase.CLOSED
-    asked_again = respoken(closed, **change)
-    decision = decide(regarded(asked_again, **facts))
+    asked_again = with_spec(closed, **change)
+    decision = decide(session_snapshot(asked_again, **facts))
     assert (decision.status, decision.commands) == (closed.status, ())
     assert decision.requeue_after == (5.0 if facts.get("queued") else None)  # it goes on counting who names it
 
@@ -127,8 +122,8 @@ def test_closed_is_final(change: dict[str, Any], facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize("phase", [Phase.CLOSED, Phase.STOPPED, Phase.FAILED])
 def test_driver_that_an_unclean_end_left_behind_is_swept(phase: Phase) -> None:
     obj = ready().replace(status=ready().status.replace(phase=phase))
-    obj = respoken(obj, **STOP) if phase is Phase.STOPPED else obj
-    decision = decide(regarded(obj, pod=pod(obj)))
+    obj = with_spec(obj, **STOP) if phase is Phase.STOPPED else obj
+    decision = decide(session_snapshot(obj, pod=pod(obj)))
     assert decision.commands == DELETE
     assert decision.status.phase is phase
     assert decision.requeue_after is not None
@@ -152,8 +147,8 @@ def test_failed_init_is_final_even_when_the_driver_did_not_outlive_it(state: str
 def test_state_that_died_with_a_driver_is_told_once_for_each_driver(how: str, held: bool) -> None:
     obj = ready()
     if how == "restart":
-        obj = draining(respoken(obj, **RESTART), now=NOW + seconds(1))
-    decision = decide(regarded(obj, now=NOW + seconds(5), gateway=gateway(has_session_state=held)))
+        obj = draining(with_spec(obj, **RESTART), now=NOW + seconds(1))
+    decision = decide(session_snapshot(obj, now=NOW + seconds(5), gateway=gateway(has_session_state=held)))
     assert decision.status.phase is Phase.PENDING
     assert ("SessionStateLost" in conditions_of(decision.status)) is held
     assert ("SessionStateLost" in [event.reason for event in decision.events]) is held
@@ -165,7 +160,7 @@ def test_state_that_died_with_a_driver_is_told_once_for_each_driver(how: str, he
 @pytest.mark.parametrize("phase", [None, *Phase])
 def test_deleted_session_that_has_nothing_left_is_let_go(phase: Phase | None) -> None:
     obj = ready().replace(status=ready().status.replace(phase=phase))
-    decision = decide(regarded(removed(obj, NOW)))
+    decision = decide(session_snapshot(removed(obj, NOW)))
     assert not decision.finalizer
     assert (decision.events, decision.commands) == ((), ())
 

@@ -10,27 +10,16 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession, SqlSessionSpec
 from sparksql.domain.session.decide import decide
+from sparksql.domain.session.desired import driver_spec_hash
 from sparksql.domain.session.snapshot import Decision
 from sparksql.domain.session.versions import incompatibility
-from sparksql.domain.session.wishes import driver_spec_hash
 from sparksql.domain.statement import decide as statement_decide
 from sparksql.domain.statement.snapshot import SessionFacts
 from sparksql.wire import versions
-from tests.unit.domain.domain_samples import (
-    NOW,
-    asked,
-    conditions_of,
-    gateway,
-    pod,
-    ready,
-    reason_of,
-    regarded,
-    seconds,
-    session,
-    settled,
-    starting,
-    statement,
-)
+from tests.unit.domain.builders.conditions import conditions_of, reason_of
+from tests.unit.domain.builders.objects import NOW, seconds, with_status
+from tests.unit.domain.builders.sessions import gateway, pod, ready, session, session_snapshot, starting
+from tests.unit.domain.builders.statements import statement, statement_snapshot
 
 OWN = 5
 CASES = {
@@ -56,7 +45,7 @@ def _versions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def serving(obj: SqlSession, count: float = 5, **word: Any) -> Decision:
     known = {"protocol_version": OWN, **word}
-    return decide(regarded(obj, now=NOW + seconds(count), pod=pod(obj), gateway=gateway(**known)))
+    return decide(session_snapshot(obj, now=NOW + seconds(count), pod=pod(obj), gateway=gateway(**known)))
 
 
 @pytest.mark.parametrize(("word", "reason", "type_", "remedy"), CASES.values(), ids=CASES)
@@ -72,7 +61,7 @@ def test_driver_version_skew_is_reported_once_and_the_session_stays_ready(
     [event] = decision.events
     assert (event.type, event.reason) == (type_, reason)
     assert f"version {word['protocol_version']}" in event.message and remedy in event.message
-    again = serving(settled(obj, decision), 10, **word)
+    again = serving(with_status(obj, decision), 10, **word)
     assert (again.events, "VersionSkew" in conditions_of(again.status)) == ((), True)
 
 
@@ -87,10 +76,10 @@ def test_a_driver_that_starts_is_told_of_as_well() -> None:
 def test_version_skew_is_kept_until_the_driver_answers_and_goes_with_the_difference() -> None:
     """An operator that has just started has not heard of its drivers yet."""
     obj = ready()
-    obj = settled(obj, serving(obj, protocol_version=4))
-    silent = decide(regarded(obj, now=NOW + seconds(10), pod=pod(obj)))
+    obj = with_status(obj, serving(obj, protocol_version=4))
+    silent = decide(session_snapshot(obj, now=NOW + seconds(10), pod=pod(obj)))
     assert (conditions_of(silent.status)["VersionSkew"], silent.events) == (("True", Reason.OLDER_DRIVER), ())
-    spoken = serving(settled(obj, silent), 15)
+    spoken = serving(with_status(obj, silent), 15)
     assert ("VersionSkew" in conditions_of(spoken.status), spoken.events) == (False, ())
 
 
@@ -98,7 +87,7 @@ def test_statements_wait_for_a_driver_that_is_not_understood_and_say_why() -> No
     told = incompatibility(gateway(protocol_version=2))
     assert told is not None and incompatibility(gateway(protocol_version=4)) is None
     facts = SessionFacts("analytics", Phase.READY, incompatibility=told)
-    decision = statement_decide.decide(asked(statement(), facts))
+    decision = statement_decide.decide(statement_snapshot(statement(), session=facts))
     assert (str(decision.status.phase), reason_of(decision.status)) == ("Initialized", Reason.SESSION_NOT_READY)
     assert told in conditions_text(decision)
     assert decision.commands == ()

@@ -9,27 +9,25 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
-from sparksql.domain.dependencies import Cycle, Failed
 from sparksql.domain.statement import status as statuses
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Cancel, DeleteSelf, DeleteSession
+from sparksql.domain.statement.dependencies import Cycle, Failed
 from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
 from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
-from sparksql.domain.statement.snapshot import Cancel, DeleteSelf, DeleteSession, SessionFacts, Silence
+from sparksql.domain.statement.snapshot import SessionFacts, Unobserved
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationState
-from tests.unit.domain.statement_samples import CONDITIONS as TABLE
-from tests.unit.domain.statement_samples import (
+from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions, told
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.statements import (
     ENDED,
-    NOW,
     READY,
-    ago,
-    conditions,
     ended,
     handed_over,
     initialized,
-    snapshot,
     statement,
-    told,
+    statement_snapshot,
     view,
 )
 
@@ -43,8 +41,8 @@ LATER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "canceled": ({"desiredState": "Canceled"}, {}),
     "session deleted": ({}, {"session": SessionFacts("s", SessionPhase.READY, deleting=True)}),
     "session gone": ({}, {"session": None, "settings": None}),
-    "driver gone": ({}, {"operation": Silence.DRIVER_GONE}),
-    "unknown to the gateway": ({}, {"operation": Silence.UNKNOWN}),
+    "driver gone": ({}, {"operation": Unobserved.DRIVER_GONE}),
+    "unknown to the gateway": ({}, {"operation": Unobserved.UNKNOWN}),
     "another word": ({}, {"operation": view(OperationState.ERROR)}),
     "dependency failed": ({}, {"dependencies": Failed("x", StatementPhase.ERROR)}),
     "cycle": ({}, {"dependencies": Cycle(("one", "one"))}),
@@ -57,7 +55,7 @@ LATER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize(("spec", "facts"), LATER.values(), ids=LATER.keys())
 def test_end_stays_whatever_comes_later(phase: str, spec: dict[str, Any], facts: dict[str, Any]) -> None:
     before = statement(ended(phase), **spec)
-    decision = decide(snapshot(before, **facts))
+    decision = decide(statement_snapshot(before, **facts))
     assert decision.status == before.status
     assert decision.commands == ()
     assert not decision.events
@@ -66,7 +64,7 @@ def test_end_stays_whatever_comes_later(phase: str, spec: dict[str, Any], facts:
 @ALL_ENDED
 def test_ended_status_follows_the_generation_only(phase: str) -> None:
     before = statement(ended(phase, observedGeneration=1))
-    after = decide(snapshot(before)).status
+    after = decide(statement_snapshot(before)).status
     assert after.observed_generation == 3
     assert after.replace(observed_generation=1) == before.status
 
@@ -77,10 +75,10 @@ def test_ended_status_follows_the_generation_only(phase: str) -> None:
 @ALL_ENDED
 def test_changed_nonce_starts_one_more_run(phase: str) -> None:
     before = statement(ended(phase, met_dependencies=["a"], metDependencies=["a"]), runNonce="2")
-    decision = decide(snapshot(before))
+    decision = decide(statement_snapshot(before))
     status = decision.status
     assert told(decision)[0] == "Initialized"
-    assert conditions(decision) == TABLE["Initialized"]
+    assert conditions(decision) == STATEMENT_CONDITIONS["Initialized"]
     assert (status.run, status.attempt, status.observed_run_nonce) == (2, 1, "2")
     assert (status.operation_id, status.session, status.sql_hash, status.result) == (None, None, None, None)
     assert (status.completion_time, status.start_time, status.error, status.failed_attempts) == (None, None, None, 0)
@@ -92,12 +90,12 @@ def test_changed_nonce_starts_one_more_run(phase: str) -> None:
 
 def test_same_nonce_starts_nothing() -> None:
     of = statement(ended(observedRunNonce="2", run=2), runNonce="2")
-    assert decide(snapshot(of)).status.run == 2
+    assert decide(statement_snapshot(of)).status.run == 2
 
 
 def test_run_of_a_new_nonce_may_have_another_text() -> None:
-    again = decide(snapshot(statement(ended(sqlHash="of the first run"), runNonce="2"))).status
-    handed = decide(snapshot(statement(again.to_dict(), runNonce="2")))
+    again = decide(statement_snapshot(statement(ended(sqlHash="of the first run"), runNonce="2"))).status
+    handed = decide(statement_snapshot(statement(again.to_dict(), runNonce="2")))
     assert handed.status.phase == "Pending"
 
 
@@ -106,7 +104,7 @@ def test_run_of_a_new_nonce_may_have_another_text() -> None:
 
 @pytest.mark.parametrize(("ttl", "left"), [(0, None), (1, None), (2, None), (3, 1.0), (100, 98.0)])
 def test_ttl_counts_from_the_end(ttl: int, left: float | None) -> None:
-    decision = decide(snapshot(statement(ended(), ttlSecondsAfterFinished=ttl)))
+    decision = decide(statement_snapshot(statement(ended(), ttlSecondsAfterFinished=ttl)))
     if left is None:
         assert decision.commands == (DeleteSelf(),)
     else:
@@ -115,31 +113,31 @@ def test_ttl_counts_from_the_end(ttl: int, left: float | None) -> None:
 
 
 def test_without_ttl_nothing_is_ever_deleted() -> None:
-    decision = decide(snapshot(statement(ended(completionTime=ago(10**7)))))
+    decision = decide(statement_snapshot(statement(ended(completionTime=ago(10**7)))))
     assert (decision.commands, decision.requeue_after) == ((), None)
 
 
 def test_expired_statement_waits_until_its_dependants_have_noted_its_end() -> None:
-    decision = decide(snapshot(statement(ended(), ttlSecondsAfterFinished=0), awaited=True))
+    decision = decide(statement_snapshot(statement(ended(), ttlSecondsAfterFinished=0), awaited=True))
     assert decision.commands == ()
     assert decision.requeue_after is not None and decision.requeue_after > 0
 
 
 def test_end_of_a_statement_with_ttl_looks_again() -> None:
     of = statement(handed_over("Running"), ttlSecondsAfterFinished=0)
-    assert decide(snapshot(of, operation=view(OperationState.FINISHED))).requeue_after == 0
+    assert decide(statement_snapshot(of, operation=view(OperationState.FINISHED))).requeue_after == 0
 
 
 @pytest.mark.parametrize("status", [initialized(), handed_over(), handed_over("Running")])
 def test_ttl_does_not_count_before_the_end(status: dict[str, Any]) -> None:
     of = statement(status, ttlSecondsAfterFinished=0)
-    decision = decide(snapshot(of, operation=Silence.UNREACHABLE))
+    decision = decide(statement_snapshot(of, operation=Unobserved.UNREACHABLE))
     assert DeleteSelf() not in decision.commands
 
 
 @ALL_ENDED
 def test_ended_dedicated_statement_deletes_its_session_until_it_is_gone(phase: str) -> None:
-    assert decide(snapshot(statement(ended(phase), **DEDICATED))).commands == (DeleteSession(),)
+    assert decide(statement_snapshot(statement(ended(phase), **DEDICATED))).commands == (DeleteSession(),)
 
 
 # --- deletion
@@ -147,20 +145,20 @@ def test_ended_dedicated_statement_deletes_its_session_until_it_is_gone(phase: s
 
 @pytest.mark.parametrize("status", [{}, initialized(), *(ended(phase) for phase in sorted(ENDED))])
 def test_deleted_statement_that_nobody_runs_is_let_go_at_once(status: dict[str, Any]) -> None:
-    decision = decide(snapshot(statement(status, deleted=NOW)))
+    decision = decide(statement_snapshot(statement(status, deleted=NOW)))
     assert not decision.finalizer
     assert decision.commands == ()
     assert not decision.events
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
-@pytest.mark.parametrize("operation", [*(s for s in Silence if s is not Silence.DRIVER_GONE), "live"])
+@pytest.mark.parametrize("operation", [*(s for s in Unobserved if s is not Unobserved.DRIVER_GONE), "live"])
 @pytest.mark.parametrize(("age", "let_go"), [(0, False), (14, False), (15, True), (100, True)])
 def test_deleted_statement_is_canceled_and_let_go_at_its_deadline(
     phase: str, operation: Any, age: float, let_go: bool
 ) -> None:
     word = view(OperationState(phase)) if operation == "live" else operation
-    decision = decide(snapshot(statement(handed_over(phase), deleted=ago(age)), operation=word))
+    decision = decide(statement_snapshot(statement(handed_over(phase), deleted=ago(age)), operation=word))
     assert decision.finalizer is not let_go
     assert decision.status.phase == phase  # no end is written that nobody confirmed
     if let_go:
@@ -175,10 +173,10 @@ def test_deleted_statement_is_canceled_and_let_go_at_its_deadline(
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 @pytest.mark.parametrize(
-    "operation", [Silence.DRIVER_GONE, *(view(state) for state in OperationState if state.is_terminal)]
+    "operation", [Unobserved.DRIVER_GONE, *(view(state) for state in OperationState if state.is_terminal)]
 )
 def test_deleted_statement_is_let_go_when_it_has_ended(phase: str, operation: Any) -> None:
-    decision = decide(snapshot(statement(handed_over(phase), deleted=NOW), operation=operation))
+    decision = decide(statement_snapshot(statement(handed_over(phase), deleted=NOW), operation=operation))
     assert not decision.finalizer
     assert not decision.events
 
@@ -186,13 +184,15 @@ def test_deleted_statement_is_let_go_when_it_has_ended(phase: str, operation: An
 @pytest.mark.parametrize("status", [{}, initialized(), handed_over(), handed_over("Running"), ended()])
 def test_statement_in_a_terminating_namespace_is_let_go_at_once(status: dict[str, Any]) -> None:
     of = statement(status, deleted=NOW)
-    decision = decide(snapshot(of, operation=Silence.UNREACHABLE, namespace_terminating=True))
+    decision = decide(statement_snapshot(of, operation=Unobserved.UNREACHABLE, namespace_terminating=True))
     assert not decision.finalizer
 
 
-@pytest.mark.parametrize(("status", "operation"), [({}, None), (handed_over(), Silence.DRIVER_GONE), (ended(), None)])
+@pytest.mark.parametrize(
+    ("status", "operation"), [({}, None), (handed_over(), Unobserved.DRIVER_GONE), (ended(), None)]
+)
 def test_deleted_dedicated_statement_takes_its_session_with_it(status: dict[str, Any], operation: Any) -> None:
-    decision = decide(snapshot(statement(status, deleted=NOW, **DEDICATED), operation=operation))
+    decision = decide(statement_snapshot(statement(status, deleted=NOW, **DEDICATED), operation=operation))
     assert decision.commands == (DeleteSession(),)
     assert not decision.finalizer
 
@@ -201,17 +201,17 @@ def test_deleted_dedicated_statement_takes_its_session_with_it(status: dict[str,
 
 
 def test_statement_conditions_of_each_phase_match_the_contract() -> None:
-    for phase, wanted in TABLE.items():
+    for phase, wanted in STATEMENT_CONDITIONS.items():
         of = statement(desiredState="Canceled" if phase == "Canceled" else "Running")
-        made = statuses.advance(of, NOW, StatementPhase(phase), Reason.PENDING).conditions
+        made = statuses.with_phase(of, NOW, StatementPhase(phase), Reason.PENDING).conditions
         assert tuple(c.type for c in made) == ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
         assert tuple(str(c.status) for c in made) == wanted
         assert all(c.observed_generation == 3 for c in made)
 
 
 def test_condition_times_move_only_with_their_status() -> None:
-    first = statement(statuses.advance(statement(), ago(60), StatementPhase.PENDING, Reason.SUBMITTED).to_dict())
-    second = statuses.advance(first, NOW, StatementPhase.FINISHED, Reason.FINISHED)
+    first = statement(statuses.with_phase(statement(), ago(60), StatementPhase.PENDING, Reason.SUBMITTED).to_dict())
+    second = statuses.with_phase(first, NOW, StatementPhase.FINISHED, Reason.FINISHED)
     times = {c.type: c.last_transition_time for c in second.conditions}
     assert times["Stalled"] == ago(60)
     assert times["Ready"] == times["Finished"] == NOW
@@ -244,4 +244,4 @@ def test_ways_back_are_a_new_attempt_and_a_new_run() -> None:
 
 
 def test_session_that_serves_does_not_matter_to_an_end() -> None:
-    assert decide(snapshot(statement(ended()), session=READY)).commands == ()
+    assert decide(statement_snapshot(statement(ended()), session=READY)).commands == ()

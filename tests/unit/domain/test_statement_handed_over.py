@@ -9,16 +9,14 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Cancel, Command, Submit
 from sparksql.domain.statement.identity import operation_id
 from sparksql.domain.statement.snapshot import (
-    Cancel,
-    Command,
     Inputs,
     MissingReference,
     SessionFacts,
     Settings,
-    Silence,
-    Submit,
+    Unobserved,
 )
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import (
@@ -30,25 +28,14 @@ from sparksql.wire.control import (
     Progress,
     ResultSummary,
 )
-from tests.unit.domain.statement_samples import (
-    NOW,
-    READY,
-    UID,
-    ago,
-    conditions,
-    handed_over,
-    message,
-    row,
-    snapshot,
-    statement,
-    told,
-    view,
-)
+from tests.unit.domain.builders.conditions import conditions, message, statement_row, told
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.statements import READY, STATEMENT_UID, handed_over, statement, statement_snapshot, view
 
 PHASES = pytest.mark.parametrize("phase", ["Pending", "Running"])
 CLOSED = SessionFacts("s", SessionPhase.CLOSED)
 DELETED = SessionFacts("s", SessionPhase.READY, deleting=True)
-OPERATION = operation_id(UID, 1, 1)
+OPERATION = operation_id(STATEMENT_UID, 1, 1)
 
 
 def cancel_of(commands: tuple[Command, ...]) -> Cancel:
@@ -82,9 +69,9 @@ WORDS: dict[str, tuple[OperationView, tuple[str, str]]] = {
 def test_statement_ends_with_the_terminal_state_that_its_driver_reports(
     phase: str, word: OperationView, wanted: tuple[str, str]
 ) -> None:
-    decision = decide(snapshot(statement(handed_over(phase)), operation=word))
+    decision = decide(statement_snapshot(statement(handed_over(phase)), operation=word))
     assert told(decision) == wanted
-    assert conditions(decision) == row(wanted[0], statement().spec)
+    assert conditions(decision) == statement_row(wanted[0], statement().spec)
     assert decision.commands == ()
     assert decision.status.completion_time == word.completion_time
     assert decision.events and decision.events[0].reason == wanted[1]
@@ -95,7 +82,7 @@ def test_result_progress_and_times_come_from_the_view() -> None:
         columns=(Column(name="a", type="int"),), row_count=1, truncated=True, preview=((None,),), bytes=4
     )
     word = view(OperationState.FINISHED, result=result, progress=Progress(tasks_done=3, tasks_total=3), read_only=True)
-    status = decide(snapshot(statement(handed_over("Running")), operation=word)).status
+    status = decide(statement_snapshot(statement(handed_over("Running")), operation=word)).status
     assert status.result is not None and status.progress is not None
     assert (status.result.preview, status.result.truncated, status.result.row_count) == (((None,),), True, 1)
     assert status.progress.tasks_done == 3
@@ -105,7 +92,9 @@ def test_result_progress_and_times_come_from_the_view() -> None:
 
 def test_error_is_kept_as_the_gateway_told_it() -> None:
     error = OperationError(condition="TABLE_OR_VIEW_NOT_FOUND", sql_state="42P01", message="no t", line=1, position=14)
-    status = decide(snapshot(statement(handed_over()), operation=view(OperationState.ERROR, error=error))).status
+    status = decide(
+        statement_snapshot(statement(handed_over()), operation=view(OperationState.ERROR, error=error))
+    ).status
     assert status.error is not None
     assert (status.error.condition, status.error.sql_state, status.error.line) == (
         "TABLE_OR_VIEW_NOT_FOUND", "42P01", 1
@@ -122,7 +111,7 @@ def test_error_is_kept_as_the_gateway_told_it() -> None:
     ],
 )
 def test_view_in_progress_is_followed(phase: str, state: OperationState, wanted: tuple[str, str]) -> None:
-    decision = decide(snapshot(statement(handed_over(phase)), operation=view(state)))
+    decision = decide(statement_snapshot(statement(handed_over(phase)), operation=view(state)))
     assert told(decision) == wanted
     assert decision.commands == ()
     assert decision.requeue_after is not None
@@ -134,7 +123,7 @@ def test_view_in_progress_is_followed(phase: str, state: OperationState, wanted:
 @PHASES
 def test_unreachable_gateway_changes_nothing(phase: str) -> None:
     before = statement(handed_over(phase))
-    decision = decide(snapshot(before, operation=Silence.UNREACHABLE))
+    decision = decide(statement_snapshot(before, operation=Unobserved.UNREACHABLE))
     assert decision.status == before.status
     assert decision.commands == ()
     assert decision.requeue_after is not None and decision.requeue_after <= 5
@@ -144,12 +133,12 @@ def test_timeout_or_cancel_ends_no_statement_while_the_gateway_is_unreachable() 
     late = handed_over("Running", startTime=ago(10_000), submittedTime=ago(20_000))
     of = statement(late, desiredState="Canceled", timeouts={"queueSeconds": 1, "executionSeconds": 1})
     settings = Settings(queue_seconds=1, execution_seconds=1)
-    decision = decide(snapshot(of, operation=Silence.UNREACHABLE, settings=settings, session=CLOSED))
+    decision = decide(statement_snapshot(of, operation=Unobserved.UNREACHABLE, settings=settings, session=CLOSED))
     assert decision.status.phase == "Running"
 
 
 def test_intent_that_never_arrived_is_submitted_again_with_the_same_id_and_boot() -> None:
-    decision = decide(snapshot(statement(handed_over()), operation=Silence.UNKNOWN))
+    decision = decide(statement_snapshot(statement(handed_over()), operation=Unobserved.UNKNOWN))
     (submit,) = decision.commands
     assert isinstance(submit, Submit)
     assert (submit.operation_id, submit.request.boot_id) == (OPERATION, "boot-1")
@@ -169,11 +158,11 @@ def test_intent_that_never_arrived_is_submitted_again_with_the_same_id_and_boot(
 )
 def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(facts: dict[str, Any]) -> None:
     """The tombstone refuses a late PUT; only its confirmation ends the statement."""
-    unknown = decide(snapshot(statement(handed_over()), operation=Silence.UNKNOWN, **facts))
+    unknown = decide(statement_snapshot(statement(handed_over()), operation=Unobserved.UNKNOWN, **facts))
     cancel_of(unknown.commands)
     assert unknown.status.phase == "Pending"
     tombstone = view(OperationState.CANCELED, start_time=None)
-    confirmed = decide(snapshot(statement(handed_over()), operation=tombstone, **facts))
+    confirmed = decide(statement_snapshot(statement(handed_over()), operation=tombstone, **facts))
     wanted = "NotAllowed" if "settings" in facts else "InvalidSpec"
     assert told(confirmed) == ("Error", wanted)
 
@@ -184,7 +173,7 @@ def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(fact
 @pytest.mark.parametrize(
     ("phase", "word"),
     [
-        ("Pending", Silence.UNKNOWN),
+        ("Pending", Unobserved.UNKNOWN),
         ("Pending", view(OperationState.PENDING)),
         ("Running", view(OperationState.RUNNING)),
     ],
@@ -201,9 +190,9 @@ def test_intent_that_may_not_be_submitted_any_more_is_made_impossible_first(fact
     ids=["canceled", "session closed", "session deleted", "session gone"],
 )
 def test_cancel_or_close_is_asked_of_the_gateway_before_the_statement_ends(
-    phase: str, word: OperationView | Silence, spec: dict[str, Any], facts: dict[str, Any], outcome: OperationState
+    phase: str, word: OperationView | Unobserved, spec: dict[str, Any], facts: dict[str, Any], outcome: OperationState
 ) -> None:
-    decision = decide(snapshot(statement(handed_over(phase), **spec), operation=word, **facts))
+    decision = decide(statement_snapshot(statement(handed_over(phase), **spec), operation=word, **facts))
     assert cancel_of(decision.commands).request.outcome is outcome
     assert decision.status.phase == phase
     assert decision.requeue_after is not None and decision.requeue_after <= 5
@@ -211,14 +200,18 @@ def test_cancel_or_close_is_asked_of_the_gateway_before_the_statement_ends(
 
 def test_queue_timeout_counts_while_the_statement_waits_in_the_driver() -> None:
     of = statement(handed_over(submittedTime=ago(61)), timeouts={"queueSeconds": 60})
-    decision = decide(snapshot(of, operation=view(OperationState.PENDING), settings=Settings(queue_seconds=60)))
+    decision = decide(
+        statement_snapshot(of, operation=view(OperationState.PENDING), settings=Settings(queue_seconds=60))
+    )
     assert cancel_of(decision.commands).request.outcome is OperationState.TIMED_OUT
     assert decision.status.phase == "Pending"
 
 
 def test_queue_timeout_does_not_count_once_the_statement_runs() -> None:
     of = statement(handed_over("Running", submittedTime=ago(61)), timeouts={"queueSeconds": 60})
-    decision = decide(snapshot(of, operation=view(OperationState.RUNNING), settings=Settings(queue_seconds=60)))
+    decision = decide(
+        statement_snapshot(of, operation=view(OperationState.RUNNING), settings=Settings(queue_seconds=60))
+    )
     assert decision.commands == ()
 
 
@@ -229,7 +222,7 @@ def test_execution_timeout_is_the_gateways_and_the_operators_only_after_a_grace(
     of = statement(handed_over("Running", startTime=ago(running_for)))
     settings = Settings(execution_seconds=10)
     word = view(OperationState.RUNNING, start_time=ago(running_for))
-    decision = decide(snapshot(of, operation=word, settings=settings))
+    decision = decide(statement_snapshot(of, operation=word, settings=settings))
     assert bool(decision.commands) is canceled
     if canceled:
         assert cancel_of(decision.commands).request.outcome is OperationState.TIMED_OUT
@@ -248,7 +241,7 @@ def test_execution_timeout_is_the_gateways_and_the_operators_only_after_a_grace(
 def test_statement_asked_to_end_takes_the_outcome_that_the_gateway_reports(
     spec: dict[str, Any], facts: dict[str, Any], state: OperationState, wanted: tuple[str, str]
 ) -> None:
-    decision = decide(snapshot(statement(handed_over("Running"), **spec), operation=view(state), **facts))
+    decision = decide(statement_snapshot(statement(handed_over("Running"), **spec), operation=view(state), **facts))
     assert told(decision) == wanted
 
 
@@ -257,7 +250,9 @@ def test_statement_asked_to_end_takes_the_outcome_that_the_gateway_reports(
 
 @PHASES
 def test_lost_effect_ends_in_session_lost(phase: str) -> None:
-    decision = decide(snapshot(statement(handed_over(phase, readOnly=False)), operation=Silence.DRIVER_GONE))
+    decision = decide(
+        statement_snapshot(statement(handed_over(phase, readOnly=False)), operation=Unobserved.DRIVER_GONE)
+    )
     assert told(decision) == ("Error", "SessionLost")
     assert "outcome unknown" in message(decision)
     assert decision.status.completion_time == NOW
@@ -267,7 +262,7 @@ def test_lost_effect_ends_in_session_lost(phase: str) -> None:
 @pytest.mark.parametrize(("attempt", "again"), [(1, True), (2, True), (3, False)])
 def test_lost_read_runs_again_up_to_three_attempts(phase: str, attempt: int, again: bool) -> None:
     of = statement(handed_over(phase, readOnly=True, attempt=attempt))
-    decision = decide(snapshot(of, operation=Silence.DRIVER_GONE))
+    decision = decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE))
     if not again:
         assert told(decision) == ("Error", "SessionLost")
         return
@@ -281,7 +276,7 @@ def test_lost_read_runs_again_up_to_three_attempts(phase: str, attempt: int, aga
 
 def test_lost_statement_of_unknown_kind_is_treated_as_an_effect() -> None:
     of = statement(handed_over())  # handed over, lost before the parser's word arrived
-    assert told(decide(snapshot(of, operation=Silence.DRIVER_GONE))) == ("Error", "SessionLost")
+    assert told(decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE))) == ("Error", "SessionLost")
 
 
 @pytest.mark.parametrize(
@@ -299,13 +294,13 @@ def test_wish_to_end_is_granted_by_the_drivers_end(
 ) -> None:
     retry = {"limit": 5, "on": ["SessionLost"]}
     of = statement(handed_over("Running", readOnly=read_only), retry=retry, **spec)
-    assert told(decide(snapshot(of, operation=Silence.DRIVER_GONE, **facts))) == wanted
+    assert told(decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE, **facts))) == wanted
 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_only: bool) -> None:
     word = view(OperationState.CLOSED, read_only=read_only)
-    decision = decide(snapshot(statement(handed_over("Running")), operation=word))
+    decision = decide(statement_snapshot(statement(handed_over("Running")), operation=word))
     assert told(decision) == (("Initialized", "SessionLost") if read_only else ("Error", "SessionLost"))
 
 
@@ -315,8 +310,8 @@ def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_on
 @pytest.mark.parametrize(
     ("on", "operation", "again"),
     [
-        (["SessionLost"], Silence.DRIVER_GONE, True),
-        (["SqlError"], Silence.DRIVER_GONE, False),
+        (["SessionLost"], Unobserved.DRIVER_GONE, True),
+        (["SqlError"], Unobserved.DRIVER_GONE, False),
         (["SqlError"], view(OperationState.ERROR), True),
         (["SessionLost"], view(OperationState.ERROR), False),
         (["ExecutionTimeout"], view(OperationState.TIMED_OUT), True),
@@ -327,10 +322,10 @@ def test_view_closed_by_a_drain_is_a_lost_driver_while_the_session_lives(read_on
     ],
 )
 def test_statement_is_retried_only_for_the_reasons_listed_in_its_spec(
-    on: list[str], operation: OperationView | Silence, again: bool
+    on: list[str], operation: OperationView | Unobserved, again: bool
 ) -> None:
     of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": on})
-    decision = decide(snapshot(of, operation=operation))
+    decision = decide(statement_snapshot(of, operation=operation))
     assert (decision.status.attempt == 2) is again
     assert (decision.status.phase == "Initialized") is again
 
@@ -339,7 +334,7 @@ def test_statement_is_retried_only_for_the_reasons_listed_in_its_spec(
 def test_retry_backs_off_and_ends_at_its_limit(failed: int, delay: float | None) -> None:
     retry = {"limit": 3, "backoffSeconds": 10, "on": ["SqlError"]}
     of = statement(handed_over("Running", failedAttempts=failed, attempt=failed + 1), retry=retry)
-    decision = decide(snapshot(of, operation=view(OperationState.ERROR)))
+    decision = decide(statement_snapshot(of, operation=view(OperationState.ERROR)))
     if delay is None:
         assert told(decision) == ("Error", "SqlError")
         return
@@ -353,7 +348,7 @@ def test_retry_backs_off_and_ends_at_its_limit(failed: int, delay: float | None)
 def test_unwanted_statement_is_not_tried_again(spec: dict[str, Any]) -> None:
     session = READY if spec else CLOSED
     of = statement(handed_over("Running"), retry={"limit": 3, "on": ["SqlError"]}, **spec)
-    decision = decide(snapshot(of, operation=view(OperationState.ERROR), session=session))
+    decision = decide(statement_snapshot(of, operation=view(OperationState.ERROR), session=session))
     assert told(decision) == ("Error", "SqlError")
 
 
@@ -363,16 +358,16 @@ def test_unwanted_statement_is_not_tried_again(spec: dict[str, Any]) -> None:
 @PHASES
 def test_nonce_changed_during_a_run_waits_for_its_end_and_wakes_up_then(phase: str) -> None:
     of = statement(handed_over(phase), runNonce="2")
-    going = decide(snapshot(of, operation=view(OperationState(phase))))
+    going = decide(statement_snapshot(of, operation=view(OperationState(phase))))
     assert (going.status.run, going.status.phase, going.commands) == (1, phase, ())
-    end = decide(snapshot(of, operation=view(OperationState.FINISHED)))
+    end = decide(statement_snapshot(of, operation=view(OperationState.FINISHED)))
     assert (end.status.run, end.status.phase, end.status.observed_run_nonce) == (1, "Finished", "")
     assert end.requeue_after == 0
 
 
 def test_statement_that_a_drained_driver_never_began_is_handed_over_again() -> None:
     of = statement(handed_over())
-    decision = decide(snapshot(of, operation=view(OperationState.CLOSED, start_time=None, read_only=False)))
+    decision = decide(statement_snapshot(of, operation=view(OperationState.CLOSED, start_time=None, read_only=False)))
     assert (decision.status.phase, decision.status.attempt) == ("Initialized", 2)
     assert decision.status.operation_id is None
     assert "handed over again" in message(decision)
@@ -380,5 +375,5 @@ def test_statement_that_a_drained_driver_never_began_is_handed_over_again() -> N
 
 def test_statement_that_a_drained_driver_had_begun_ends_as_session_lost() -> None:
     of = statement(handed_over("Running"))
-    decision = decide(snapshot(of, operation=view(OperationState.CLOSED, start_time=ago(5), read_only=False)))
+    decision = decide(statement_snapshot(of, operation=view(OperationState.CLOSED, start_time=ago(5), read_only=False)))
     assert told(decision) == ("Error", "SessionLost")

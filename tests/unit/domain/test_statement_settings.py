@@ -16,7 +16,8 @@ from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.settings import resolve
 from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.violation import Violation
-from tests.unit.domain.domain_samples import UID, session_class, statement
+from tests.unit.domain.builders.classes import session_class
+from tests.unit.domain.builders.statements import statement
 
 
 def resolved(
@@ -164,9 +165,9 @@ def test_an_attempt_has_one_operation_id(uid: str, run: int, attempt: int) -> No
     assert name not in others
 
 
-def test_identities_never_change() -> None:
+def test_operation_ids_and_sql_hashes_never_change_between_releases() -> None:
     """A release that made other ids would run statements again that are handed over while it is installed."""
-    assert operation_id(UID, 1, 1) == "979923d7-a1bf-5440-8867-b2178943ce08"
+    assert operation_id("6f0c2a9e-0000-4000-8000-000000000001", 1, 1) == "979923d7-a1bf-5440-8867-b2178943ce08"
     assert sql_hash("SELECT 1") == "e004ebd5b5532a4b85984a62f8ad48a8"
     assert operation_id("u", 1, 11) != operation_id("u", 11, 1)
 

@@ -7,20 +7,21 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.api.streaming import Streaming
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import Cancel, Silence, Snapshot, StateFacts, Submit
-from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OutputMode
-from tests.unit.domain.statement_samples import (
+from sparksql.domain.statement.decision import Cancel, Submit
+from sparksql.domain.statement.snapshot import Snapshot, StateFacts, Unobserved
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
+from tests.unit.domain.builders.conditions import message, told
+from tests.unit.domain.builders.objects import ago
+from tests.unit.domain.builders.statements import (
     DRIVER,
     READY,
-    ago,
     handed_over,
     initialized,
-    message,
-    snapshot,
     statement,
-    told,
+    statement_snapshot,
     view,
 )
 
@@ -32,7 +33,7 @@ AGAINST: dict[str, Any] = {"mode": "Validate", "validateAgainst": {"statementRef
 
 def validation(status: dict[str, Any] | None = None, *, facts: dict[str, Any] | None = None, **spec: Any) -> Snapshot:
     of = statement(status or initialized(), **{**AGAINST, **spec})
-    return snapshot(of, **{"session": SERVES, "state": STATE, **(facts or {})})
+    return statement_snapshot(of, **{"session": SERVES, "state": STATE, **(facts or {})})
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_validation_takes_over_state_and_unset_settings_of_the_other_statement(
     (command,) = decision.commands
     assert isinstance(command, Submit)
     request = command.request
-    assert (request.mode, request.streaming) == (Mode.VALIDATE, None)
+    assert (request.mode, request.streaming) == (StatementMode.VALIDATE, None)
     assert request.validate_against is not None
     assert (request.validate_against.checkpoint, request.validate_against.output_mode) == (PLACE, mode)
     assert (request.validate_against.upsert is None) is bool(own)
@@ -90,19 +91,21 @@ def test_ended_validation_says_whether_the_text_fits_the_state() -> None:
 
 
 def test_lost_validation_request_is_sent_again_only_with_the_state() -> None:
-    gone = {"operation": Silence.UNKNOWN, "state": None}
+    gone = {"operation": Unobserved.UNKNOWN, "state": None}
     decision = decide(validation(handed_over(), facts=gone))
     assert [type(each) for each in decision.commands] == [Cancel]
-    again = decide(validation(handed_over(), facts={"operation": Silence.UNKNOWN}))
+    again = decide(validation(handed_over(), facts={"operation": Unobserved.UNKNOWN}))
     (command,) = again.commands
     assert isinstance(command, Submit) and command.request.validate_against is not None
 
 
 def test_validation_of_a_text_alone_is_submitted_without_a_state() -> None:
     of = statement(initialized(), mode="Validate")
-    decision = decide(snapshot(of))
+    decision = decide(statement_snapshot(of))
     (command,) = decision.commands
     assert isinstance(command, Submit)
-    assert (command.request.mode, command.request.validate_against) == (Mode.VALIDATE, None)
-    done = decide(snapshot(statement(handed_over("Running"), mode="Validate"), operation=view(OperationState.FINISHED)))
+    assert (command.request.mode, command.request.validate_against) == (StatementMode.VALIDATE, None)
+    done = decide(
+        statement_snapshot(statement(handed_over("Running"), mode="Validate"), operation=view(OperationState.FINISHED))
+    )
     assert (told(done), message(done)) == (("Finished", "Finished"), "")

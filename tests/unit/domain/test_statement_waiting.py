@@ -7,39 +7,28 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import CreateSession, DeleteSession, Submit
+from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.identity import operation_id, sql_hash
-from sparksql.domain.statement.snapshot import (
-    CreateSession,
-    DeleteSession,
-    Inputs,
-    MissingReference,
-    SessionFacts,
-    Settings,
-    Submit,
-)
+from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import Mode, Parameter
-from tests.unit.domain.statement_samples import CONDITIONS as TABLE
-from tests.unit.domain.statement_samples import (
+from sparksql.wire.control import Parameter
+from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS, conditions, message, reason_of, told
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.statements import (
     DRIVER,
-    NOW,
     READY,
     SQL,
-    UID,
-    ago,
-    conditions,
+    STATEMENT_UID,
     initialized,
-    message,
-    reason,
-    snapshot,
     statement,
-    told,
+    statement_snapshot,
 )
 
 DEDICATED = {"session": {"className": "standard"}}
@@ -73,24 +62,24 @@ WAITS: dict[str, tuple[dict[str, Any], str]] = {
 def test_statement_that_cannot_start_yet_waits_and_tells_the_reason(
     facts_: dict[str, Any], wanted: str, status: dict[str, Any]
 ) -> None:
-    decision = decide(snapshot(statement(status), **facts_))
+    decision = decide(statement_snapshot(statement(status), **facts_))
     assert told(decision) == ("Initialized", wanted)
     assert decision.requeue_after is not None and decision.requeue_after > 0
     assert decision.commands == ()
     assert decision.finalizer
-    assert conditions(decision) == TABLE["Initialized"]
+    assert conditions(decision) == STATEMENT_CONDITIONS["Initialized"]
     assert (decision.status.run, decision.status.attempt, decision.status.observed_generation) == (1, 1, 3)
 
 
 def test_message_names_open_and_missing_dependencies_and_keeps_the_met_ones() -> None:
-    decision = decide(snapshot(statement(initialized()), dependencies=UNMET))
+    decision = decide(statement_snapshot(statement(initialized()), dependencies=UNMET))
     assert "b" in message(decision) and "c (does not exist)" in message(decision)
     assert decision.status.met_dependencies == ("a",)
 
 
 @pytest.mark.parametrize("facts_", [{"session": facts("Stopped")}, {"turn": Turn(False, 1)}, {"session": None}])
 def test_met_dependencies_are_kept_whatever_the_statement_waits_for_next(facts_: dict[str, Any]) -> None:
-    decision = decide(snapshot(statement(initialized()), dependencies=Met(("a", "b")), **facts_))
+    decision = decide(statement_snapshot(statement(initialized()), dependencies=Met(("a", "b")), **facts_))
     assert decision.status.met_dependencies == ("a", "b")
 
 
@@ -98,22 +87,27 @@ def test_met_dependencies_are_kept_whatever_the_statement_waits_for_next(facts_:
 def test_queue_timeout_ends_every_wait(facts_: dict[str, Any], wanted: str) -> None:
     of = statement(initialized(submittedTime=ago(31)), timeouts={"queueSeconds": 30})
     given = {"settings": Settings(queue_seconds=30), **facts_}
-    decision = decide(snapshot(of, **given))
+    decision = decide(statement_snapshot(of, **given))
     assert told(decision) == ("TimedOut", "QueueTimeout")
-    assert conditions(decision) == TABLE["TimedOut"]
+    assert conditions(decision) == STATEMENT_CONDITIONS["TimedOut"]
     assert decision.status.completion_time == NOW
 
 
 def test_wake_up_comes_when_the_queue_timeout_does() -> None:
     of = statement(initialized(submittedTime=ago(57)), timeouts={"queueSeconds": 60})
-    decision = decide(snapshot(of, settings=Settings(queue_seconds=60), turn=Turn(False, 1)))
+    decision = decide(statement_snapshot(of, settings=Settings(queue_seconds=60), turn=Turn(False, 1)))
     assert decision.requeue_after == pytest.approx(3.05)
 
 
 def test_queue_timeout_comes_from_the_sessions_layers_too() -> None:
     of = statement(initialized(submittedTime=ago(61)))
-    assert told(decide(snapshot(of, settings=Settings(queue_seconds=60), turn=Turn(False, 1))))[0] == "TimedOut"
-    assert told(decide(snapshot(of, settings=Settings(queue_seconds=0), turn=Turn(False, 1))))[0] == "Initialized"
+    assert (
+        told(decide(statement_snapshot(of, settings=Settings(queue_seconds=60), turn=Turn(False, 1))))[0] == "TimedOut"
+    )
+    assert (
+        told(decide(statement_snapshot(of, settings=Settings(queue_seconds=0), turn=Turn(False, 1))))[0]
+        == "Initialized"
+    )
 
 
 # --- ends before the hand-over, in the order in which they count
@@ -136,9 +130,9 @@ ENDS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str]]] = {
 def test_statement_canceled_closed_or_refused_before_the_hand_over_ends_at_once(
     spec: dict[str, Any], facts_: dict[str, Any], wanted: tuple[str, str], status: dict[str, Any]
 ) -> None:
-    decision = decide(snapshot(statement(status, **spec), **facts_))
+    decision = decide(statement_snapshot(statement(status, **spec), **facts_))
     assert told(decision) == wanted
-    assert conditions(decision) == TABLE[wanted[0]]
+    assert conditions(decision) == STATEMENT_CONDITIONS[wanted[0]]
     assert decision.commands == ()
     assert decision.status.completion_time == NOW
     assert decision.events
@@ -155,18 +149,20 @@ def test_statement_canceled_closed_or_refused_before_the_hand_over_ends_at_once(
         ({}, {"session": None, "dependencies": CYCLE}, "Error"),
     ],
 )
-def test_cause_that_counts_first(spec: dict[str, Any], facts_: dict[str, Any], wanted: str) -> None:
-    assert decide(snapshot(statement(initialized(), **spec), **facts_)).status.phase == wanted
+def test_phase_of_a_waiting_statement_follows_the_cause_that_counts_first(
+    spec: dict[str, Any], facts_: dict[str, Any], wanted: str
+) -> None:
+    assert decide(statement_snapshot(statement(initialized(), **spec), **facts_)).status.phase == wanted
 
 
 def test_message_of_a_cycle_shows_its_path() -> None:
-    assert "one -> two -> one" in message(decide(snapshot(statement(), dependencies=CYCLE)))
+    assert "one -> two -> one" in message(decide(statement_snapshot(statement(), dependencies=CYCLE)))
 
 
 def test_missing_reference_is_waited_for_a_minute() -> None:
     missing = {"inputs": MissingReference("spec.sqlFrom: ConfigMap q does not exist")}
-    early = decide(snapshot(statement(initialized(submittedTime=ago(59))), **missing))
-    late = decide(snapshot(statement(initialized(submittedTime=ago(61))), **missing))
+    early = decide(statement_snapshot(statement(initialized(submittedTime=ago(59))), **missing))
+    late = decide(statement_snapshot(statement(initialized(submittedTime=ago(61))), **missing))
     assert told(early) == ("Initialized", "WaitingForSource")
     assert early.requeue_after is not None and early.requeue_after <= 5
     assert told(late) == ("Error", "InvalidSpec")
@@ -185,10 +181,12 @@ def test_hand_over_records_the_intent_with_the_submit() -> None:
     )
     settings = Settings(conf={"spark.sql.ansi.enabled": "true"}, execution_seconds=9, preview_rows=5)
     parameters = (Parameter(name="a", value="1", secret=True),)
-    decision = decide(snapshot(of, settings=settings, inputs=Inputs(SQL, parameters), dependencies=Met(("x",))))
-    status, operation = decision.status, operation_id(UID, 1, 1)
+    decision = decide(
+        statement_snapshot(of, settings=settings, inputs=Inputs(SQL, parameters), dependencies=Met(("x",)))
+    )
+    status, operation = decision.status, operation_id(STATEMENT_UID, 1, 1)
     assert told(decision) == ("Pending", "Submitted")
-    assert conditions(decision) == TABLE["Pending"]
+    assert conditions(decision) == STATEMENT_CONDITIONS["Pending"]
     assert (status.operation_id, status.sql_hash, status.met_dependencies) == (operation, sql_hash(SQL), ("x",))
     assert status.session is not None
     assert (status.session.name, status.session.pod_name) == ("s", DRIVER.pod_name)
@@ -197,7 +195,7 @@ def test_hand_over_records_the_intent_with_the_submit() -> None:
     assert isinstance(submit, Submit)
     request = submit.request
     assert (submit.operation_id, request.boot_id, request.sql) == (operation, DRIVER.boot_id, SQL)
-    assert (request.namespace, request.name, request.mode) == ("team-a", "one", Mode.EXPLAIN)
+    assert (request.namespace, request.name, request.mode) == ("team-a", "one", StatementMode.EXPLAIN)
     assert (request.parameters, request.conf) == (parameters, {"spark.sql.ansi.enabled": "true"})
     assert request.execution_seconds == 9
     assert (request.result.max_rows, request.result.preview_rows, request.result.retention_seconds) == (7, 5, 60)
@@ -207,28 +205,28 @@ def test_hand_over_records_the_intent_with_the_submit() -> None:
 
 def test_each_run_and_attempt_has_an_operation_of_its_own() -> None:
     ids = {
-        decide(snapshot(statement(initialized(run=run, attempt=attempt)))).status.operation_id
+        decide(statement_snapshot(statement(initialized(run=run, attempt=attempt)))).status.operation_id
         for run in (1, 2)
         for attempt in (1, 2, 3)
     }
     assert len(ids) == 6
-    assert operation_id(UID, 1, 1) in ids
+    assert operation_id(STATEMENT_UID, 1, 1) in ids
 
 
 def test_later_attempt_of_a_run_must_have_the_same_text() -> None:
     other = statement(initialized(attempt=2, sqlHash=sql_hash("INSERT 2")), sqlFrom=_source())
-    decision = decide(snapshot(other))
+    decision = decide(statement_snapshot(other))
     assert told(decision) == ("Error", "InvalidSpec")
     assert "runNonce" in message(decision)
     same = statement(initialized(attempt=2, sqlHash=sql_hash(SQL)), sqlFrom=_source())
-    assert decide(snapshot(same)).status.phase == "Pending"
+    assert decide(statement_snapshot(same)).status.phase == "Pending"
 
 
 def test_retried_statement_waits_for_its_next_attempt_time() -> None:
-    early = decide(snapshot(statement(initialized(attempt=2, nextAttemptTime=ago(-7)))))
+    early = decide(statement_snapshot(statement(initialized(attempt=2, nextAttemptTime=ago(-7)))))
     assert told(early) == ("Initialized", "Retrying")
     assert early.requeue_after == pytest.approx(7)
-    due = decide(snapshot(statement(initialized(attempt=2, nextAttemptTime=ago(1)))))
+    due = decide(statement_snapshot(statement(initialized(attempt=2, nextAttemptTime=ago(1)))))
     assert due.status.phase == "Pending"
     assert due.status.next_attempt_time is None
 
@@ -237,17 +235,19 @@ def test_retried_statement_waits_for_its_next_attempt_time() -> None:
 
 
 def test_dedicated_session_is_created_when_it_is_missing_and_only_then() -> None:
-    missing = decide(snapshot(statement(initialized(), **DEDICATED), session=None))
+    missing = decide(statement_snapshot(statement(initialized(), **DEDICATED), session=None))
     assert told(missing) == ("Initialized", "SessionNotReady")
     assert missing.commands == (CreateSession(),)
-    starting = decide(snapshot(statement(initialized(), **DEDICATED), session=facts("Starting")))
+    starting = decide(statement_snapshot(statement(initialized(), **DEDICATED), session=facts("Starting")))
     assert starting.commands == ()
-    leaving = decide(snapshot(statement(initialized(), **DEDICATED), session=facts("Draining", deleting=True)))
+    leaving = decide(
+        statement_snapshot(statement(initialized(), **DEDICATED), session=facts("Draining", deleting=True))
+    )
     assert (told(leaving), leaving.commands) == (("Initialized", "SessionNotReady"), ())
 
 
 def test_dedicated_session_is_not_created_before_the_dependencies_are_met() -> None:
-    decision = decide(snapshot(statement(initialized(), **DEDICATED), session=None, dependencies=UNMET))
+    decision = decide(statement_snapshot(statement(initialized(), **DEDICATED), session=None, dependencies=UNMET))
     assert decision.commands == ()
 
 
@@ -265,7 +265,9 @@ def test_dedicated_session_is_not_created_before_the_dependencies_are_met() -> N
 )
 def test_dedicated_session_that_cannot_start_ends_its_statement(problem: Reason, wanted: str) -> None:
     decision = decide(
-        snapshot(statement(initialized(), **DEDICATED), session=facts("Failed", problem=(problem, "spec.image: no")))
+        statement_snapshot(
+            statement(initialized(), **DEDICATED), session=facts("Failed", problem=(problem, "spec.image: no"))
+        )
     )
     assert told(decision) == ("Error", wanted)
     assert "spec.image: no" in message(decision)
@@ -273,13 +275,13 @@ def test_dedicated_session_that_cannot_start_ends_its_statement(problem: Reason,
 
 
 def test_dedicated_session_that_closed_closes_its_statement() -> None:
-    decision = decide(snapshot(statement(initialized(), **DEDICATED), session=facts("Closed")))
+    decision = decide(statement_snapshot(statement(initialized(), **DEDICATED), session=facts("Closed")))
     assert told(decision) == ("Closed", "SessionClosed")
 
 
 @pytest.mark.parametrize("status", [{}, initialized()])
 def test_every_end_of_a_dedicated_statement_deletes_its_session(status: dict[str, Any]) -> None:
-    decision = decide(snapshot(statement(status, desiredState="Canceled", **DEDICATED)))
+    decision = decide(statement_snapshot(statement(status, desiredState="Canceled", **DEDICATED)))
     assert decision.commands == (DeleteSession(),)
 
 
@@ -287,20 +289,20 @@ def test_every_end_of_a_dedicated_statement_deletes_its_session(status: dict[str
 
 
 def test_object_without_status_is_a_new_statement() -> None:
-    decision = decide(snapshot(statement({}, runNonce="x"), turn=Turn(False, 1)))
+    decision = decide(statement_snapshot(statement({}, runNonce="x"), turn=Turn(False, 1)))
     assert (decision.status.run, decision.status.attempt, decision.status.observed_run_nonce) == (1, 1, "x")
     assert decision.status.submitted_time == NOW
 
 
 def test_waiting_statement_keeps_the_time_since_when_it_waits() -> None:
-    decision = decide(snapshot(statement(initialized()), turn=Turn(False, 1)))
+    decision = decide(statement_snapshot(statement(initialized()), turn=Turn(False, 1)))
     assert decision.status.submitted_time == ago(10)
 
 
 def test_driver_that_is_there_but_not_serving_takes_nothing() -> None:
-    decision = decide(snapshot(statement(initialized()), session=replace(READY, driver=None)))
+    decision = decide(statement_snapshot(statement(initialized()), session=replace(READY, driver=None)))
     assert (told(decision), decision.commands) == (("Initialized", "SessionNotReady"), ())
-    assert reason(decision) == "SessionNotReady"
+    assert reason_of(decision.status) == "SessionNotReady"
 
 
 def _source() -> dict[str, Any]:

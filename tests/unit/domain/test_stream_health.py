@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_health import patience
-from tests.unit.domain.statement_samples import NOW, ago
-from tests.unit.domain.stream_samples import ON, WAITS, asked, health, resting, running, shown, stream, telling
+from sparksql.domain.statement.stream.health import progress_timeout
+from tests.unit.domain.builders.conditions import STREAMS, UNDER_WAY
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.streams import health, resting, running, shown, stream, stream_snapshot, telling
 
 WELL = ("True", "Healthy")
 SILENT = ("False", "NoProgress")
@@ -43,39 +44,39 @@ def test_healthy_and_checkpoint_fresh_follow_the_reports_and_restarts_of_a_strea
         "last_progress_time": None if reported is None else ago(reported),
     }
     of = stream(running(streaming={"restarts": restarts}, startTime=ago(started)))
-    decision = decide(asked(of, operation=telling(told=told, start_time=ago(started))))
+    decision = decide(stream_snapshot(of, operation=telling(told=told, start_time=ago(started))))
     assert health(decision) == wanted
-    assert shown(decision) == (ON if wanted[0] == WELL else WAITS)
+    assert shown(decision) == (STREAMS if wanted[0] == WELL else UNDER_WAY)
 
 
 @pytest.mark.parametrize("phase", ["Initialized", "Stopped"])
-def test_query_that_does_not_run_is_neither_healthy_nor_not(phase: str) -> None:
+def test_health_of_a_query_that_does_not_run_is_unknown(phase: str) -> None:
     of = stream(resting(phase), desiredState="Stopped")
-    assert health(decide(asked(of))) == (("Unknown", "Pending"), ("Unknown", "Pending"))
+    assert health(decide(stream_snapshot(of))) == (("Unknown", "Pending"), ("Unknown", "Pending"))
 
 
 @pytest.mark.parametrize(("millis", "wanted"), [(None, 180), (100, 60), (6_000, 60), (30_000, 300)])
-def test_patience_follows_the_interval(millis: int | None, wanted: float) -> None:
+def test_progress_timeout_follows_the_interval(millis: int | None, wanted: float) -> None:
     trigger = {} if millis is None else {"intervalMillis": millis}
-    assert patience(stream(streaming={"trigger": trigger}).spec) == wanted
+    assert progress_timeout(stream(streaming={"trigger": trigger}).spec) == wanted
 
 
 @pytest.mark.parametrize(("mode", "wanted"), [("AvailableNow", 60), ("RealTime", 180)])
-def test_patience_with_a_mode_that_needs_no_interval(mode: str, wanted: float) -> None:
-    assert patience(stream(streaming={"trigger": {"mode": mode}}).spec) == wanted
+def test_progress_timeout_with_a_mode_that_needs_no_interval(mode: str, wanted: float) -> None:
+    assert progress_timeout(stream(streaming={"trigger": {"mode": mode}}).spec) == wanted
 
 
 @given(st.integers(0, 179))
 def test_lack_of_a_report_is_noticed_in_time(silent: int) -> None:
     of = stream(running(startTime=ago(silent)))
-    decision = decide(asked(of, operation=telling(start_time=ago(silent), told={"last_progress_time": None})))
+    decision = decide(stream_snapshot(of, operation=telling(start_time=ago(silent), told={"last_progress_time": None})))
     assert decision.requeue_after is not None
     assert decision.requeue_after <= 180 - silent + 0.1
 
 
 def test_message_does_not_change_while_nothing_happens() -> None:
     """A status that changed with the clock would be written again and again."""
-    first = decide(asked(stream(running(startTime=ago(190))), operation=telling(start_time=ago(190))))
+    first = decide(stream_snapshot(stream(running(startTime=ago(190))), operation=telling(start_time=ago(190))))
     later = stream(first.status.to_dict())
-    again = decide(asked(later, operation=telling(start_time=ago(190)), now=NOW.replace(second=40)))
+    again = decide(stream_snapshot(later, operation=telling(start_time=ago(190)), now=NOW.replace(second=40)))
     assert again.status == first.status

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream_lag import (
+from sparksql.domain.statement.stream.lag import (
     LEAST_FACTOR,
     LEAST_GROWTH,
     MANY_RISES,
@@ -21,18 +21,9 @@ from sparksql.domain.statement.stream_lag import (
     lag_trend,
 )
 from sparksql.wire.control import StreamProgress
-from tests.unit.domain.statement_samples import NOW, ago
-from tests.unit.domain.stream_samples import (
-    WAITS,
-    asked,
-    following,
-    health,
-    running,
-    shown,
-    stream,
-    streaming_of,
-    telling,
-)
+from tests.unit.domain.builders.conditions import UNDER_WAY
+from tests.unit.domain.builders.objects import NOW, ago, with_status
+from tests.unit.domain.builders.streams import health, running, shown, stream, stream_snapshot, streaming_of, telling
 
 EVERY = 50  # seconds between the reports of the tables: three in each period
 LAGS = st.integers(0, 1_000_000)
@@ -76,7 +67,7 @@ NEVER: dict[str, list[int | None]] = {
 
 
 @pytest.mark.parametrize("lags", NEVER.values(), ids=NEVER)
-def test_no_alarm(lags: list[int | None]) -> None:
+def test_lag_without_a_growing_trend_raises_no_alarm(lags: list[int | None]) -> None:
     assert not any(lagging(lags))
 
 
@@ -164,11 +155,11 @@ def test_statement_with_a_growing_lag_is_neither_healthy_nor_ready() -> None:
     trend = {"since": "2026-01-01T00:00:00Z", "least": 900, "leastBefore": 800, "base": 100, "rises": 4}
     of = stream(running(streaming={"runId": "r", "lagTrend": trend}, startTime=ago(900)))
     told = {"lag": 950, "last_progress_time": ago(5)}
-    decision = decide(asked(of, operation=telling(told=told, start_time=ago(900))))
+    decision = decide(stream_snapshot(of, operation=telling(told=told, start_time=ago(900))))
     assert health(decision) == (("False", "Lagging"), ("True", "CheckpointFresh"))
-    assert shown(decision) == WAITS
+    assert shown(decision) == UNDER_WAY
     ready = decision.status.conditions[0]
     assert ready.reason == "Lagging" and "from 100 to 900" in ready.message
-    again = decide(asked(following(of, decision), operation=telling(told=told, start_time=ago(900))))
+    again = decide(stream_snapshot(with_status(of, decision), operation=telling(told=told, start_time=ago(900))))
     assert again.status == decision.status
     assert streaming_of(again).lag_trend == streaming_of(decision).lag_trend

@@ -7,42 +7,39 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
+from sparksql.domain.statement.decision import Ask, Cancel, Decision
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import (
-    Ask,
-    Cancel,
-    Decision,
     Inputs,
     MissingReference,
     SessionFacts,
-    Silence,
     Snapshot,
+    Unobserved,
 )
-from sparksql.domain.statement.stream_changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
+from sparksql.domain.statement.stream.changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import ErrorReason, Mode, OperationError, OperationState, OperationView, OutputMode
-from tests.unit.domain.statement_samples import DRIVER, READY, SQL, ago, message, told, view
-from tests.unit.domain.stream_samples import (
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
+from tests.unit.domain.builders.conditions import PARKED, STREAMS, UNDER_WAY, message, told
+from tests.unit.domain.builders.objects import ago, with_status
+from tests.unit.domain.builders.statements import DRIVER, READY, SQL, view
+from tests.unit.domain.builders.streams import (
     LOCATION,
-    ON,
     OTHER,
-    PARKED,
     PLACE,
     SAVED_AT,
     START,
     UNFIT,
-    WAITS,
-    asked,
     canceled,
     fact,
-    following,
     resting,
     running,
     shown,
     stream,
+    stream_snapshot,
     streaming_of,
     telling,
 )
@@ -62,7 +59,7 @@ def changed(answer: OperationView | None = None, *, status: dict[str, Any] | Non
     """A query that runs, whose text or whatever `spec` says has changed, and what its driver has answered."""
     spec = spec or {"sql": OTHER}
     of = stream(status or running(streaming={"queryId": "q", "committedBatchId": 2}), **spec)
-    return asked(of, session=LOOKING, operation=telling(), inputs=Inputs(of.spec.sql or SQL), answer=answer)
+    return stream_snapshot(of, session=LOOKING, operation=telling(), inputs=Inputs(of.spec.sql or SQL), answer=answer)
 
 
 def asks(decision: Decision) -> Ask:
@@ -74,12 +71,12 @@ def asks(decision: Decision) -> Ask:
 def test_the_driver_is_asked_first_and_the_query_goes_on() -> None:
     decision = decide(changed())
     assert told(decision) == ("Running", "Upgrading")
-    assert shown(decision) == WAITS
+    assert shown(decision) == UNDER_WAY
     assert decision.requeue_after == ANSWER_SECONDS
     look = asks(decision).question
     assert look.generation == 3
     request = look.request
-    assert (request.mode, request.sql, request.streaming) == (Mode.VALIDATE, OTHER, None)
+    assert (request.mode, request.sql, request.streaming) == (StatementMode.VALIDATE, OTHER, None)
     assert (request.boot_id, request.execution_seconds) == ("boot-1", LOOK_SECONDS)
     assert request.validate_against is not None
     assert request.validate_against.checkpoint == LOCATION
@@ -105,7 +102,7 @@ def test_change_that_does_not_fit_leaves_the_stream_running_and_tells_why(error:
     known = decision.status.error
     assert known is not None and (known.message, known.line) == (error.message, error.line)
     assert decision.events and (decision.events[0].type, decision.events[0].reason) == ("Warning", error.reason)
-    again = decide(replace(changed(refusing(error)), statement=following(changed().statement, decision)))
+    again = decide(replace(changed(refusing(error)), statement=with_status(changed().statement, decision)))
     assert (again.status.conditions[:5], again.events, again.commands) == (decision.status.conditions[:5], (), ())
     healthy = next(each for each in decision.status.conditions if each.type == "Healthy")
     assert healthy.status == "True"
@@ -114,8 +111,8 @@ def test_change_that_does_not_fit_leaves_the_stream_running_and_tells_why(error:
 def test_text_that_is_put_back_heals_without_a_restart() -> None:
     refused = decide(changed(refusing()))
     back = changed(sql=SQL)
-    healed = decide(replace(back, statement=following(back.statement, refused)))
-    assert (told(healed), shown(healed), healed.commands) == (("Running", "Running"), ON, ())
+    healed = decide(replace(back, statement=with_status(back.statement, refused)))
+    assert (told(healed), shown(healed), healed.commands) == (("Running", "Running"), STREAMS, ())
     assert (healed.status.error, healed.status.attempt) == (None, 1)
 
 
@@ -206,11 +203,11 @@ def test_change_that_the_operator_refuses_leaves_the_stream_running(facts: dict[
 )
 def test_change_that_cannot_be_validated_yet_leaves_the_stream_running(facts: dict[str, Any]) -> None:
     decision = decide(replace(changed(), **facts))
-    assert (told(decision), shown(decision), decision.commands) == (("Running", "Upgrading"), WAITS, ())
+    assert (told(decision), shown(decision), decision.commands) == (("Running", "Upgrading"), UNDER_WAY, ())
 
 
 @pytest.mark.parametrize("error", [UNFIT, WRONG], ids=["state", "text"])
-def test_only_what_may_heal_is_asked_again_and_not_often(error: OperationError) -> None:
+def test_refused_change_is_asked_again_only_if_it_may_heal_and_not_often(error: OperationError) -> None:
     old = refusing(error, completion_time=ago(AGAIN_SECONDS))
     decision = decide(changed(old))
     assert told(decision) == ("Running", str(error.reason))
@@ -229,7 +226,7 @@ def test_a_look_that_came_to_nothing_stops_nobody(state: OperationState) -> None
 def test_operator_that_starts_again_asks_once_more_and_says_the_same_meanwhile() -> None:
     refused = decide(changed(refusing()))
     s = changed()
-    waits = decide(replace(s, statement=following(s.statement, refused)))
+    waits = decide(replace(s, statement=with_status(s.statement, refused)))
     assert (waits.status, waits.events) == (refused.status, ())
     assert isinstance(waits.commands[0], Ask)
     newer = s.statement.replace(metadata=s.statement.metadata.replace(generation=4), status=refused.status)
@@ -239,7 +236,7 @@ def test_operator_that_starts_again_asks_once_more_and_says_the_same_meanwhile()
 def test_refusal_holds_while_the_driver_is_out_of_reach() -> None:
     refused = decide(changed(refusing()))
     s = changed()
-    silent = decide(replace(s, statement=following(s.statement, refused), operation=Silence.UNREACHABLE))
+    silent = decide(replace(s, statement=with_status(s.statement, refused), operation=Unobserved.UNREACHABLE))
     assert (told(silent), shown(silent)) == (("Running", "StateIncompatible"), PARKED)
 
 
@@ -247,10 +244,10 @@ def test_refusal_holds_while_the_driver_is_out_of_reach() -> None:
 def test_wish_to_stop_is_followed_and_forgets_the_refusal(desired: str) -> None:
     refused = decide(changed(refusing()))
     s = changed(sql=OTHER, desiredState=desired)
-    of = following(s.statement, refused)
+    of = with_status(s.statement, refused)
     stopping = decide(replace(s, statement=of, answer=refusing()))
     assert isinstance(stopping.commands[0], Cancel)
-    over = decide(replace(s, statement=following(of, stopping), operation=telling(OperationState.CANCELED)))
+    over = decide(replace(s, statement=with_status(of, stopping), operation=telling(OperationState.CANCELED)))
     assert (str(over.status.phase), over.status.error) == (desired, None)
 
 
@@ -258,7 +255,7 @@ def test_refused_text_is_what_the_next_attempt_has_when_the_query_ends_by_itself
     """The text before is not kept: the driver checks at the start, as ever."""
     refused = decide(changed(refusing()))
     s = changed()
-    lost = decide(replace(s, statement=following(s.statement, refused), operation=Silence.DRIVER_GONE))
+    lost = decide(replace(s, statement=with_status(s.statement, refused), operation=Unobserved.DRIVER_GONE))
     assert told(lost) == ("Initialized", "Upgrading")
     assert lost.status.error is None
 
@@ -267,12 +264,12 @@ def test_changed_text_of_a_starting_stream_is_validated_by_the_driver_first() ->
     s = changed(status=resting("Pending", streaming={"queryId": "q"}))
     s = replace(s, operation=telling(OperationState.PENDING, start_time=None, progress=None))
     starting = decide(s)
-    assert (told(starting), shown(starting)) == (("Pending", "Submitted"), WAITS)
+    assert (told(starting), shown(starting)) == (("Pending", "Submitted"), UNDER_WAY)
     assert isinstance(starting.commands[0], Ask)
     refused = decide(replace(s, answer=refusing()))
-    assert (told(refused), refused.commands, shown(refused)) == (("Pending", "Submitted"), (), WAITS)
+    assert (told(refused), refused.commands, shown(refused)) == (("Pending", "Submitted"), (), UNDER_WAY)
 
 
 def test_change_before_the_request_arrived_is_taken_in_without_a_look() -> None:
-    s = replace(changed(status=resting("Pending"), conf={"a": "b"}), operation=Silence.UNKNOWN)
+    s = replace(changed(status=resting("Pending"), conf={"a": "b"}), operation=Unobserved.UNKNOWN)
     assert isinstance(decide(s).commands[0], Cancel)

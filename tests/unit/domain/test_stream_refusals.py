@@ -6,25 +6,23 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.execution import Upsert
 from sparksql.api.reasons import Reason
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Settings,
-    Silence,
-)
+from sparksql.domain.statement.snapshot import Settings, Unobserved
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, UpsertOptions
-from tests.unit.domain.statement_samples import NOW, READY, message, told, view
-from tests.unit.domain.stream_samples import (
-    PARKED,
+from sparksql.wire.control import ErrorReason, OperationError, OperationState
+from tests.unit.domain.builders.conditions import PARKED, message, told
+from tests.unit.domain.builders.objects import NOW, with_status
+from tests.unit.domain.builders.statements import READY, view
+from tests.unit.domain.builders.streams import (
     PLACE,
-    asked,
-    following,
     resting,
     running,
     shown,
     stream,
+    stream_snapshot,
     submitted,
     telling,
 )
@@ -43,7 +41,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_new_stream_with_an_invalid_streaming_spec_ends_in_error_at_once(
     wanted: dict[str, Any], reason: str, begins: str, session: Any
 ) -> None:
-    decision = decide(asked(stream(streaming=wanted), session=session, settings=PLACE if session else None))
+    decision = decide(stream_snapshot(stream(streaming=wanted), session=session, settings=PLACE if session else None))
     assert told(decision) == ("Error", reason)
     assert message(decision).startswith(begins)
     assert "; " in message(decision)  # what to do instead
@@ -54,7 +52,7 @@ def test_new_stream_with_an_invalid_streaming_spec_ends_in_error_at_once(
     [{"upgradeMode": "Savepoint"}, {"savepoints": {"schedule": {"intervalSeconds": 60}}}, {"restoreNonce": "1"}],
 )
 def test_savepoints_to_come_hinder_no_start(wanted: dict[str, Any]) -> None:
-    decision = decide(asked(stream(streaming=wanted)))
+    decision = decide(stream_snapshot(stream(streaming=wanted)))
     assert told(decision) == ("Pending", "Submitted")
     options = submitted(decision).request.streaming
     assert options is not None and options.restore is None
@@ -63,15 +61,15 @@ def test_savepoints_to_come_hinder_no_start(wanted: dict[str, Any]) -> None:
 def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
     upsert = {"keys": ["id"], "orderBy": "at", "deleteWhen": "gone"}
     wanted = {"trigger": {"maxFilesPerTrigger": 7, "maxRowsPerTrigger": 8}, "upsert": upsert}
-    options = submitted(decide(asked(stream(streaming=wanted)))).request.streaming
+    options = submitted(decide(stream_snapshot(stream(streaming=wanted)))).request.streaming
     assert options is not None
     assert (options.max_files_per_trigger, options.max_rows_per_trigger) == (7, 8)
-    assert options.upsert == UpsertOptions(keys=("id",), order_by="at", delete_when="gone")
+    assert options.upsert == Upsert(keys=("id",), order_by="at", delete_when="gone")
 
 
 @pytest.mark.parametrize("root", [None, ""])
 def test_stream_of_a_class_without_a_checkpoint_root_ends_in_error(root: str | None) -> None:
-    decision = decide(asked(stream(), settings=Settings(class_name="standard", checkpoint_root=root)))
+    decision = decide(stream_snapshot(stream(), settings=Settings(class_name="standard", checkpoint_root=root)))
     assert told(decision) == ("Error", "InvalidSpec")
     assert message(decision) == "spec.streaming: class standard has no storage.checkpointRoot; checkpoints need a place"
 
@@ -79,35 +77,38 @@ def test_stream_of_a_class_without_a_checkpoint_root_ends_in_error(root: str | N
 @pytest.mark.parametrize("mode", ["Preview", "Explain", "Validate"])
 def test_streaming_statement_in_a_mode_other_than_execute_is_treated_as_batch(mode: str) -> None:
     of = stream(mode=mode, streaming={"upgradeMode": "Savepoint"})
-    decision = decide(asked(of, settings=Settings()))
+    decision = decide(stream_snapshot(of, settings=Settings()))
     assert submitted(decision).request.streaming is None
     assert decision.status.streaming is None
     assert len(decision.status.conditions) == 5
-    waits = decide(asked(of, settings=Settings(), turn=Turn(False, 1)))
+    waits = decide(stream_snapshot(of, settings=Settings(), turn=Turn(False, 1)))
     assert told(waits) == ("Initialized", "QueuedBehindStatements")
 
 
 def test_refused_stream_that_has_a_state_is_parked() -> None:
     """An end would give up the checkpoint of this run."""
     of = stream(resting("Initialized"))
-    decision = decide(asked(of, settings=Violation(Reason.NOT_ALLOWED, "spec.conf: key")))
+    decision = decide(stream_snapshot(of, settings=Violation(Reason.NOT_ALLOWED, "spec.conf: key")))
     assert told(decision) == ("Stopped", "NotAllowed")
     assert shown(decision) == PARKED
-    again = decide(asked(following(of, decision)))
+    again = decide(stream_snapshot(with_status(of, decision)))
     assert told(again) == ("Initialized", "Pending")
 
 
 def test_invalid_schedule_is_reported_and_parks_a_stream_only_on_a_spec_change() -> None:
     wrong = {"savepoints": {"schedule": {"cron": "61 * * * *"}}}
     with_schedule = stream(running(), streaming=wrong)
-    assert told(decide(asked(with_schedule, operation=Silence.DRIVER_GONE))) == ("Initialized", "Restarting")
-    decision = decide(asked(with_schedule, operation=telling()))
+    assert told(decide(stream_snapshot(with_schedule, operation=Unobserved.DRIVER_GONE))) == (
+        "Initialized",
+        "Restarting",
+    )
+    decision = decide(stream_snapshot(with_schedule, operation=telling()))
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
     assert "takes no periodic savepoints: spec.streaming.savepoints.schedule.cron" in (
         decision.status.streaming.message or ""
     )  # type: ignore[union-attr]
     changed = stream(running(), streaming={**wrong, "outputMode": "Update"})
-    assert told(decide(asked(changed, operation=view(OperationState.CANCELED)))) == ("Stopped", "InvalidSpec")
+    assert told(decide(stream_snapshot(changed, operation=view(OperationState.CANCELED)))) == ("Stopped", "InvalidSpec")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +126,14 @@ def test_an_error_of_the_text_parks_what_has_a_state_after_a_few_tries(
     """An upgrade with a wrong word: the state waits for the right one, instead of an end that gives it up."""
     failed = view(OperationState.ERROR, error=error, start_time=None)
     few = stream(running(streaming={"queryId": "q", "restarts": 1}, startTime=None))
-    assert told(decide(asked(few, operation=failed))) == ("Initialized", "Restarting")
+    assert told(decide(stream_snapshot(few, operation=failed))) == ("Initialized", "Restarting")
     many = stream(running(streaming={"queryId": "q", "restarts": 2}, startTime=None))
-    decision = decide(asked(many, operation=failed))
+    decision = decide(stream_snapshot(many, operation=failed))
     if not is_of_the_text:
         assert told(decision) == ("Initialized", "Restarting")
         return
     assert (decision.status.phase, shown(decision)) == ("Stopped", PARKED)
-    again = decide(asked(following(many, decision)))
+    again = decide(stream_snapshot(with_status(many, decision)))
     assert (again.status.phase, shown(again)) == ("Stopped", PARKED)
     begun = view(OperationState.ERROR, error=error, start_time=NOW)
-    assert told(decide(asked(many, operation=begun))) == ("Initialized", "Restarting")
+    assert told(decide(stream_snapshot(many, operation=begun))) == ("Initialized", "Restarting")

@@ -11,35 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    Decision,
-    Inputs,
-    SavepointFacts,
-    Silence,
-)
-from sparksql.domain.statement.stream_savepoints import (
-    REFERENCE_GRACE_SECONDS,
-    restore,
-)
+from sparksql.domain.statement.decision import Decision
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Unobserved
+from sparksql.domain.statement.stream.facts import REFERENCE_GRACE_SECONDS
+from sparksql.domain.statement.stream.savepoints import restore
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, RestoreOptions
-from tests.unit.domain.statement_samples import NOW, ago, ended, initialized, message, told
-from tests.unit.domain.stream_samples import (
+from tests.unit.domain.builders.conditions import PARKED, UNDER_WAY, message, told
+from tests.unit.domain.builders.objects import NOW, ago, with_status
+from tests.unit.domain.builders.statements import ended, initialized
+from tests.unit.domain.builders.streams import (
     LOCATION,
     OTHER,
-    PARKED,
     PLACE,
     SAVED_AT,
     START,
-    WAITS,
-    asked,
     canceled,
     fact,
-    following,
     parked,
     resting,
     running,
     shown,
     stream,
+    stream_snapshot,
     streaming_of,
     submitted,
     telling,
@@ -62,12 +55,12 @@ def restored(decision: Decision) -> RestoreOptions | None:
 
 
 def test_first_start_of_a_stream_restores_the_savepoint_of_start_from() -> None:
-    decision = decide(asked(of := stream(streaming=START), start_from=fact()))
+    decision = decide(stream_snapshot(of := stream(streaming=START), start_from=fact()))
     assert told(decision) == ("Pending", "Submitted")
     streaming = streaming_of(decision)
     assert (streaming.checkpoint_location, streaming.restored_from, streaming.upgrades) == (LOCATION, SAVED_AT, 0)
     options = restored(decision)
-    assert options == restore(following(of, decision), SAVED_AT)
+    assert options == restore(with_status(of, decision), SAVED_AT)
 
 
 WAITING: dict[str, tuple[SavepointFacts | None, str]] = {
@@ -86,16 +79,16 @@ REFUSED: dict[str, tuple[SavepointFacts, str]] = {
 
 @pytest.mark.parametrize(("found", "says"), WAITING.values(), ids=WAITING.keys())
 def test_savepoint_that_is_not_complete_is_waited_for(found: SavepointFacts | None, says: str) -> None:
-    decision = decide(asked(stream(initialized(), streaming=START), start_from=found))
+    decision = decide(stream_snapshot(stream(initialized(), streaming=START), start_from=found))
     assert told(decision) == ("Initialized", "WaitingForSavepoint")
-    assert (shown(decision), decision.commands) == (WAITS, ())
+    assert (shown(decision), decision.commands) == (UNDER_WAY, ())
     assert says in message(decision)
     assert decision.requeue_after is not None and 0 < decision.requeue_after <= 5
 
 
 @pytest.mark.parametrize(("found", "says"), REFUSED.values(), ids=REFUSED.keys())
 def test_savepoint_that_never_will_be_complete_ends_the_first_start(found: SavepointFacts, says: str) -> None:
-    decision = decide(asked(stream(initialized(), streaming=START), start_from=found))
+    decision = decide(stream_snapshot(stream(initialized(), streaming=START), start_from=found))
     assert told(decision) == ("Error", "InvalidSpec")
     assert message(decision).startswith(f"{FIELD}: SqlSavepoint before ")
     assert says in message(decision)
@@ -104,15 +97,15 @@ def test_savepoint_that_never_will_be_complete_ends_the_first_start(found: Savep
 @pytest.mark.parametrize(("age", "phase"), [(0, "Initialized"), (60, "Initialized"), (60.5, "Error")])
 def test_savepoint_that_does_not_exist_is_waited_for_a_minute(age: float, phase: str) -> None:
     assert REFERENCE_GRACE_SECONDS == 60
-    decision = decide(asked(stream(initialized(submittedTime=ago(age)), streaming=START)))
+    decision = decide(stream_snapshot(stream(initialized(submittedTime=ago(age)), streaming=START)))
     assert decision.status.phase == phase
     assert "there is no SqlSavepoint before" in message(decision)
 
 
 def test_each_run_begins_with_the_savepoint() -> None:
     of = stream({**ended(), "streaming": {"checkpointLocation": LOCATION}}, streaming=START, runNonce="again")
-    accepted = following(of, decide(asked(of, start_from=fact())))
-    decision = decide(asked(accepted, start_from=fact()))
+    accepted = with_status(of, decide(stream_snapshot(of, start_from=fact())))
+    decision = decide(stream_snapshot(accepted, start_from=fact()))
     assert streaming_of(decision).checkpoint_location == f"{LOCATION[:-1]}2"
     options = restored(decision)
     first = restore(of, SAVED_AT)
@@ -121,22 +114,22 @@ def test_each_run_begins_with_the_savepoint() -> None:
 
 def test_further_attempts_ask_for_the_same_and_need_the_savepoint_no_more() -> None:
     of = stream(streaming=START)
-    first = decide(asked(of, start_from=fact()))
-    lost = decide(asked(following(of, first), operation=Silence.DRIVER_GONE))
+    first = decide(stream_snapshot(of, start_from=fact()))
+    lost = decide(stream_snapshot(with_status(of, first), operation=Unobserved.DRIVER_GONE))
     assert told(lost) == ("Initialized", "Restarting")
-    again = decide(asked(following(of, lost), now=NOW + timedelta(seconds=10), start_from=None))
+    again = decide(stream_snapshot(with_status(of, lost), now=NOW + timedelta(seconds=10), start_from=None))
     assert (restored(again), again.status.attempt) == (restored(first), 2)
-    unarrived = decide(asked(following(of, again), operation=Silence.UNKNOWN))
+    unarrived = decide(stream_snapshot(with_status(of, again), operation=Unobserved.UNKNOWN))
     assert restored(unarrived) == restored(first)
 
 
 def test_nonce_without_a_savepoint_restores_nothing() -> None:
-    decision = decide(asked(stream(running(), streaming={"restoreNonce": "1"}), operation=telling()))
+    decision = decide(stream_snapshot(stream(running(), streaming={"restoreNonce": "1"}), operation=telling()))
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
 
 
 def test_savepoint_named_later_does_not_touch_a_query_that_has_its_state() -> None:
-    decision = decide(asked(stream(running(), streaming=START), operation=telling(), start_from=fact()))
+    decision = decide(stream_snapshot(stream(running(), streaming=START), operation=telling(), start_from=fact()))
     assert (told(decision), decision.commands) == (("Running", "Running"), ())
 
 
@@ -160,7 +153,7 @@ def test_restored_query_is_a_new_one_for_each_checkpoint_and_the_same_for_each_a
 
 
 def test_changed_restore_nonce_stops_a_running_stream_first() -> None:
-    decision = decide(asked(stream(running(), streaming=AGAIN), operation=telling(), start_from=fact()))
+    decision = decide(stream_snapshot(stream(running(), streaming=AGAIN), operation=telling(), start_from=fact()))
     assert told(decision) == ("Running", "Upgrading")
     assert message(decision) == "stops first: restoreNonce changed, it begins again with the savepoint of startFrom"
     assert canceled(decision).request.outcome is OperationState.CANCELED
@@ -170,7 +163,7 @@ def test_changed_restore_nonce_stops_a_running_stream_first() -> None:
     ("status", "word"),
     [
         (running(streaming=WITH_STATE), OVER),
-        (running(streaming=WITH_STATE), Silence.DRIVER_GONE),
+        (running(streaming=WITH_STATE), Unobserved.DRIVER_GONE),
         (resting(streaming=WITH_STATE), None),
         (parked(), None),
         (resting("Initialized", streaming=WITH_STATE, nextAttemptTime=ago(-60)), None),
@@ -179,16 +172,18 @@ def test_changed_restore_nonce_stops_a_running_stream_first() -> None:
 )
 def test_changed_nonce_begins_another_checkpoint_with_the_savepoint(status: dict[str, Any], word: Any) -> None:
     of = stream(status, streaming=AGAIN)
-    decision = decide(asked(of, operation=word, start_from=fact()))
+    decision = decide(stream_snapshot(of, operation=word, start_from=fact()))
     assert told(decision) == ("Initialized", "Upgrading")
     streaming = streaming_of(decision)
     assert (streaming.checkpoint_location, streaming.upgrades, streaming.query_id) == (None, 1, None)
     assert (streaming.restored_from, streaming.observed_restore_nonce) == (SAVED_AT, "1")
-    goes = decide(asked(following(of, decision), start_from=fact()))
+    goes = decide(stream_snapshot(with_status(of, decision), start_from=fact()))
     assert streaming_of(goes).checkpoint_location == f"{LOCATION}-1"
     options = restored(goes)
     assert options is not None and options.location == SAVED_AT
-    runs = decide(asked(following(of, goes), operation=telling(told={"query_id": options.query_id}), start_from=None))
+    runs = decide(
+        stream_snapshot(with_status(of, goes), operation=telling(told={"query_id": options.query_id}), start_from=None)
+    )
     assert (told(runs), runs.commands) == (("Running", "Running"), ())
 
 
@@ -202,11 +197,11 @@ def test_changed_nonce_begins_another_checkpoint_with_the_savepoint(status: dict
 )
 def test_state_is_given_up_only_for_a_savepoint_that_is_complete(status: dict[str, Any], word: Any, phase: str) -> None:
     of = stream(status, streaming=AGAIN)
-    waits = decide(asked(of, operation=word, start_from=fact(phase="InProgress")))
+    waits = decide(stream_snapshot(of, operation=word, start_from=fact(phase="InProgress")))
     assert told(waits) == (phase, "WaitingForSavepoint")
     assert (streaming_of(waits).checkpoint_location, streaming_of(waits).committed_batch_id) == (LOCATION, 2)
-    taken_back = following(stream(streaming=START), waits)
-    goes = decide(asked(taken_back, operation=word, start_from=fact(phase="InProgress")))
+    taken_back = with_status(stream(streaming=START), waits)
+    goes = decide(stream_snapshot(taken_back, operation=word, start_from=fact(phase="InProgress")))
     assert streaming_of(goes).checkpoint_location == LOCATION
 
 
@@ -214,34 +209,34 @@ def test_state_is_given_up_only_for_a_savepoint_that_is_complete(status: dict[st
 def test_savepoint_to_restore_is_fixed_once_the_stream_gives_up_its_checkpoint(later: dict[str, Any]) -> None:
     """Without a driver there may be long between both."""
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
-    decision = decide(asked(of, operation=OVER, start_from=fact()))
-    goes = decide(asked(following(stream(streaming=later), decision), start_from=None))
+    decision = decide(stream_snapshot(of, operation=OVER, start_from=fact()))
+    goes = decide(stream_snapshot(with_status(stream(streaming=later), decision), start_from=None))
     options = restored(goes)
     assert options is not None and options.location == SAVED_AT
 
 
 def test_nonce_that_changes_once_more_before_the_start_goes_back_once_more() -> None:
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
-    decision = decide(asked(of, operation=OVER, start_from=fact()))
+    decision = decide(stream_snapshot(of, operation=OVER, start_from=fact()))
     twice = stream(streaming={**START, "restoreNonce": "2"})
-    goes = decide(asked(following(twice, decision), start_from=fact()))
+    goes = decide(stream_snapshot(with_status(twice, decision), start_from=fact()))
     assert streaming_of(goes).observed_restore_nonce == "1"
-    stops = decide(asked(following(twice, goes), operation=telling(), start_from=fact()))
+    stops = decide(stream_snapshot(with_status(twice, goes), operation=telling(), start_from=fact()))
     assert told(stops) == ("Running", "Upgrading")
 
 
 @pytest.mark.parametrize("found", [*(found for found, _ in REFUSED.values()), None], ids=[*REFUSED, "missing"])
 def test_stream_told_to_restore_an_unusable_savepoint_is_parked_with_its_state(found: SavepointFacts | None) -> None:
     of = stream(running(streaming=WITH_STATE, submittedTime=ago(1000)), streaming=AGAIN)
-    decision = decide(asked(of, operation=OVER, start_from=found))
+    decision = decide(stream_snapshot(of, operation=OVER, start_from=found))
     assert told(decision) == ("Stopped", "InvalidSpec")
     assert shown(decision) == PARKED
     assert streaming_of(decision).checkpoint_location == LOCATION
-    again = decide(asked(following(of, decision), start_from=found))
+    again = decide(stream_snapshot(with_status(of, decision), start_from=found))
     assert (again.status, again.events) == (decision.status, ())
-    healed = decide(asked(following(of, decision), start_from=fact()))
+    healed = decide(stream_snapshot(with_status(of, decision), start_from=fact()))
     assert told(healed) == ("Initialized", "Upgrading")
-    taken_back = decide(asked(following(stream(streaming=START), decision), start_from=found))
+    taken_back = decide(stream_snapshot(with_status(stream(streaming=START), decision), start_from=found))
     assert streaming_of(taken_back).checkpoint_location == LOCATION
     assert told(taken_back) == ("Initialized", "Pending")
 
@@ -249,9 +244,9 @@ def test_stream_told_to_restore_an_unusable_savepoint_is_parked_with_its_state(f
 def test_upgrade_without_state_does_not_restore_again() -> None:
     spec = {**START, "restoreNonce": "1", "upgradeMode": "Stateless"}
     of = stream(running(streaming={**WITH_STATE, "observedRestoreNonce": "1"}), sql=OTHER, streaming=spec)
-    decision = decide(asked(of, operation=OVER, inputs=Inputs(OTHER), start_from=fact()))
+    decision = decide(stream_snapshot(of, operation=OVER, inputs=Inputs(OTHER), start_from=fact()))
     assert told(decision) == ("Initialized", "Upgrading")
-    goes = decide(asked(following(of, decision), inputs=Inputs(OTHER), start_from=fact()))
+    goes = decide(stream_snapshot(with_status(of, decision), inputs=Inputs(OTHER), start_from=fact()))
     assert (restored(goes), streaming_of(goes).restored_from) == (None, None)
     assert streaming_of(goes).observed_restore_nonce == "1"
 
@@ -259,38 +254,40 @@ def test_upgrade_without_state_does_not_restore_again() -> None:
 def test_start_fresh_does_not_restore_again_what_did_not_fit() -> None:
     spec = {**START, "onIncompatible": "StartFresh"}
     of = stream(streaming=spec)
-    first = decide(asked(of, start_from=fact()))
-    fresh = decide(asked(following(of, first), operation=unfit(), start_from=fact()))
+    first = decide(stream_snapshot(of, start_from=fact()))
+    fresh = decide(stream_snapshot(with_status(of, first), operation=unfit(), start_from=fact()))
     assert told(fresh) == ("Initialized", "StateIncompatible")
-    assert restored(decide(asked(following(of, fresh), start_from=fact()))) is None
+    assert restored(decide(stream_snapshot(with_status(of, fresh), start_from=fact()))) is None
 
 
 def test_restored_state_that_is_refused_parks_and_does_not_restore_in_a_circle() -> None:
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
-    decision = decide(asked(of, operation=OVER, start_from=fact()))
-    goes = decide(asked(following(of, decision), start_from=fact()))
-    refused = decide(asked(following(of, goes), operation=unfit(), start_from=fact()))
+    decision = decide(stream_snapshot(of, operation=OVER, start_from=fact()))
+    goes = decide(stream_snapshot(with_status(of, decision), start_from=fact()))
+    refused = decide(stream_snapshot(with_status(of, goes), operation=unfit(), start_from=fact()))
     assert (told(refused), shown(refused)) == (("Stopped", "StateIncompatible"), PARKED)
-    again = decide(asked(following(of, refused), start_from=fact()))
+    again = decide(stream_snapshot(with_status(of, refused), start_from=fact()))
     assert (again.status, again.commands) == (refused.status, ())
 
 
-def test_text_that_never_ran_parks_one_that_has_had_a_state() -> None:
+def test_text_that_never_ran_parks_a_stream_that_has_had_a_state() -> None:
     error = OperationError(reason=ErrorReason.INVALID_SPEC, message="no such source")
     of = stream(resting("Pending", streaming={"upgrades": 1}))
     word = telling(OperationState.ERROR, error=error, progress=None)
-    decision = decide(asked(of, operation=word))
+    decision = decide(stream_snapshot(of, operation=word))
     assert (told(decision), shown(decision)) == (("Stopped", "InvalidSpec"), PARKED)
-    again = decide(asked(following(of, decision)))
+    again = decide(stream_snapshot(with_status(of, decision)))
     assert (again.status, again.events) == (decision.status, ())
     other = stream(sql=OTHER)
-    healed = decide(asked(following(other, decision), inputs=Inputs(OTHER)))
+    healed = decide(stream_snapshot(with_status(other, decision), inputs=Inputs(OTHER)))
     assert (told(healed), streaming_of(healed).checkpoint_location) == (("Initialized", "Upgrading"), LOCATION)
 
 
 def test_place_for_checkpoints_is_needed_to_go_back() -> None:
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
-    decision = decide(asked(of, operation=OVER, start_from=fact(), settings=replace(PLACE, checkpoint_root=None)))
+    decision = decide(
+        stream_snapshot(of, operation=OVER, start_from=fact(), settings=replace(PLACE, checkpoint_root=None))
+    )
     assert told(decision) == ("Stopped", "InvalidSpec")
     assert streaming_of(decision).checkpoint_location == LOCATION
 
@@ -298,7 +295,7 @@ def test_place_for_checkpoints_is_needed_to_go_back() -> None:
 @pytest.mark.parametrize("phase", [None, "InProgress", "Failed", "Completed"])
 def test_stream_runs_on_until_the_savepoint_to_restore_is_complete(phase: str | None) -> None:
     of = stream(running(streaming=WITH_STATE), streaming=AGAIN)
-    decision = decide(asked(of, operation=telling(), start_from=fact(phase=phase)))
+    decision = decide(stream_snapshot(of, operation=telling(), start_from=fact(phase=phase)))
     streaming = streaming_of(decision)
     if phase == "Completed":
         assert canceled(decision).request.reason == "the spec changed"

@@ -13,39 +13,34 @@ from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    CreateSavepoint,
-    DeleteSavepoint,
-    Inputs,
-    SavepointFacts,
-    SessionFacts,
-    Silence,
-)
-from sparksql.domain.statement.stream_savepoints import (
+from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, SessionFacts, Snapshot, Unobserved
+from sparksql.domain.statement.stream.facts import Waiting, stream_facts
+from sparksql.domain.statement.stream.savepoints import (
     DRIVER_SECONDS,
-    Awaited,
-    before_rest,
+    Done,
+    SavepointStep,
+    Take,
+    final_savepoint,
     last_savepoint,
 )
 from sparksql.wire.control import OperationState
-from tests.unit.domain.statement_samples import NOW, READY, ago, ended, initialized, message, told
-from tests.unit.domain.stream_samples import (
+from tests.unit.domain.builders.conditions import PARKED, RESTS, UNDER_WAY, message, told
+from tests.unit.domain.builders.objects import NOW, ago, with_status
+from tests.unit.domain.builders.statements import READY, ended, initialized
+from tests.unit.domain.builders.streams import (
     LOCATION,
     OTHER,
-    PARKED,
-    RESTS,
     START,
-    WAITS,
-    asked,
     canceled,
     created,
     fact,
-    following,
     parked,
     resting,
     running,
     shown,
     stream,
+    stream_snapshot,
     streaming_of,
     telling,
 )
@@ -60,12 +55,15 @@ OVER = telling(OperationState.CANCELED)
 # --- before it rests
 
 
+def final_step(s: Snapshot) -> SavepointStep:
+    return final_savepoint(s, stream_facts(s))
+
+
 def final(of: SqlStatement) -> str:
     """Name of the savepoint that is taken at the end of the attempt."""
-    wanted = before_rest(asked(of))
-    assert isinstance(wanted, CreateSavepoint)
-    assert wanted.trigger is SavepointTrigger.UPGRADE
-    return wanted.name
+    step = final_step(stream_snapshot(of))
+    assert isinstance(step, Take)
+    return step.name
 
 
 def upgrade(of: SqlStatement, phase: str | None, **fields: Any) -> SavepointFacts:
@@ -84,15 +82,15 @@ def upgrade(of: SqlStatement, phase: str | None, **fields: Any) -> SavepointFact
     ids=["LastState", "Stateless", "no batch", "no start", "refused"],
 )
 def test_no_savepoint_is_taken_without_upgrade_mode_savepoint_or_unsaved_state(of: SqlStatement) -> None:
-    assert before_rest(asked(of)) is None
+    assert final_step(stream_snapshot(of)) == Done()
 
 
 def test_stop_takes_a_savepoint_once_the_query_is_over() -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
-    going = decide(asked(of, operation=telling()))
+    going = decide(stream_snapshot(of, operation=telling()))
     assert told(going) == ("Running", "Canceling")
     canceled(going)
-    over = decide(asked(of, operation=OVER))
+    over = decide(stream_snapshot(of, operation=OVER))
     assert told(over) == ("Running", "TakingSavepoint")
     command = created(over)
     assert command == CreateSavepoint(final(of), SavepointTrigger.UPGRADE)
@@ -102,26 +100,26 @@ def test_stop_takes_a_savepoint_once_the_query_is_over() -> None:
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress"])
 def test_stopping_stream_waits_for_its_savepoint(phase: str | None) -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
-    decision = decide(asked(of, operation=OVER, savepoints=(upgrade(of, phase),)))
-    assert (told(decision), shown(decision)) == (("Running", "TakingSavepoint"), WAITS)
+    decision = decide(stream_snapshot(of, operation=OVER, savepoints=(upgrade(of, phase),)))
+    assert (told(decision), shown(decision)) == (("Running", "TakingSavepoint"), UNDER_WAY)
     assert decision.commands == ()
     assert final(of) in message(decision)
 
 
 def test_stopping_stream_is_stopped_once_its_savepoint_is_complete() -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
-    decision = decide(asked(of, operation=OVER, savepoints=(upgrade(of, "Completed"),)))
+    decision = decide(stream_snapshot(of, operation=OVER, savepoints=(upgrade(of, "Completed"),)))
     assert (told(decision), shown(decision)) == (("Stopped", "StoppedByUser"), RESTS)
     assert message(decision) == "stopped by the user; desiredState Running resumes it"
     assert decision.commands == ()
-    again = decide(asked(following(of, decision)))  # even when that savepoint has gone
+    again = decide(stream_snapshot(with_status(of, decision)))  # even when that savepoint has gone
     assert (again.status.phase, again.commands) == ("Stopped", ())
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Abandoned"])
 def test_stop_is_not_held_up_by_a_savepoint_that_fails(phase: str) -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
-    decision = decide(asked(of, operation=OVER, savepoints=(upgrade(of, phase, message="no space"),)))
+    decision = decide(stream_snapshot(of, operation=OVER, savepoints=(upgrade(of, phase, message="no space"),)))
     assert (told(decision), shown(decision)) == (("Stopped", "StoppedByUser"), RESTS)
     assert f"without a savepoint: SqlSavepoint {final(of)} is {phase}: no space" in message(decision)
 
@@ -139,7 +137,7 @@ def test_driver_for_the_savepoint_is_waited_for_as_long_as_a_restart_takes(
 ) -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
     facts = {"session": session, "savepoints": (upgrade(of, "Pending", age=age),)}
-    decision = decide(asked(of, operation=Silence.DRIVER_GONE, **facts))
+    decision = decide(stream_snapshot(of, operation=Unobserved.DRIVER_GONE, **facts))
     assert decision.status.phase == phase
     assert ("without a savepoint: there is no driver" in message(decision)) is (phase == "Stopped")
 
@@ -148,20 +146,20 @@ def test_driver_for_the_savepoint_is_waited_for_as_long_as_a_restart_takes(
     "spec", [{"sql": OTHER}, {"conf": {"a": "b"}}, {"streaming": AGAIN}], ids=["text", "settings", "restore"]
 )
 @pytest.mark.parametrize(
-    "word", [OVER, telling(OperationState.ERROR), Silence.DRIVER_GONE], ids=["over", "error", "gone"]
+    "word", [OVER, telling(OperationState.ERROR), Unobserved.DRIVER_GONE], ids=["over", "error", "gone"]
 )
 def test_change_is_taken_in_after_the_savepoint(spec: dict[str, Any], word: Any) -> None:
     spec = {**spec, "streaming": {**spec.get("streaming", {}), "upgradeMode": "Savepoint"}}
     of = stream(running(streaming=WITH_STATE), **spec)
     facts: dict[str, Any] = {"operation": word, "start_from": fact(), "inputs": Inputs(str(of.spec.sql))}
-    first = decide(asked(of, **facts))
+    first = decide(stream_snapshot(of, **facts))
     assert told(first) == ("Running", "TakingSavepoint")
     name = created(first).name
     assert first.status.sql_hash == of.status.sql_hash
     assert of.status.streaming is not None and streaming_of(first).settings_hash == of.status.streaming.settings_hash
     assert streaming_of(first).checkpoint_location == LOCATION
     done = fact(name, "Completed", trigger=SavepointTrigger.UPGRADE)
-    goes = decide(asked(following(of, first), **facts, savepoints=(done,)))
+    goes = decide(stream_snapshot(with_status(of, first), **facts, savepoints=(done,)))
     assert told(goes) == ("Initialized", "Upgrading")
 
 
@@ -169,28 +167,32 @@ def test_changed_stream_is_parked_when_the_savepoint_before_the_change_fails() -
     of = stream(running(streaming=WITH_STATE), sql=OTHER, **SAVES)
     facts: dict[str, Any] = {"inputs": Inputs(OTHER)}
     failed = upgrade(of, "Failed", message="no space")
-    decision = decide(asked(of, operation=OVER, savepoints=(failed,), **facts))
+    decision = decide(stream_snapshot(of, operation=OVER, savepoints=(failed,), **facts))
     assert (told(decision), shown(decision)) == (("Stopped", "SavepointFailed"), PARKED)
     assert "delete that SqlSavepoint for another try, or set upgradeMode: LastState" in message(decision)
-    at_rest = following(of, decision)
-    again = decide(asked(at_rest, savepoints=(failed,), **facts))
+    at_rest = with_status(of, decision)
+    again = decide(stream_snapshot(at_rest, savepoints=(failed,), **facts))
     assert (again.status, again.commands, again.events) == (decision.status, (), ())
-    another = decide(asked(at_rest, **facts))
+    another = decide(stream_snapshot(at_rest, **facts))
     assert (told(another), created(another).name) == (("Stopped", "TakingSavepoint"), failed.name)
-    last_state = following(stream(sql=OTHER), decision)
-    assert told(decide(asked(last_state, savepoints=(failed,), **facts))) == ("Initialized", "Upgrading")
+    last_state = with_status(stream(sql=OTHER), decision)
+    assert told(decide(stream_snapshot(last_state, savepoints=(failed,), **facts))) == ("Initialized", "Upgrading")
 
 
 def test_stream_saved_when_it_stopped_is_not_saved_again_to_take_in_a_change() -> None:
     of = stream(running(streaming=WITH_STATE), desiredState="Stopped", **SAVES)
     done = upgrade(of, "Completed")
-    at_rest = decide(asked(of, operation=OVER, savepoints=(done,)))
-    goes = decide(asked(following(stream(sql=OTHER, **SAVES), at_rest), inputs=Inputs(OTHER), savepoints=(done,)))
+    at_rest = decide(stream_snapshot(of, operation=OVER, savepoints=(done,)))
+    goes = decide(
+        stream_snapshot(with_status(stream(sql=OTHER, **SAVES), at_rest), inputs=Inputs(OTHER), savepoints=(done,))
+    )
     assert told(goes) == ("Initialized", "Upgrading")
 
 
 def test_failure_without_a_change_takes_no_savepoint() -> None:
-    decision = decide(asked(stream(running(streaming=WITH_STATE), **SAVES), operation=telling(OperationState.ERROR)))
+    decision = decide(
+        stream_snapshot(stream(running(streaming=WITH_STATE), **SAVES), operation=telling(OperationState.ERROR))
+    )
     assert (told(decision), decision.commands) == (("Initialized", "Restarting"), ())
 
 
@@ -198,20 +200,20 @@ def test_back_off_that_is_ended_by_a_change_saves_what_the_last_attempt_wrote() 
     """And the next attempt, which writes more, is saved for itself."""
     of = stream(running(streaming=WITH_STATE), **SAVES)
     at_the_end = final(of)
-    waits = decide(asked(of, operation=telling(OperationState.ERROR)))
-    changed = following(stream(conf={"a": "b"}, **SAVES), waits)
-    first = decide(asked(changed))
+    waits = decide(stream_snapshot(of, operation=telling(OperationState.ERROR)))
+    changed = with_status(stream(conf={"a": "b"}, **SAVES), waits)
+    first = decide(stream_snapshot(changed))
     assert (told(first), created(first).name) == (("Initialized", "TakingSavepoint"), at_the_end)
     done = fact(at_the_end, "Completed", trigger=SavepointTrigger.UPGRADE)
-    renewed = following(changed, decide(asked(following(changed, first), savepoints=(done,))))
-    goes = following(changed, decide(asked(renewed, savepoints=(done,))))
+    renewed = with_status(changed, decide(stream_snapshot(with_status(changed, first), savepoints=(done,))))
+    goes = with_status(changed, decide(stream_snapshot(renewed, savepoints=(done,))))
     assert goes.status.attempt == 2
     assert final(goes) != at_the_end
 
 
 def test_start_fresh_leaves_the_park_without_another_savepoint() -> None:
     of = stream(parked(), streaming={"upgradeMode": "Savepoint", "onIncompatible": "StartFresh"})
-    decision = decide(asked(of))
+    decision = decide(stream_snapshot(of))
     assert (told(decision), decision.commands) == (("Initialized", "Upgrading"), ())
     assert streaming_of(decision).checkpoint_location is None
 
@@ -241,11 +243,11 @@ def test_query_rests_only_when_its_savepoint_is_over(
         savepoints = (upgrade(of, phase), *savepoints)
     word = telling(OperationState.CANCELED, progress=None)
     session = READY if has_driver else NO_DRIVER
-    decision = decide(asked(of, operation=word, session=session, savepoints=savepoints))
+    decision = decide(stream_snapshot(of, operation=word, session=session, savepoints=savepoints))
     needs_none = mode != "Savepoint" or not has_batch
     is_over = phase is not None and phase.is_terminal
     assert (decision.status.phase == "Stopped") is (needs_none or is_over)
-    assert isinstance(before_rest(asked(of, savepoints=savepoints, session=session)), Awaited) is not (
+    assert isinstance(final_step(stream_snapshot(of, savepoints=savepoints, session=session)), Waiting) is not (
         needs_none or is_over
     )
 
@@ -264,14 +266,14 @@ def test_last_savepoint_is_the_newest_complete_one_that_stays() -> None:
     )
     for status, word in ((running(), telling()), (resting(), None), (ended(), None)):
         of = stream({**status, "streaming": {"checkpointLocation": LOCATION}}, desiredState="Stopped")
-        found = streaming_of(decide(asked(of, operation=word, savepoints=savepoints))).last_savepoint
+        found = streaming_of(decide(stream_snapshot(of, operation=word, savepoints=savepoints))).last_savepoint
         assert found is not None and (found.name, found.time) == ("new", ago(5))
-    assert last_savepoint(asked(stream(), savepoints=savepoints[2:])) is None
+    assert last_savepoint(stream_snapshot(stream(), savepoints=savepoints[2:])) is None
 
 
 def test_last_savepoint_that_goes_is_forgotten() -> None:
     of = stream(running(streaming={"lastSavepoint": {"name": "gone", "time": ago(5)}}))
-    assert streaming_of(decide(asked(of, operation=telling()))).last_savepoint is None
+    assert streaming_of(decide(stream_snapshot(of, operation=telling()))).last_savepoint is None
 
 
 MADE = (
@@ -291,18 +293,18 @@ def test_savepoints_made_for_a_stream_are_deleted_with_it_if_on_delete_says_so(
 ) -> None:
     spec = {"streaming": {"savepoints": {"onDelete": wish}}}
     of = stream(running() if late else resting(), deleted=ago(60) if late else NOW, **spec)
-    decision = decide(asked(of, savepoints=MADE, operation=Silence.UNREACHABLE if late else None))
+    decision = decide(stream_snapshot(of, savepoints=MADE, operation=Unobserved.UNREACHABLE if late else None))
     assert decision.finalizer is False
     assert [c.name for c in decision.commands if isinstance(c, DeleteSavepoint)] == goes
 
 
 def test_savepoints_stay_while_the_query_still_runs() -> None:
     of = stream(running(), deleted=NOW, streaming={"savepoints": {"onDelete": "Delete"}})
-    decision = decide(asked(of, savepoints=MADE, operation=telling()))
+    decision = decide(stream_snapshot(of, savepoints=MADE, operation=telling()))
     assert decision.finalizer is True
     assert not any(isinstance(c, DeleteSavepoint) for c in decision.commands)
 
 
 def test_statement_of_another_mode_has_no_savepoints_to_delete() -> None:
     of = stream(initialized(), deleted=NOW, mode="Explain", streaming={"savepoints": {"onDelete": "Delete"}})
-    assert decide(asked(of, savepoints=MADE)).commands == ()
+    assert decide(stream_snapshot(of, savepoints=MADE)).commands == ()

@@ -9,26 +9,22 @@ from typing import Any
 import pytest
 
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
-from sparksql.domain.savepoint.schedule import savepoint_name
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.snapshot import (
-    CreateSavepoint,
-    Decision,
-    SavepointFacts,
-    Silence,
-)
+from sparksql.domain.statement.decision import CreateSavepoint, Decision
+from sparksql.domain.statement.snapshot import SavepointFacts, Unobserved
+from sparksql.domain.statement.stream.schedule import savepoint_name
 from sparksql.wire.control import OperationState
-from tests.unit.domain.statement_samples import NOW, ago, message, told
-from tests.unit.domain.stream_samples import (
+from tests.unit.domain.builders.conditions import PARKED, message, told
+from tests.unit.domain.builders.objects import NOW, ago
+from tests.unit.domain.builders.streams import (
     OTHER,
-    PARKED,
-    asked,
     created,
     fact,
     resting,
     running,
     shown,
     stream,
+    stream_snapshot,
     streaming_of,
     telling,
 )
@@ -46,7 +42,7 @@ def scheduled(*savepoints: SavepointFacts, now: datetime = NOW, **spec: Any) -> 
     """`stream()` was created 1000 s ago: due times are 400 s ago, 200 s from now, and so on."""
     schedule = {"schedule": {"intervalSeconds": 600, **spec}}
     of = stream(running(streaming=WITH_STATE), streaming={"savepoints": schedule})
-    return decide(asked(of, operation=telling(), savepoints=savepoints, now=now))
+    return decide(stream_snapshot(of, operation=telling(), savepoints=savepoints, now=now))
 
 
 def test_savepoint_that_is_not_due_is_announced() -> None:
@@ -78,7 +74,7 @@ def test_savepoint_of_a_slot_is_taken_once(phase: str) -> None:
 
 @pytest.mark.parametrize("trigger", SavepointTrigger)
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress"])
-def test_one_savepoint_is_taken_at_a_time(trigger: SavepointTrigger, phase: str | None) -> None:
+def test_scheduled_savepoint_waits_while_another_is_taken(trigger: SavepointTrigger, phase: str | None) -> None:
     due = NOW + timedelta(seconds=200)
     at_work = fact("other", phase, age=500, trigger=trigger)
     decision = scheduled(at_work, now=due + timedelta(seconds=3))
@@ -97,11 +93,11 @@ def test_only_periodic_savepoints_count_for_the_schedule(trigger: SavepointTrigg
 def test_schedule_without_a_batch_has_nothing_to_save() -> None:
     of = stream(running(), **EVERY_TEN_MINUTES)
     told_ = {"committed_batch_id": None}
-    decision = decide(asked(of, operation=telling(told=told_), now=NOW + timedelta(seconds=201)))
+    decision = decide(stream_snapshot(of, operation=telling(told=told_), now=NOW + timedelta(seconds=201)))
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 
 
-def test_paused_schedule_takes_none() -> None:
+def test_paused_schedule_takes_no_savepoint() -> None:
     decision = scheduled(now=NOW + timedelta(seconds=203), paused=True)
     assert (decision.commands, streaming_of(decision).next_savepoint_time) == ((), None)
 
@@ -118,7 +114,7 @@ def test_missed_savepoint_is_made_up_for_when_that_is_wished(catch_up: bool) -> 
         (running(streaming=WITH_STATE), {"desiredState": "Stopped"}, telling()),
         (running(streaming=WITH_STATE), {"desiredState": "Stopped"}, OVER),
         (running(streaming=WITH_STATE), {"sql": OTHER}, telling()),
-        (running(streaming=WITH_STATE), {}, Silence.DRIVER_GONE),
+        (running(streaming=WITH_STATE), {}, Unobserved.DRIVER_GONE),
         (resting(streaming=WITH_STATE), {"desiredState": "Stopped"}, None),
         (resting("Initialized", streaming=WITH_STATE), {}, None),
         (resting("Pending", streaming=WITH_STATE), {}, telling(OperationState.PENDING)),
@@ -130,7 +126,7 @@ def test_no_periodic_savepoint_is_due_while_the_stream_does_not_run(
 ) -> None:
     status = {**status, "streaming": {**status["streaming"], "nextSavepointTime": ago(3)}}
     decision = decide(
-        asked(stream(status, **EVERY_TEN_MINUTES, **spec), operation=word, now=NOW + timedelta(seconds=203))
+        stream_snapshot(stream(status, **EVERY_TEN_MINUTES, **spec), operation=word, now=NOW + timedelta(seconds=203))
     )
     assert not any(isinstance(command, CreateSavepoint) for command in decision.commands)
     assert streaming_of(decision).next_savepoint_time is None
@@ -146,9 +142,11 @@ BAD_SCHEDULES = [
 @pytest.mark.parametrize(("schedule", "names", "remedy"), BAD_SCHEDULES)
 def test_schedule_that_cannot_be_followed_is_refused(schedule: dict[str, str], names: str, remedy: str) -> None:
     spec = {"savepoints": {"schedule": schedule}}
-    decision = decide(asked(stream(streaming=spec)))
+    decision = decide(stream_snapshot(stream(streaming=spec)))
     assert told(decision) == ("Error", "InvalidSpec")
     assert message(decision).startswith(f"spec.streaming.savepoints.schedule{names}")
     assert remedy in message(decision)
-    with_state = decide(asked(stream(running(streaming=WITH_STATE), sql=OTHER, streaming=spec), operation=OVER))
+    with_state = decide(
+        stream_snapshot(stream(running(streaming=WITH_STATE), sql=OTHER, streaming=spec), operation=OVER)
+    )
     assert (told(with_state), shown(with_state)) == (("Stopped", "InvalidSpec"), PARKED)

@@ -145,7 +145,7 @@ def test_absence_is_believed_only_of_a_root_that_is_there() -> None:
         ("hdfs:///s/a?b#c", "hdfs:///s"),
     ],
 )
-def test_places_below_the_root(target: str, root: str) -> None:
+def test_places_below_the_root_may_be_cleaned(target: str, root: str) -> None:
     check_place(target, root)
 
 
@@ -170,7 +170,7 @@ def test_places_below_the_root(target: str, root: str) -> None:
         ("", ""),
     ],
 )
-def test_places_that_are_refused(target: str, root: str) -> None:
+def test_places_not_below_the_root_are_refused(target: str, root: str) -> None:
     with pytest.raises(DeletionRefusedError, match=r"is not below|no plain location"):
         check_place(target, root)
 

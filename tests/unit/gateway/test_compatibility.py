@@ -194,7 +194,7 @@ def test_several_operators_of_a_kind_are_numbered() -> None:
     assert [each.operator for each in differences(old, new)] == ["aggregate 2"]
 
 
-def test_a_message_is_bounded() -> None:
+def test_message_of_an_incompatible_state_is_bounded() -> None:
     columns = tuple(StateColumn(f"c{number}", "int", f"max([1].{'x' * 500}{number})") for number in range(40))
     new = with_operator(values=columns)
     text = message(differences(OLD, new), OLD, new)

@@ -136,7 +136,9 @@ def test_the_kind_of_completion_and_its_prefix_follow_from_the_cursor(
         ("SELECT a . b|", (), "b", ""),
     ],
 )
-def test_dotted_names(text: str, qualifier: tuple[str, ...], prefix: str, typed: str) -> None:
+def test_dotted_name_at_the_cursor_is_split_into_qualifier_and_prefix(
+    text: str, qualifier: tuple[str, ...], prefix: str, typed: str
+) -> None:
     wish = read(text)
     assert (wish.qualifier, wish.prefix, wish.typed) == (qualifier, prefix, typed)
 
@@ -156,7 +158,7 @@ def test_dotted_names(text: str, qualifier: tuple[str, ...], prefix: str, typed:
         ("SELECT 'FROM x' /* FROM y */ |", []),
     ],
 )  # fmt: skip
-def test_tables_in_scope(text: str, tables: list[Table]) -> None:
+def test_tables_in_scope_at_the_cursor_are_found(text: str, tables: list[Table]) -> None:
     assert list(read(text).tables) == tables
 
 
@@ -169,7 +171,7 @@ def test_a_table_is_called_by_its_alias_or_the_end_of_its_name() -> None:
     assert not Table(("s", "t"), "x").is_called(("t",))
 
 
-def test_queries_that_the_statement_names() -> None:
+def test_named_queries_of_a_statement_are_found() -> None:
     assert read("WITH a AS (SELECT 1), `b c` AS (SELECT 2) SELECT * FROM |").named_queries == ("a", "b c")
     assert read("SELECT CAST(x AS (int)) FROM |").named_queries == ()
 

@@ -48,7 +48,7 @@ from sparksql.gateway.streaming.checkpoints.batch_files import File, belongs, ce
         ("state/0/1/left-keyToNumValues/.3.delta.tmp", False),
     ],
 )
-def test_files_of_batch_seven(path: str, is_part: bool) -> None:
+def test_files_of_a_batch_belong_to_it_by_their_paths(path: str, is_part: bool) -> None:
     assert belongs(path, 7) is is_part
 
 

@@ -30,7 +30,7 @@ DEFAULT = ("spark.sql.*", "spark.executor.memoryOverhead*")
         "kafka.bootstrap.servers",
     ],
 )
-def test_options_of_sources(key: str) -> None:
+def test_options_of_sources_are_allowed(key: str) -> None:
     assert problem({key: "x"}, DEFAULT) is None
 
 
@@ -53,7 +53,7 @@ def test_options_of_sources(key: str) -> None:
         "kafka.config.providers",
     ],
 )
-def test_keys_of_configuration(key: str) -> None:
+def test_keys_of_configuration_are_refused_as_options(key: str) -> None:
     told = problem({"path": "x", key: "hidden"}, DEFAULT)
     assert told is not None and repr(key) in told and "hidden" not in told
 

@@ -65,7 +65,7 @@ def test_a_metastore_that_still_starts_is_waited_for(failures: int, waits: float
     assert clock.now == waits
 
 
-def test_a_folder_is_read(tmp_path: Path) -> None:
+def test_settings_are_read_from_a_folder(tmp_path: Path) -> None:
     text = config().to_file()
     settings = read_settings(folder_with(tmp_path, text))
     assert (settings.config, settings.config_hash, settings.token) == (config(), config_hash(text), "token")
@@ -173,7 +173,7 @@ def settings(spark_conf: dict[str, str], pod: PodIdentity, template: Path | None
     return Settings(config(spark_conf=spark_conf, policy=policy), "", "t", None, pod, template)
 
 
-def test_conf_of_a_pod() -> None:
+def test_spark_conf_of_a_pod_names_its_address_and_owner() -> None:
     pod = PodIdentity(ip="10.0.0.7", name="driver-1", uid="u-1", namespace="team-a")
     wish = {"spark.master": "k8s://https://kubernetes.default", "spark.sql.ansi.enabled": "false"}
     conf = build_conf(settings(wish, pod, Path("/etc/sparksql/executor.json")))

@@ -91,7 +91,7 @@ def test_settings_count_unless_known_not_to_change_what_a_query_means(name: str,
         *("spark.hadoop.fs.s3a.bucket.a-b.secret.key", "fs.azure.account.key.one.dfs.core.windows.net"),
     ],
 )
-def test_options_that_say_where_how_fast_or_who(name: str) -> None:
+def test_options_that_tell_where_how_fast_or_who_do_not_count(name: str) -> None:
     assert read_by_stream({name: "x"}) == ""
 
 
@@ -116,7 +116,7 @@ def test_options_that_say_where_how_fast_or_who(name: str) -> None:
         *("passwordHeader", "startingLine", "accesskeyless"),
     ],
 )
-def test_any_other_option_counts(name: str) -> None:
+def test_any_other_option_of_a_stream_counts(name: str) -> None:
     assert read_by_stream({name: "x"}) != read_by_stream({name: "y"}) != ""
 
 

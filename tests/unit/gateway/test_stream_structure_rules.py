@@ -71,12 +71,12 @@ def test_operands_are_in_one_order_where_spark_says_that_they_commute() -> None:
     assert digest(one) != digest(other)
 
 
-def test_comparisons_turn() -> None:
+def test_turned_comparison_has_the_same_digest() -> None:
     assert digest(expression("GreaterThan", left=A, right=B)) == digest(expression("LessThan", left=B, right=A))
     assert digest(expression("GreaterThan", left=A, right=B)) != digest(expression("LessThan", left=A, right=B))
 
 
-def test_in_has_no_order() -> None:
+def test_order_of_values_in_an_in_list_does_not_count() -> None:
     lists = ([literal(1), literal(2)], [literal(2), literal(1), literal(1)], [literal(1)])
     found = [digest(expression("In", "boolean", value=A, list=each)) for each in lists]
     assert found[0] == found[1] != found[2]
@@ -178,6 +178,6 @@ def test_an_expression_without_a_rule_is_equal_only_to_itself(one: Any, other: A
     )
 
 
-def test_every_rule_says_why() -> None:
+def test_every_structure_rule_tells_its_reason() -> None:
     for rule in structure_rules._RULES.values():
         assert rule.__doc__

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.scheduler import Scheduler
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.streaming.progress import lag, stream_progress
 from sparksql.gateway.streaming.query import read_limits
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, MIN_INTERVAL_MILLIS, inferred_interval
 from sparksql.gateway.streaming.upsert import UpsertTarget, merge_statement
-from sparksql.wire.control import StreamOptions, UpsertOptions
+from sparksql.wire.control import StreamOptions
 
 REPORT: dict[str, Any] = {
     "batchId": 7,
@@ -40,7 +41,7 @@ REPORT: dict[str, Any] = {
         ([7, 5], MIN_INTERVAL_MILLIS),
     ],
 )
-def test_interval_of_windows(windows: list[int], millis: int) -> None:
+def test_interval_of_a_stream_is_inferred_from_its_windows(windows: list[int], millis: int) -> None:
     assert inferred_interval(windows) == millis
 
 
@@ -52,7 +53,7 @@ def test_interval_is_bounded_and_divides_every_window_unless_bounded(windows: li
         assert all(window % millis == 0 for window in windows)
 
 
-def test_report_of_a_batch() -> None:
+def test_progress_is_read_from_the_report_of_a_batch() -> None:
     seen = stream_progress("q", "r", REPORT)
     assert (seen.batch_id, seen.committed_batch_id) == (8, 7)
     assert (seen.input_rows_per_second, seen.processed_rows_per_second) == ("120.5", "1000000000000.0")
@@ -70,7 +71,7 @@ def test_report_of_a_trigger_without_data_names_the_batch_that_comes_next(number
     assert (seen.state_rows, seen.lag, seen.watermark) == (None, None, None)
 
 
-def test_no_report_yet() -> None:
+def test_progress_without_a_report_has_only_ids() -> None:
     seen = stream_progress("q", "r", {})
     assert (seen.query_id, seen.run_id, seen.batch_id, seen.last_progress_time) == ("q", "r", None, None)
 
@@ -138,7 +139,7 @@ def test_detached_work_has_a_thread_beyond_the_maximum() -> None:
 
 def test_merge_of_keys_with_an_order_and_deletes() -> None:
     target = UpsertTarget("`c`.`t`", ("Id", "a`b"), is_delta=False)
-    options = UpsertOptions(keys=("id",), order_by="ts + 1", delete_when="op = 'd'")
+    options = Upsert(keys=("id",), order_by="ts + 1", delete_when="op = 'd'")
     newer = "coalesce(s.__sparksql_order >= (ts + 1), (ts + 1) IS NULL)"
     assert merge_statement(options, target) == (
         "MERGE INTO `c`.`t` t USING __sparksql_batch s ON t.`Id` <=> s.`__sparksql_Id` "
@@ -149,9 +150,9 @@ def test_merge_of_keys_with_an_order_and_deletes() -> None:
     )
 
 
-def test_merge_of_keys_alone() -> None:
+def test_upsert_of_keys_alone_merges_by_every_column() -> None:
     target = UpsertTarget("t", ("k", "v"), is_delta=True)
-    assert merge_statement(UpsertOptions(keys=("k", "v")), target) == (
+    assert merge_statement(Upsert(keys=("k", "v")), target) == (
         "MERGE INTO t t USING __sparksql_batch s ON t.`k` <=> s.`__sparksql_k` AND t.`v` <=> s.`__sparksql_v` "
         "WHEN MATCHED THEN UPDATE SET t.`k` = s.`__sparksql_k`, t.`v` = s.`__sparksql_v` "
         "WHEN NOT MATCHED AND NOT s.__sparksql_delete THEN INSERT (`k`, `v`) VALUES (s.`__sparksql_k`, s.`__sparksql_v`)"

@@ -193,7 +193,7 @@ def test_without_a_condition_the_deepest_message_is_told() -> None:
         ("java.lang.X: y\n\tat a.B(C.java:1)", "java.lang.X: y"),
     ],
 )
-def test_messages_have_no_tails(raw: str, shown: str) -> None:
+def test_error_messages_are_shown_without_stack_and_plan(raw: str, shown: str) -> None:
     assert clean_message(raw) == shown
 
 
@@ -263,7 +263,7 @@ def test_denied_keys_are_denied_whatever_is_allowed(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["spark.sql.shuffle.partitions", "SPARK.SQL.Ansi.Enabled", "spark.executor.memoryOverheadFactor"]
 )
-def test_allowed_keys(key: str) -> None:
+def test_conf_keys_are_allowed_by_exact_name_or_prefix(key: str) -> None:
     assert is_allowed(key, ["spark.sql.*", "spark.executor.memoryOverhead*"])
     assert not is_allowed(key, ["spark.sql", "other.*"])
     assert not is_allowed(key, [])

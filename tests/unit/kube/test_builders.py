@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession, Endpoints
+from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube import builders
-from tests.unit.kube.session_samples import FULL, PLAIN
+from sparksql.wire.driver import OpenEndpoints
+from tests.unit.kube.effective_sessions import FULL, PLAIN
 
 BASE = names.child_base(PLAIN.name, PLAIN.uid)
 OWNER = {
@@ -77,10 +78,10 @@ def test_secret_holds_the_files_of_the_driver() -> None:
 
 OWN_PORTS = {"driver-rpc": 7078, "blockmanager": 7079}
 ENDPOINTS = [
-    (Endpoints(), {"https": 8443}),
-    (Endpoints(connect=True), {"https": 8443, "connect": 15002}),
-    (Endpoints(rest=False, thrift=True), {"thrift": 10000}),
-    (Endpoints(rest=False), {}),
+    (OpenEndpoints(), {"https": 8443}),
+    (OpenEndpoints(connect=True), {"https": 8443, "connect": 15002}),
+    (OpenEndpoints(rest=False, thrift=True), {"thrift": 10000}),
+    (OpenEndpoints(rest=False), {}),
 ]
 
 
@@ -99,14 +100,14 @@ def test_service_is_headless_and_selects_this_sessions_driver_before_it_is_ready
 
 
 @pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
-def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: Endpoints, client_ports: dict[str, int]) -> None:
+def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: OpenEndpoints, client_ports: dict[str, int]) -> None:
     session = replace(PLAIN, endpoints=endpoints)
     ports = {"https": 8443, **client_ports, **OWN_PORTS}  # the operator's port is there whatever clients may use
     assert {port["name"]: port["port"] for port in builders.service(session, 3)["spec"]["ports"]} == ports
     assert {port["name"]: port["containerPort"] for port in container(driver(session))["ports"]} == ports
 
 
-def test_network_policy() -> None:
+def test_network_policy_of_a_session_admits_its_pods_operator_and_clients() -> None:
     own_pods = {"matchLabels": {"sparksql.dev/session-uid": FULL.uid}}
     operator = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}},
@@ -146,7 +147,7 @@ def test_an_operators_peer_without_a_namespace_is_no_peer() -> None:
 @pytest.mark.parametrize("peers", [FULL.network_clients, ()])
 @pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
 def test_clients_of_the_class_reach_what_is_on_and_nothing_else(
-    endpoints: Endpoints, client_ports: dict[str, int], peers: tuple[dict[str, Any], ...]
+    endpoints: OpenEndpoints, client_ports: dict[str, int], peers: tuple[dict[str, Any], ...]
 ) -> None:
     session = replace(FULL, endpoints=endpoints, network_clients=peers)
     operator = builders.operator_peer("system")
@@ -422,7 +423,7 @@ def test_building_leaves_the_template_alone() -> None:
     assert (FULL.driver_template, FULL.executor_template) == before
 
 
-def test_spark_conf_golden() -> None:
+def test_spark_conf_of_a_plain_session_is_exactly_this() -> None:
     assert builders.spark_conf(PLAIN, 3) == {
         "spark.app.name": "team-a/analytics",
         "spark.authenticate": "true",
@@ -468,7 +469,7 @@ def test_spark_conf_golden() -> None:
         ("spark.kubernetes.executor.podTemplateFile", {"conf": "/tmp/x"}, "/etc/sparksql/executor.json"),
     ],
 )
-def test_spark_conf_layers(key: str, layers: dict[str, str], wins: str) -> None:
+def test_spark_conf_value_is_that_of_the_strongest_layer(key: str, layers: dict[str, str], wins: str) -> None:
     session = replace(
         FULL,
         conf={key: layers["conf"]} if "conf" in layers else {},

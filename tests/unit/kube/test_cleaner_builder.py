@@ -20,7 +20,7 @@ from sparksql.api.settings import SessionSettings
 from sparksql.gateway import clean
 from sparksql.kube.builders import Cleaning, cleaner_job, cleaner_secret
 from sparksql.kube.builders.cleaner import CONF_FILE, REFUSED_CODE, is_cleaner_of
-from tests.unit.kube.session_samples import FULL
+from tests.unit.kube.effective_sessions import FULL
 
 ROOT = "s3a://lake/savepoints"
 PLAIN = Cleaning(
@@ -30,13 +30,13 @@ PLAIN = Cleaning(
     target=f"{ROOT}/team-a/orders/before-release-6f0c2a9e-0000-4000-8000-000000000002",
     root=ROOT,
     service_account="spark",
-    klass=SqlSessionClassSpec(image="registry.example/session:1"),
+    session_class=SqlSessionClassSpec(image="registry.example/session:1"),
 )
 NAME = names.child_base(PLAIN.savepoint, PLAIN.uid)
 RICH = replace(
     PLAIN,
     operator_conf={"spark.hadoop.a": "operator", "spark.hadoop.b": "operator", "spark.hadoop.c": "operator"},
-    klass=SqlSessionClassSpec(
+    session_class=SqlSessionClassSpec(
         image="registry.example/session:1",
         defaults=SessionSettings(conf={"spark.hadoop.b": "class", "spark.hadoop.c": "class", "spark.sql.x": "key"}),
         enforced_conf={"spark.hadoop.c": "enforced", "spark.kafka.password": "secret"},

@@ -67,7 +67,7 @@ def status(code: int, reason: str, message: str = "", **details: Any) -> bytes:
         (503, "ServiceUnavailable", Unavailable),
     ],
 )
-def test_error_types(code: int, reason: str, expected: type[ApiError]) -> None:
+def test_error_type_follows_code_and_reason_of_the_api_server(code: int, reason: str, expected: type[ApiError]) -> None:
     error = error_from(code, status(code, reason, "because"))
     assert type(error) is expected
     assert (error.status, error.reason, error.message) == (code, reason, "because")
@@ -179,7 +179,7 @@ async def test_no_answer_in_time_and_no_connection_are_unavailable() -> None:
     assert seen == [("GET", "pods", 0), ("LIST", "pods", 0)]
 
 
-async def test_cancellation_passes_through() -> None:
+async def test_cancellation_of_a_request_passes_through_the_client() -> None:
     asked = asyncio.Event()
 
     async def never(_: web.Request) -> web.Response:

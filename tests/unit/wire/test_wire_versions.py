@@ -65,7 +65,7 @@ def choices() -> Iterator[tuple[type[WireModel], str]]:
                 yield model, name
 
 
-def test_choices_are_found() -> None:
+def test_choices_of_wire_models_are_found() -> None:
     assert (OperationView, "state") in {*choices()}
     assert (Event, "kind") in {*choices()}
 

@@ -7,7 +7,7 @@ from sparksql.api.savepoint import ReclaimPolicy, SavepointSource, SavepointTrig
 from sparksql.api.statement import SqlStatement
 from sparksql.cache.indexes import SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped
 from sparksql.domain.statement.snapshot import SavepointFacts
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.engine.store import Object, Store
 
 

@@ -15,20 +15,14 @@ from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.controllers.statement.questions import Questions
 from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.references import read_inputs
-from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn, exceeds_queue, turn
-from sparksql.domain.session.layers import OPERATOR_DEFAULTS
+from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS
 from sparksql.domain.session.resolve import settings_of
-from sparksql.domain.statement import settings
+from sparksql.domain.statement import dependencies, settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
-from sparksql.domain.statement.snapshot import (
-    Settings,
-    Silence,
-    Snapshot,
-    StateFacts,
-)
-from sparksql.domain.statement.stream_changes import question
-from sparksql.domain.statement.streaming import is_stream
+from sparksql.domain.statement.snapshot import Settings, Snapshot, StateFacts, Unobserved
+from sparksql.domain.statement.stream.changes import question
+from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
 from sparksql.engine.key import Key
@@ -137,20 +131,20 @@ class StatementFacts:
         # A statement that may go at once takes no place in the queue.
         return granted, not granted.granted and exceeds_queue(name, line, max(queue, 0))
 
-    async def _operation(self, statement: SqlStatement, owner: SqlSession | None) -> OperationView | Silence:
+    async def _operation(self, statement: SqlStatement, owner: SqlSession | None) -> OperationView | Unobserved:
         """The last word of the driver that the attempt was handed to, or why there is none."""
         session, operation = statement.status.session, statement.status.operation_id or ""
         if session is None or not session.pod_uid or not session.pod_name:
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         view = self._rt.drivers.view(session.pod_uid, operation)
         if view is not None and view.state.is_terminal:
             return view
         pod = await read_pod(self._rt, statement.metadata.namespace, session.pod_name, session.pod_uid)
         if is_driver_over(self._rt, pod, owner):
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         info = self._rt.drivers.info(Key(SESSION, statement.metadata.namespace, session.name))
         if info is not None and self._is_linked(statement) and info.boot_id != session.boot_id:
-            return Silence.DRIVER_GONE
+            return Unobserved.DRIVER_GONE
         if view is not None:
             return view
         return await self._ask(session.pod_uid, operation)
@@ -161,16 +155,16 @@ class StatementFacts:
         key = Key(SESSION, statement.metadata.namespace, session.name)
         return self._rt.drivers.followed_pod(key) == session.pod_uid
 
-    async def _ask(self, pod_uid: str, operation: str) -> OperationView | Silence:
+    async def _ask(self, pod_uid: str, operation: str) -> OperationView | Unobserved:
         client = self._rt.drivers.client(pod_uid)
         if client is None:
-            return Silence.UNREACHABLE
+            return Unobserved.UNREACHABLE
         try:
             view = await client.get(operation)
         except (GatewayUnreachable, GatewayRefused):
-            return Silence.UNREACHABLE
+            return Unobserved.UNREACHABLE
         if view is None:
-            return Silence.UNKNOWN
+            return Unobserved.UNKNOWN
         self._rt.drivers.update_view(pod_uid, view)
         return view
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from sparksql.domain.statement.snapshot import Question
+from sparksql.domain.statement.decision import Question
 from sparksql.drivers.client import GatewayClient
 from sparksql.engine.key import Key
 from sparksql.wire.control import OperationView

@@ -24,8 +24,7 @@ from sparksql.controllers.savepoint.facts import savepoint_body
 from sparksql.controllers.statement.gather import StatementFacts
 from sparksql.controllers.statement.questions import Questions
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.phases import HANDED_OVER, is_ended
-from sparksql.domain.statement.snapshot import (
+from sparksql.domain.statement.decision import (
     Ask,
     Cancel,
     Command,
@@ -39,6 +38,7 @@ from sparksql.domain.statement.snapshot import (
     Question,
     Submit,
 )
+from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable, OtherBoot
 from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key

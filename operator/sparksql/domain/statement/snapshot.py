@@ -10,21 +10,20 @@ from enum import Enum, auto
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.session import SessionPhase
-from sparksql.api.statement import SqlStatement, SqlStatementStatus
+from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import Streaming
-from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn
-from sparksql.domain.event import Event
+from sparksql.domain.statement import dependencies
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import CancelRequest, OperationView, Parameter, SubmitRequest
+from sparksql.wire.control import OperationView, Parameter
 
 
 @dataclass(frozen=True)
 class Driver:
     """A driver that takes statements: the pod it runs in and the boot of its gateway.
 
-    `unconfirmed` are boots of drivers before it whose end nobody has seen. `compares_states` tells that it can look at a changed
-    text while the query runs; drivers of earlier versions cannot.
+    `unconfirmed` are boots of drivers before it whose end nobody has observed. `compares_states` tells that it can look
+    at a changed text while the query runs; drivers of earlier versions cannot.
     """
 
     pod_name: str
@@ -48,14 +47,16 @@ class SessionFacts:
 
     @property
     def is_closing(self) -> bool:
-        """Whether statements that wait here must end in Closed."""
+        """Tells whether statements that wait here must end in Closed."""
         return self.deleting or self.phase is SessionPhase.CLOSED
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A statement's own settings after all layers and the class's limits; seconds, 0 = no limit. `checkpoint_root` is where
-    class `class_name` keeps checkpoints of streaming statements."""
+    """A statement's own settings after all layers and the class's limits; seconds, 0 = no limit.
+
+    `checkpoint_root` is where class `class_name` keeps checkpoints of streaming statements.
+    """
 
     conf: Mapping[str, str] = field(default_factory=dict)
     queue_seconds: int = 0
@@ -80,7 +81,7 @@ class MissingReference:
     message: str
 
 
-class Silence(Enum):
+class Unobserved(Enum):
     """Why there is no view of an operation that was handed over."""
 
     UNKNOWN = auto()  # the gateway answers and does not know it
@@ -90,8 +91,10 @@ class Silence(Enum):
 
 @dataclass(frozen=True)
 class SavepointFacts:
-    """A SqlSavepoint as a statement sees it. `ended` is when it was complete or given up, `adopted` that it was there already,
-    `message` explains its phase."""
+    """A SqlSavepoint as a statement sees it.
+
+    `ended` is when it was complete or given up, `adopted` that it was there already, `message` explains its phase.
+    """
 
     name: str
     phase: SavepointPhase | None
@@ -115,21 +118,14 @@ class StateFacts:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a driver is asked before a query that runs is stopped for a change of its spec. Any other question, and any other
-    generation of the spec, is asked anew."""
-
-    generation: int
-    request: SubmitRequest
-
-
-@dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and
-    is asked again. `operation` is about `status.operation_id`; `settings` is None while the session is unknown;
-    `awaited` tells that a dependant has not yet noted the end of this statement. Of a streaming statement `savepoints` are
-    those that name it, `start_from` is what its `startFrom` names, None if there is no such SqlSavepoint, and `answer` is the last
-    word of its driver on `stream_changes.question`. `state` is what `validateAgainst` names, None if there is no such statement.
+    """Facts at one moment. `inputs` is None until they were read, which costs requests.
+
+    A decision that turns on them says so, and is asked again. `operation` is about `status.operation_id`; `settings` is
+    None while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement. Of
+    a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if there
+    is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is what
+    `validateAgainst` names, None if there is no such statement.
     """
 
     now: datetime
@@ -140,79 +136,10 @@ class Snapshot:
     turn: Turn
     queue_full: bool = False
     inputs: Inputs | MissingReference | Violation | None = None
-    operation: OperationView | Silence | None = None
+    operation: OperationView | Unobserved | None = None
     awaited: bool = False
     namespace_terminating: bool = False
     savepoints: tuple[SavepointFacts, ...] = ()
     start_from: SavepointFacts | None = None
     answer: OperationView | None = None
     state: StateFacts | None = None
-
-
-@dataclass(frozen=True)
-class Submit:
-    operation_id: str
-    request: SubmitRequest
-
-
-@dataclass(frozen=True)
-class Cancel:
-    operation_id: str
-    request: CancelRequest
-
-
-@dataclass(frozen=True)
-class Ask:
-    """Have the driver answer, unless it has been asked and has not answered yet."""
-
-    question: Question
-
-
-@dataclass(frozen=True)
-class CreateSession:
-    """Make the dedicated session of this statement."""
-
-
-@dataclass(frozen=True)
-class DeleteSession:
-    """Delete the dedicated session of this statement, if there is one."""
-
-
-@dataclass(frozen=True)
-class DeleteSelf:
-    """`ttlSecondsAfterFinished` has passed."""
-
-
-@dataclass(frozen=True)
-class CreateSavepoint:
-    """Make a SqlSavepoint of this statement, unless one of that name is there."""
-
-    name: str
-    trigger: SavepointTrigger
-
-
-@dataclass(frozen=True)
-class DeleteSavepoint:
-    """`savepoints.onDelete: Delete`: it goes with the statement."""
-
-    name: str
-
-
-Command = Submit | Cancel | Ask | CreateSession | DeleteSession | DeleteSelf | CreateSavepoint | DeleteSavepoint
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
-
-    status: SqlStatementStatus
-    commands: tuple[Command, ...] = ()
-    finalizer: bool = True
-    events: tuple[Event, ...] = ()
-    requeue_after: float | None = None
-
-
-@dataclass(frozen=True)
-class NeedsInputs:
-    """What to do turns on the text or on values of parameters: read them, and the driver's answer if it was asked about them, and
-    decide again. Never the answer to a snapshot that has inputs."""

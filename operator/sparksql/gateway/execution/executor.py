@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.effects import Effects, needs_streaming
 from sparksql.gateway.execution.jobs import SparkJobs
 from sparksql.gateway.execution.modes import explain, preview_query, validate
@@ -37,7 +38,7 @@ from sparksql.gateway.streaming import analysis
 from sparksql.gateway.streaming.kafka.ddl import table_definition
 from sparksql.gateway.streaming.query import Streams
 from sparksql.gateway.streaming.state.comparison import is_run
-from sparksql.wire.control import Mode, StreamOptions, SubmitRequest
+from sparksql.wire.control import StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 # What Spark says of a STREAM that is executed as a batch, and of every streaming plan that it refuses.
@@ -83,7 +84,7 @@ class SparkExecutor:
         self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
         try:
             if request.validate_against is not None:  # a streaming text, which may be a script
-                classified = self._classifier.classify(request.sql, request.parameters, Mode.EXECUTE)
+                classified = self._classifier.classify(request.sql, request.parameters, StatementMode.EXECUTE)
                 return replace(classified, read_only=True, exclusive=False)
             return self._classifier.classify(request.sql, request.parameters, request.mode)
         finally:
@@ -146,7 +147,7 @@ class SparkExecutor:
             raise
         except Exception as exception:
             error = operation_error(exception, statement.fragment, operation.request.sql)
-            is_batch = operation.request.mode is Mode.EXECUTE and not operation.is_stream(statement)
+            is_batch = operation.request.mode is StatementMode.EXECUTE and not operation.is_stream(statement)
             if error.condition == STREAM_REFUSED and is_batch:
                 raise needs_streaming(operation) from exception
             raise StatementError(error) from exception
@@ -163,21 +164,21 @@ class SparkExecutor:
         masker = operation.classified.masker
         if operation.request.validate_against is not None:
             return self._compare(scope, statement, plan, operation.request.validate_against)
-        if operation.request.mode is not Mode.EXECUTE and "STREAM" in statement.fragment.text.upper():
+        if operation.request.mode is not StatementMode.EXECUTE and "STREAM" in statement.fragment.text.upper():
             plan = self._streams.prepared(session, plan)
         if statement.kind.type == "CREATE TABLE":
             plan = table_definition(self._driver, session, plan)
         with_tables = partial(analysis.used, self._driver, session, statement.fragment.text)
         match operation.request.mode:
-            case Mode.VALIDATE:
+            case StatementMode.VALIDATE:
                 operation.started()
                 _, result = with_tables(plan, lambda bound: validate(self._driver, session, bound))
                 return masked(result, masker)
-            case Mode.EXPLAIN:
+            case StatementMode.EXPLAIN:
                 operation.started()
                 _, result = with_tables(plan, lambda bound: explain(self._driver, session, bound, masker))
                 return result
-            case Mode.PREVIEW:
+            case StatementMode.PREVIEW:
                 operation.started()
                 query = with_rows_of_driver(self._driver.jvm, preview_query(self._driver.jvm, plan))
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
@@ -186,7 +187,7 @@ class SparkExecutor:
                     if frame.isStreaming()
                     else self._keeper.keep(scope, frame)
                 )
-            case Mode.EXECUTE:
+            case StatementMode.EXECUTE:
                 return self._effects.execute(scope, statement, plan)
 
     def _compare(self, scope: Scope, statement: Statement, plan: LogicalPlan, against: StreamOptions) -> StoredResult:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
@@ -15,7 +16,7 @@ from sparksql.gateway.sql.classifier import Classified, Classifier
 from sparksql.gateway.sql.errors import StatementError, bounded, operation_error, refusal
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.sql.script import Fragment
-from sparksql.wire.control import ErrorReason, InitFailure, Mode, OperationError
+from sparksql.wire.control import ErrorReason, InitFailure, OperationError
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
 MAX_SHOWN_CHARS = 200
@@ -42,7 +43,7 @@ def run_init(driver: SparkDriver, policy: SqlPolicy, statements: Sequence[InitSt
     driver.activate(driver.base)
     for number, entry in enumerate(statements, start=1):
         try:
-            classified = classifier.classify(entry.sql, (), Mode.EXECUTE)
+            classified = classifier.classify(entry.sql, (), StatementMode.EXECUTE)
         except StatementError as refused:
             return _failure(number, entry.sql, refused.error)
         failure = _not_accepted(classified) or _run_entry(driver, classified, entry.sql)

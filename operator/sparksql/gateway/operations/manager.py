@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, TypeVar
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.operations.cancellation import Canceller
 from sparksql.gateway.operations.operation import (
     ClientOrigin,
@@ -41,7 +42,6 @@ from sparksql.gateway.sql.parameters import secrets_of
 from sparksql.gateway.sql.readers import ReadAbandonedError
 from sparksql.wire.control import (
     ErrorReason,
-    Mode,
     OperationError,
     OperationState,
     OperationView,
@@ -329,7 +329,7 @@ class OperationManager:
         if operation.stop_request is not None:
             return
         seconds = operation.request.execution_seconds
-        if operation.request.mode is Mode.PREVIEW:
+        if operation.request.mode is StatementMode.PREVIEW:
             seconds = seconds or PREVIEW_SECONDS
         if seconds > 0:
             stop_request = StopRequest(OperationState.TIMED_OUT, f"the statement ran longer than {seconds:g} s")

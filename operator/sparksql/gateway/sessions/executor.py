@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.operations.operation import Jobs, Operation
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
@@ -22,7 +23,7 @@ from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.kinds import Kind, kind_of
 from sparksql.gateway.sql.script import Fragment
-from sparksql.wire.control import ErrorReason, Mode, SubmitRequest
+from sparksql.wire.control import ErrorReason, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 
@@ -77,7 +78,7 @@ class ClientExecutor:
                 classifier = Classifier(client.driver.jvm, client.session, client.policy)
                 client.driver.activate(client.session)  # the parser follows the settings of the thread's session
                 try:
-                    self.classified = classifier.classify(text, request.parameters, Mode.EXECUTE)
+                    self.classified = classifier.classify(text, request.parameters, StatementMode.EXECUTE)
                 finally:
                     client.driver.deactivate()
             case flink_dialect.SetProperty(key) | flink_dialect.ResetProperty(key):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
@@ -22,7 +23,7 @@ from sparksql.gateway.sql.parameters import ParameterBinder, check_unbindable, c
 from sparksql.gateway.sql.readers import check_wanted
 from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLongError, split
 from sparksql.gateway.sql.text_bounds import check_parameters, check_text
-from sparksql.wire.control import ErrorReason, Mode, Parameter
+from sparksql.wire.control import ErrorReason, Parameter
 from sparksql.wire.driver import SqlPolicy
 
 _NO_SUBSTITUTION = frozenset({"SET", "RESET", "ADD"})
@@ -76,7 +77,7 @@ class Classifier:
         """Statements of a text. Raises StatementError for one with too many."""
         return self._split(sql, Lexed(self._jvm, sql))
 
-    def classify(self, sql: str, parameters: Sequence[Parameter], mode: Mode) -> Classified:
+    def classify(self, sql: str, parameters: Sequence[Parameter], mode: StatementMode) -> Classified:
         """Raises StatementError for a text that is too large, does not parse, is not allowed, or does not fit its mode."""
         check_parameters(len(parameters))
         check_text("\n".join((sql, *(parameter.type for parameter in parameters))))
@@ -101,12 +102,13 @@ class Classifier:
             local = _on_driver(self._jvm, plan, kind)
             statements.append(Statement(fragment, kind, frozenset(names), local))
         check_mode(mode, [statement.kind for statement in statements])
-        runs = mode is Mode.EXECUTE
+        runs = mode is StatementMode.EXECUTE
         return Classified(
             statements=tuple(statements),
             read_only=not runs or all(statement.kind.read_only for statement in statements),
             exclusive=runs and any(statement.kind.exclusive for statement in statements),
-            local=mode in (Mode.EXPLAIN, Mode.VALIDATE) or all(statement.local for statement in statements),
+            local=mode in (StatementMode.EXPLAIN, StatementMode.VALIDATE)
+            or all(statement.local for statement in statements),
             masker=binder.masker(parameters, literals),
         )
 
@@ -194,16 +196,16 @@ class Classifier:
                 return kind_of(name)
 
 
-def check_mode(mode: Mode, kinds: Sequence[Kind]) -> None:
+def check_mode(mode: StatementMode, kinds: Sequence[Kind]) -> None:
     """Refuses what a mode that executes nothing cannot take. Raises StatementError."""
-    if mode is Mode.EXECUTE:
+    if mode is StatementMode.EXECUTE:
         return
     if len(kinds) != 1:
         raise refusal(ErrorReason.INVALID_SPEC, f"mode {mode} takes one statement, not a script of {len(kinds)}")
     kind = kinds[0]
     if kind.dynamic:
         raise refusal(ErrorReason.INVALID_SPEC, f"mode {mode} cannot take {kind.type}: analysing it executes it")
-    if mode is Mode.PREVIEW and not (kind.query or kind.type in ("INSERT", "CREATE TABLE AS SELECT")):
+    if mode is StatementMode.PREVIEW and not (kind.query or kind.type in ("INSERT", "CREATE TABLE AS SELECT")):
         message = f"mode Preview takes a query, or an INSERT or CREATE TABLE AS SELECT, not {kind.type}"
         raise refusal(ErrorReason.INVALID_SPEC, message)
 

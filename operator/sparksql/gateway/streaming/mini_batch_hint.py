@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
@@ -18,7 +19,7 @@ from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.insert import ParsedInsert
 from sparksql.gateway.streaming.sources import rewritten
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, millis
-from sparksql.wire.control import ErrorReason, StreamOptions, TriggerMode
+from sparksql.wire.control import ErrorReason, StreamOptions
 
 NAME = "MINI_BATCH"
 _EXAMPLE = f"{NAME}(latency('5 seconds'), rows(10000), files(10))"

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from pyspark.java_gateway import ensure_callback_server_started
 
+from sparksql.api.execution import OutputMode, Upsert
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
@@ -36,8 +37,8 @@ from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
-from sparksql.gateway.streaming.upsert import Upsert, check_upsert, upsert_target
-from sparksql.wire.control import ErrorReason, OutputMode, RestoreOptions, StreamOptions, UpsertOptions
+from sparksql.gateway.streaming.upsert import UpsertWriter, check_upsert, upsert_target
+from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
@@ -304,14 +305,14 @@ class Streams:
         writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query))
 
-    def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: UpsertOptions) -> Upsert:
+    def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: Upsert) -> UpsertWriter:
         if not parsed.is_plain:
             message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
             raise refusal(ErrorReason.INVALID_SPEC, message)
         target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
         classifier = Classifier(self._driver.jvm, session, self._policy)
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
-        return Upsert(self._driver, options, target)
+        return UpsertWriter(self._driver, options, target)
 
     def _start_upsert(self, writer: Any, state: StateFile, batches: _Batches) -> _Started:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
@@ -323,7 +324,7 @@ class Streams:
 class _Batches:
     """Called by the JVM with each batch. Keeps the error itself: on its way through the JVM it becomes a text."""
 
-    def __init__(self, upsert: Upsert, lease: CheckpointLease) -> None:
+    def __init__(self, upsert: UpsertWriter, lease: CheckpointLease) -> None:
         self._upsert = upsert
         self._hold = lease
         self.error: Exception | None = None
@@ -348,7 +349,7 @@ class _Planned:
     options: StreamOptions
     frame: Dataset
     sink: Sink
-    upsert: Upsert | None = None
+    upsert: UpsertWriter | None = None
 
 
 @dataclass(frozen=True)

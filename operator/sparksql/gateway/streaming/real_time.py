@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparksql.api.execution import OutputMode, TriggerMode
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
@@ -16,7 +17,7 @@ from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.insert import ParsedInsert
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.kafka.sink import topic_of
-from sparksql.wire.control import ErrorReason, OutputMode, StreamOptions, TriggerMode
+from sparksql.wire.control import ErrorReason, StreamOptions
 
 _STATEFUL = frozenset(
     {

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm
-from sparksql.wire.control import StreamOptions, TriggerMode
+from sparksql.wire.control import StreamOptions
 
 # Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little
 # and more than a minute keeps readers waiting for windows that are long over.

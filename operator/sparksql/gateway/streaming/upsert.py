@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
-from sparksql.wire.control import ErrorReason, UpsertOptions
+from sparksql.wire.control import ErrorReason
 
 # Names of our own in the batch that is merged; the target's columns have other ones, so that the user's expressions, which
 # are not qualified, mean the target where they are evaluated on it.
@@ -76,7 +77,7 @@ def _provider(leaf: LogicalPlan) -> str:
 
 
 def check_upsert(
-    jvm: Jvm, classifier: Classifier, session: JvmSession, options: UpsertOptions, target: UpsertTarget, frame: Dataset
+    jvm: Jvm, classifier: Classifier, session: JvmSession, options: Upsert, target: UpsertTarget, frame: Dataset
 ) -> None:
     """Raises when keys, expressions or columns do not fit the target and the query: StatementError, or what Spark throws."""
     given = {str(column).lower() for column in frame.columns()}
@@ -107,10 +108,10 @@ def _check_expression(jvm: Jvm, classifier: Classifier, session: JvmSession, tex
         raise StatementError(operation_error(exception, Fragment(text, 0), text)) from exception
 
 
-class Upsert:
+class UpsertWriter:
     """Merges batches. `merge` is called in the query's thread, with the JVM's Dataset of the batch and its number."""
 
-    def __init__(self, driver: SparkDriver, options: UpsertOptions, target: UpsertTarget) -> None:
+    def __init__(self, driver: SparkDriver, options: Upsert, target: UpsertTarget) -> None:
         self._driver = driver
         self._options = options
         self._target = target
@@ -168,7 +169,7 @@ class Upsert:
             conf.set(f"spark.sql.iceberg.snapshot-property.{_BATCH_PROPERTY}", str(batch_id))
 
 
-def merge_statement(options: UpsertOptions, target: UpsertTarget) -> str:
+def merge_statement(options: Upsert, target: UpsertTarget) -> str:
     """Returns the MERGE of a prepared batch."""
     keys = " AND ".join(
         f"t.{_quoted(_own(key, target))} <=> s.{_quoted(_PREFIX + _own(key, target))}" for key in options.keys

@@ -243,7 +243,7 @@ async def test_an_execution_stopped_while_it_waits_never_reaches_spark(stage: St
     assert stage.spark.interrupts == 0
 
 
-async def test_a_full_queue_refuses(stage: Stage) -> None:
+async def test_full_queue_refuses_another_connect_execution(stage: Stage) -> None:
     stage.service.problem = Problem.QUEUE_FULL
     with pytest.raises(ConnectError) as refused:
         stage.admit()

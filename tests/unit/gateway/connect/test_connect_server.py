@@ -115,7 +115,7 @@ async def test_the_body_of_a_stranger_is_not_read(channel: grpc.aio.Channel, pro
     assert proxy.read == 3
 
 
-async def test_streams_come_whole(channel: grpc.aio.Channel) -> None:
+async def test_streamed_answers_of_connect_come_whole(channel: grpc.aio.Channel) -> None:
     for method in ("ExecutePlan", "ReattachExecute"):
         answers = channel.unary_stream(f"/{SERVICE}/{method}")(b"x", metadata=authorization(TOKEN), timeout=60)
         assert [answer async for answer in answers] == [b"x"] * 3

@@ -170,7 +170,7 @@ async def test_a_name_that_was_never_used_is_not_found(stage: Stage) -> None:
     assert stage.service.opened == 0
 
 
-async def test_bad_names_open_nothing(stage: Stage) -> None:
+async def test_bad_session_names_open_no_connect_session(stage: Stage) -> None:
     assert await condition_of(stage.handle(SessionKey("ann", "no-uuid"))) == "INVALID_HANDLE.FORMAT"
     assert await condition_of(stage.handle(key("a" * (MAX_USER_CHARS + 1)))) is None
     assert stage.service.opened == 0

@@ -127,7 +127,7 @@ def test_a_result_page_tells_the_kind_of_its_statement(
     assert "nextResultUri" not in last and last["results"]["rowFormat"] == "PLAIN_TEXT"
 
 
-def test_statements_without_rows_of_their_own_answer_one() -> None:
+def test_statements_without_rows_of_their_own_answer_a_single_row() -> None:
     ok, inserted, query = content_of(view()), content_of(view(is_insert=True)), content_of(view(columns=COLUMNS))
     assert [table.column(0).to_pylist() for table in (ok.page(0), inserted.page(0)) if table is not None] == [
         ["OK"],

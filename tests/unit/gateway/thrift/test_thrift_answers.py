@@ -7,7 +7,7 @@ import pytest
 from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
 from sparksql.gateway.frontends.thrift import errors, listings
 from sparksql.gateway.frontends.thrift.listings import Listing
-from sparksql.gateway.frontends.thrift.messages import OperationState, StatusCode, TypeId
+from sparksql.gateway.frontends.thrift.messages import TOperationState, TStatusCode, TTypeId
 from sparksql.gateway.frontends.thrift.properties import Configuration, read_configuration, use_statement
 from sparksql.gateway.frontends.thrift.sasl import NegotiationError, check_response
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
@@ -18,24 +18,24 @@ from sparksql.wire.control import ErrorReason, OperationError
 @pytest.mark.parametrize(
     ("spark", "hive"),
     [
-        ("int", HiveType(TypeId.INT)),
-        ("string", HiveType(TypeId.STRING)),
-        ("string collate UTF8_LCASE", HiveType(TypeId.STRING)),
-        ("decimal(10,2)", HiveType(TypeId.DECIMAL, precision=10, scale=2)),
-        ("DECIMAL(38, 18)", HiveType(TypeId.DECIMAL, precision=38, scale=18)),
-        ("varchar(20)", HiveType(TypeId.VARCHAR, length=20)),
-        ("char(3)", HiveType(TypeId.CHAR, length=3)),
-        ("timestamp", HiveType(TypeId.TIMESTAMP)),
-        ("timestamp_ntz", HiveType(TypeId.TIMESTAMP)),
-        ("void", HiveType(TypeId.NULL)),
-        ("array<decimal(10,2)>", HiveType(TypeId.ARRAY)),
-        ("map<string,int>", HiveType(TypeId.MAP)),
-        ("struct<a:int>", HiveType(TypeId.STRUCT)),
-        ("interval day to second", HiveType(TypeId.STRING)),
-        ("interval", HiveType(TypeId.STRING)),
-        ("variant", HiveType(TypeId.STRING)),
-        ("time(6)", HiveType(TypeId.STRING)),
-        ("", HiveType(TypeId.STRING)),
+        ("int", HiveType(TTypeId.INT_TYPE)),
+        ("string", HiveType(TTypeId.STRING_TYPE)),
+        ("string collate UTF8_LCASE", HiveType(TTypeId.STRING_TYPE)),
+        ("decimal(10,2)", HiveType(TTypeId.DECIMAL_TYPE, precision=10, scale=2)),
+        ("DECIMAL(38, 18)", HiveType(TTypeId.DECIMAL_TYPE, precision=38, scale=18)),
+        ("varchar(20)", HiveType(TTypeId.VARCHAR_TYPE, length=20)),
+        ("char(3)", HiveType(TTypeId.CHAR_TYPE, length=3)),
+        ("timestamp", HiveType(TTypeId.TIMESTAMP_TYPE)),
+        ("timestamp_ntz", HiveType(TTypeId.TIMESTAMP_TYPE)),
+        ("void", HiveType(TTypeId.NULL_TYPE)),
+        ("array<decimal(10,2)>", HiveType(TTypeId.ARRAY_TYPE)),
+        ("map<string,int>", HiveType(TTypeId.MAP_TYPE)),
+        ("struct<a:int>", HiveType(TTypeId.STRUCT_TYPE)),
+        ("interval day to second", HiveType(TTypeId.STRING_TYPE)),
+        ("interval", HiveType(TTypeId.STRING_TYPE)),
+        ("variant", HiveType(TTypeId.STRING_TYPE)),
+        ("time(6)", HiveType(TTypeId.STRING_TYPE)),
+        ("", HiveType(TTypeId.STRING_TYPE)),
     ],
 )
 def test_spark_types_map_to_hive_types(spark: str, hive: HiveType) -> None:
@@ -62,7 +62,7 @@ def test_session_configuration_of_hive_clients_is_read(given: dict[str, str] | N
     ("database", "statement"),
     [("sales", "USE `sales`"), ("lake.sales", "USE `lake`.`sales`"), ("a`b; DROP", "USE `a``b; DROP`")],
 )
-def test_choice_of_a_schema(database: str, statement: str) -> None:
+def test_chosen_schema_becomes_a_use_statement(database: str, statement: str) -> None:
     assert use_statement(database) == statement
 
 
@@ -95,20 +95,24 @@ def test_a_failed_statement_is_answered_with_sql_state_and_message(
     view: OperationInfo, sql_state: str, message: str
 ) -> None:
     status = errors.statement_failure(view)
-    assert (status.code, status.sql_state, status.error_message) == (StatusCode.ERROR, sql_state, message)
+    assert (status.status_code, status.sql_state, status.error_message) == (
+        TStatusCode.ERROR_STATUS,
+        sql_state,
+        message,
+    )
 
 
 @pytest.mark.parametrize("problem", list(Problem))
 def test_every_refusal_has_an_sql_state_and_says_why(problem: Problem) -> None:
     status = errors.client_refusal(ClientError(problem, "because"))
-    assert status.code == StatusCode.ERROR
+    assert status.status_code == TStatusCode.ERROR_STATUS
     assert len(status.sql_state or "") == 5
     assert status.error_message is not None and status.error_message.endswith("because")
 
 
 def test_every_status_has_a_state() -> None:
     states = {status: errors.state_of(status) for status in OperationStatus}
-    assert states[OperationStatus.TIMEOUT] is OperationState.TIMED_OUT
+    assert states[OperationStatus.TIMEOUT] is TOperationState.TIMEDOUT_STATE
     assert len(set(states.values())) == len(OperationStatus)
 
 
@@ -151,7 +155,9 @@ def test_a_column_tells_its_type_as_jdbc_asks() -> None:
         ("boolean", 16, 1, None), ("array<int>", 2003, None, None), ("interval year", 12, 2**31 - 1, None),
     ],
 )  # fmt: skip
-def test_column_types(spark: str, jdbc: int, size: int | None, digits: int | None) -> None:
+def test_listed_column_has_jdbc_type_size_and_digits(
+    spark: str, jdbc: int, size: int | None, digits: int | None
+) -> None:
     (row,) = listings.columns([ColumnEntry("", "", "t", "c", spark, True, 1, "")]).table().to_pylist()
     assert (row["DATA_TYPE"], row["COLUMN_SIZE"], row["DECIMAL_DIGITS"]) == (jdbc, size, digits)
 

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.codec import (
     MAX_DEPTH,
-    MessageType,
     ProtocolError,
     Reader,
     Struct,
+    TMessageType,
     encode,
     header,
 )
 
-HANDLE = m.HandleIdentifier(b"0123456789abcdef", b"secret")
+HANDLE = m.THandleIdentifier(b"0123456789abcdef", b"secret")
 QUICK_SECONDS = 1.0
 
 
 def test_a_request_has_the_bytes_that_hives_clients_send() -> None:
-    request = m.ExecuteStatementRequest(m.SessionHandle(HANDLE), "SELECT 1", {"a": "b"}, True, 5)
+    request = m.TExecuteStatementReq(m.TSessionHandle(HANDLE), "SELECT 1", {"a": "b"}, True, 5)
     handle = b"\x0b\0\1\0\0\0\x10" + HANDLE.guid + b"\x0b\0\2\0\0\0\6secret\0"
     assert encode(request) == (
         b"\x0c\0\1" + b"\x0c\0\1" + handle + b"\0"
@@ -39,20 +39,20 @@ def test_a_request_has_the_bytes_that_hives_clients_send() -> None:
 
 
 def test_a_message_begins_with_version_type_name_and_sequence() -> None:
-    message = header("GetInfo", MessageType.REPLY, 7)
+    message = header("GetInfo", TMessageType.REPLY, 7)
     assert message == b"\x80\1\0\2\0\0\0\7GetInfo\0\0\0\7"
-    assert Reader(message).header() == ("GetInfo", MessageType.REPLY, 7)
+    assert Reader(message).header() == ("GetInfo", TMessageType.REPLY, 7)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-handles = st.builds(m.HandleIdentifier, st.binary(max_size=20), st.binary(max_size=20))
+handles = st.builds(m.THandleIdentifier, st.binary(max_size=20), st.binary(max_size=20))
 i32, i64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 structs = st.one_of(
-    st.builds(m.OpenSessionRequest, i32, texts, st.dictionaries(texts, texts, max_size=4)),
-    st.builds(m.ExecuteStatementRequest, st.builds(m.SessionHandle, handles), texts, st.none(), st.booleans(), i64),
-    st.builds(m.GetTablesRequest, st.builds(m.SessionHandle, handles), st.none() | texts, texts, texts, st.lists(texts)),
-    st.builds(m.ProgressUpdate, st.lists(texts), st.lists(st.lists(texts)), st.floats(allow_nan=False), i32, texts, i64),
-    st.builds(m.TableSchema, st.lists(st.builds(m.ColumnDescription, texts, st.builds(m.TypeDescription, st.just([])), i32, texts))),
+    st.builds(m.TOpenSessionReq, i32, texts, st.dictionaries(texts, texts, max_size=4)),
+    st.builds(m.TExecuteStatementReq, st.builds(m.TSessionHandle, handles), texts, st.none(), st.booleans(), i64),
+    st.builds(m.TGetTablesReq, st.builds(m.TSessionHandle, handles), st.none() | texts, texts, texts, st.lists(texts)),
+    st.builds(m.TProgressUpdateResp, st.lists(texts), st.lists(st.lists(texts)), st.floats(allow_nan=False), i32, texts, i64),
+    st.builds(m.TTableSchema, st.lists(st.builds(m.TColumnDesc, texts, st.builds(m.TTypeDesc, st.just([])), i32, texts))),
 )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_an_encoded_thrift_message_decodes_to_itself(message: Struct) -> None:
 
 
 @given(structs, structs)
-def test_unknown_fields_are_skipped(known: Struct, unknown: Struct) -> None:
+def test_unknown_fields_of_a_message_are_skipped(known: Struct, unknown: Struct) -> None:
     field = b"\x0c\x7f\x01" + encode(unknown)
     assert Reader(field + encode(known)).message(type(known)) == known
 
@@ -70,7 +70,7 @@ def test_unknown_fields_are_skipped(known: Struct, unknown: Struct) -> None:
 @given(st.binary(max_size=300))
 @settings(max_examples=500)
 def test_any_bytes_give_a_message_or_a_protocol_error(data: bytes) -> None:
-    for read in (Reader(data).header, lambda: Reader(data).argument(m.OpenSessionRequest)):
+    for read in (Reader(data).header, lambda: Reader(data).argument(m.TOpenSessionReq)):
         with contextlib.suppress(ProtocolError):
             read()
 
@@ -110,7 +110,7 @@ NEGATIVE = struct.pack(">i", -1)
 def test_lies_are_found_out_at_once(data: bytes) -> None:
     began = time.thread_time()
     with pytest.raises(ProtocolError):
-        Reader(data).message(m.OpenSessionRequest)
+        Reader(data).message(m.TOpenSessionReq)
     assert time.thread_time() - began < QUICK_SECONDS
 
 
@@ -119,16 +119,16 @@ def test_decoding_takes_time_in_proportion_to_the_message() -> None:
     count = 200_000
     data = b"\x0f\0\x09\x0c" + struct.pack(">i", count) + b"\0" * count + b"\0"
     began = time.thread_time()
-    assert Reader(data).message(m.OpenSessionRequest) == m.OpenSessionRequest()
+    assert Reader(data).message(m.TOpenSessionReq) == m.TOpenSessionReq()
     assert time.thread_time() - began < 5 * QUICK_SECONDS
 
 
 def test_nesting_has_a_bound_that_no_call_reaches() -> None:
-    schema = m.TableSchema([m.ColumnDescription("c", m.TypeDescription([m.TypeEntry(m.PrimitiveType(3))]), 1)])
-    assert Reader(encode(schema)).message(m.TableSchema) == schema
+    schema = m.TTableSchema([m.TColumnDesc("c", m.TTypeDesc([m.TTypeEntry(m.TPrimitiveTypeEntry(3))]), 1)])
+    assert Reader(encode(schema)).message(m.TTableSchema) == schema
     deep = b"\x0c\0\x09" * MAX_DEPTH + b"\0" * (MAX_DEPTH + 1)
     with pytest.raises(ProtocolError, match="deeper than"):
-        Reader(b"\x0c\0\x09" + deep + b"\0").message(m.OpenSessionRequest)
+        Reader(b"\x0c\0\x09" + deep + b"\0").message(m.TOpenSessionReq)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_header_of_another_protocol_is_a_protocol_error(given: bytes) -> None:
 
 
 def test_a_call_has_one_argument() -> None:
-    request: Any = m.GetInfoRequest(m.SessionHandle(HANDLE), 17)
-    assert Reader(b"\x0c\0\1" + encode(request) + b"\0").argument(m.GetInfoRequest) == request
+    request: Any = m.TGetInfoReq(m.TSessionHandle(HANDLE), 17)
+    assert Reader(b"\x0c\0\1" + encode(request) + b"\0").argument(m.TGetInfoReq) == request
     with pytest.raises(ProtocolError, match="no argument"):
-        Reader(b"\0").argument(m.GetInfoRequest)
+        Reader(b"\0").argument(m.TGetInfoReq)

@@ -14,16 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.codec import MessageType, Reader, Struct, encode, header
+from sparksql.gateway.frontends.thrift.codec import Reader, Struct, TMessageType, encode, header
 from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
-from sparksql.gateway.frontends.thrift.server import ThriftLimits, ThriftServer
+from sparksql.gateway.frontends.thrift.server import ConnectionLimits, ThriftServer
 from sparksql.gateway.sessions.service import SessionService
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
 DEADLINE = 60.0
 SHORT = 0.3  # of the one time that a test is about; the others are as they are
-KEEPS_ALIVE = ThriftLimits(keep_alive_seconds=0.02)
+KEEPS_ALIVE = ConnectionLimits(keep_alive_seconds=0.02)
 COMPLETE, BAD = 5, 3
 
 
@@ -48,7 +48,7 @@ class Client:
         return await self.negotiated()
 
     def send(self, method: str, request: Struct) -> None:
-        self.send_frame(header(method, MessageType.CALL, 1) + b"\x0c\0\1" + encode(request) + b"\0")
+        self.send_frame(header(method, TMessageType.CALL, 1) + b"\x0c\0\1" + encode(request) + b"\0")
 
     def send_frame(self, frame: bytes) -> None:
         self.writer.write(struct.pack(">i", len(frame)) + frame)
@@ -62,11 +62,11 @@ class Client:
         self.send(method, request)
         return reply(await self.frame(), answer)
 
-    async def open(self) -> m.SessionHandle:
+    async def open(self) -> m.TSessionHandle:
         assert await self.log_in() == (COMPLETE, "")
-        opened = await self.call("OpenSession", m.OpenSessionRequest(9, "ada"), m.OpenSessionResponse)
-        assert opened.status.code == 0, opened
-        return cast(m.SessionHandle, opened.session)
+        opened = await self.call("OpenSession", m.TOpenSessionReq(9, "ada"), m.TOpenSessionResp)
+        assert opened.status.status_code == 0, opened
+        return cast(m.TSessionHandle, opened.session_handle)
 
     async def has_ended(self) -> bool:
         """Reads until the server has closed."""
@@ -84,8 +84,8 @@ class Client:
 def reply(frame: bytes, answer: type[Struct]) -> Any:
     reader = Reader(frame)
     _, kind, _ = reader.header()
-    if kind is MessageType.EXCEPTION:
-        return reader.message(m.ApplicationException)
+    if kind is TMessageType.EXCEPTION:
+        return reader.message(m.TApplicationException)
     assert reader._fixed(3) == 12 and reader._fixed(6) == 0, frame  # type: ignore[arg-type]  the field `success`
     return reader.message(answer)
 
@@ -104,7 +104,7 @@ class Frontend:
 
 
 @asynccontextmanager
-async def frontend(limits: ThriftLimits) -> AsyncIterator[Frontend]:
+async def frontend(limits: ConnectionLimits) -> AsyncIterator[Frontend]:
     service = FakeService()
     server = ThriftServer(cast(SessionService, service), TOKEN, limits)
     await server.listen("127.0.0.1", 0, None)
@@ -118,17 +118,17 @@ async def frontend(limits: ThriftLimits) -> AsyncIterator[Frontend]:
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Frontend]:
-    async with frontend(ThriftLimits()) as made:
+    async with frontend(ConnectionLimits()) as made:
         yield made
 
 
 async def test_rows_come_in_pages_from_one_cursor(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
-    ran = await client.call("ExecuteStatement", m.ExecuteStatementRequest(session, "SELECT"), m.OperationResponse)
+    ran = await client.call("ExecuteStatement", m.TExecuteStatementReq(session, "SELECT"), m.OperationResponse)
     found = []
     for orientation in (0, 0, 0, 4, 0):
-        client.send("FetchResults", m.FetchResultsRequest(ran.operation, orientation, 20))
+        client.send("FetchResults", m.TFetchResultsReq(ran.operation_handle, orientation, 20))
         frame = await client.frame()
         found.append((frame.count(b"\0\0\0\x14"), struct.unpack_from(">q", frame, frame.index(b"\x0a\0\1") + 3)[0]))
     assert [first for _, first in found] == [0, 20, 25, 0, 20], found
@@ -176,7 +176,7 @@ async def test_a_refusal_reaches_a_client_that_has_sent_more(opened: Frontend) -
 
 
 async def test_silence_ends_a_negotiation() -> None:
-    async with frontend(ThriftLimits(negotiation_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(negotiation_seconds=SHORT)) as opened:
         for begin in (b"", b"\1", b"\1\0\0\0\5PLAIN"):
             client = await opened.connect()
             client.writer.write(begin)
@@ -184,7 +184,7 @@ async def test_silence_ends_a_negotiation() -> None:
 
 
 async def test_a_request_that_does_not_come_ends_the_connection() -> None:
-    async with frontend(ThriftLimits(frame_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         await client.open()
         client.writer.write(struct.pack(">i", 100) + b"x")
@@ -199,7 +199,7 @@ async def test_an_idle_connection_stays_and_keeps_its_sessions() -> None:
         before = opened.service.uses
         await opened.until(lambda: opened.service.uses > before + 3)
         closed = await client.call("CloseSession", m.SessionRequest(session), m.StatusResponse)
-        assert closed.status.code == 0
+        assert closed.status.status_code == 0
 
 
 async def test_after_a_long_time_without_calls_a_connection_keeps_nothing() -> None:
@@ -212,13 +212,13 @@ async def test_after_a_long_time_without_calls_a_connection_keeps_nothing() -> N
 
 
 async def test_a_client_that_takes_no_reply_is_cut_off() -> None:
-    async with frontend(ThriftLimits(send_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(send_seconds=SHORT)) as opened:
         client = await opened.connect()
         session = await client.open()
-        ran = await client.call("ExecuteStatement", m.ExecuteStatementRequest(session, "BIG"), m.OperationResponse)
+        ran = await client.call("ExecuteStatement", m.TExecuteStatementReq(session, "BIG"), m.OperationResponse)
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(8):
-            client.send("FetchResults", m.FetchResultsRequest(ran.operation, 4, 1))
+            client.send("FetchResults", m.TFetchResultsReq(ran.operation_handle, 4, 1))
         await opened.until(lambda: opened.server.connections == 0 and not opened.service.sessions)
 
 
@@ -229,15 +229,15 @@ async def test_sessions_end_with_their_connection(opened: Frontend) -> None:
     kept = await other.open()
     client.writer.close()
     await opened.until(lambda: len(opened.service.sessions) == 1)
-    told = await other.call("GetInfo", m.GetInfoRequest(kept, 17), m.GetInfoResponse)
-    assert told.value.text == "Spark SQL"
+    told = await other.call("GetInfo", m.TGetInfoReq(kept, 17), m.TGetInfoResp)
+    assert told.info_value.string_value == "Spark SQL"
 
 
 @pytest.mark.parametrize("run_async", [True, False])
 async def test_a_client_that_vanishes_stops_its_statement(opened: Frontend, run_async: bool) -> None:
     client = await opened.connect()
     session = await client.open()
-    client.send("ExecuteStatement", m.ExecuteStatementRequest(session, "WAIT", run_async=run_async))
+    client.send("ExecuteStatement", m.TExecuteStatementReq(session, "WAIT", run_async=run_async))
     await opened.until(lambda: bool(opened.service.operations))
     client.writer.transport.abort()
     await opened.until(lambda: len(opened.service.stopped) == 1 and not opened.service.sessions)
@@ -248,7 +248,7 @@ async def test_a_statement_ends_with_the_connection_that_waits_for_it(opened: Fr
     owner, helper = await opened.connect(), await opened.connect()
     session = await owner.open()
     assert await helper.log_in() == (COMPLETE, "")
-    helper.send("ExecuteStatement", m.ExecuteStatementRequest(session, "WAIT"))
+    helper.send("ExecuteStatement", m.TExecuteStatementReq(session, "WAIT"))
     await opened.until(lambda: bool(opened.service.operations))
     helper.writer.transport.abort()
     await opened.until(lambda: len(opened.service.stopped) == 1)
@@ -259,34 +259,35 @@ async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Frontend)
     client = await opened.connect()
     session = await client.open()
     for identifier in (
-        replace(session.identifier, secret=b"x" * 16),
-        replace(session.identifier, guid=b"y" * 16),
-        m.HandleIdentifier(b"short", b""),
+        replace(session.session_id, secret=b"x" * 16),
+        replace(session.session_id, guid=b"y" * 16),
+        m.THandleIdentifier(b"short", b""),
     ):
-        told = await client.call("GetTypeInfo", m.SessionRequest(m.SessionHandle(identifier)), m.OperationResponse)
-        assert told.status.code == 3 and told.status.error_message.startswith("Invalid SessionHandle")
-        handle = m.OperationHandle(identifier)
+        told = await client.call("GetTypeInfo", m.SessionRequest(m.TSessionHandle(identifier)), m.OperationResponse)
+        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid SessionHandle")
+        handle = m.TOperationHandle(identifier)
         told = await client.call("CloseOperation", m.OperationRequest(handle), m.StatusResponse)
-        assert told.status.code == 3 and told.status.error_message.startswith("Invalid OperationHandle")
+        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid OperationHandle")
 
 
-async def test_listings_have_a_bound(opened: Frontend) -> None:
+async def test_listings_of_a_thrift_session_have_a_bound(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
     made = [
-        (await client.call("GetTypeInfo", m.SessionRequest(session), m.OperationResponse)).operation for _ in range(20)
+        (await client.call("GetTypeInfo", m.SessionRequest(session), m.OperationResponse)).operation_handle
+        for _ in range(20)
     ]
     codes = [
         (
-            await client.call("GetOperationStatus", m.GetOperationStatusRequest(one), m.GetOperationStatusResponse)
-        ).status.code
+            await client.call("GetOperationStatus", m.TGetOperationStatusReq(one), m.TGetOperationStatusResp)
+        ).status.status_code
         for one in made
     ]
     assert codes == [3] * 4 + [0] * 16
 
 
 async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
-    async with frontend(ThriftLimits(connections=3)) as opened:
+    async with frontend(ConnectionLimits(connections=3)) as opened:
         strangers = [await opened.connect() for _ in range(3)]
         await opened.until(lambda: opened.server.connections == 3)
         client = await opened.connect()
@@ -295,8 +296,8 @@ async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
         assert opened.server.connections == 3
 
 
-async def test_too_many_clients_are_told_so() -> None:
-    async with frontend(ThriftLimits(connections=2)) as opened:
+async def test_clients_beyond_the_limit_are_told_the_limit() -> None:
+    async with frontend(ConnectionLimits(connections=2)) as opened:
         held = [await opened.connect() for _ in range(2)]
         for client in held:
             await client.open()
@@ -313,9 +314,9 @@ async def test_a_request_that_is_too_large_is_refused_and_the_next_one_served(op
     session = await client.open()
     client.send_frame(b"\0" * (MAX_FRAME_BYTES + 1))
     refused = reply(await client.frame(), m.StatusResponse)
-    assert refused == m.ApplicationException(f"a request has at most {MAX_FRAME_BYTES} bytes", 7)
+    assert refused == m.TApplicationException(f"a request has at most {MAX_FRAME_BYTES} bytes", 7)
     closed = await client.call("CloseSession", m.SessionRequest(session), m.StatusResponse)
-    assert closed.status.code == 0
+    assert closed.status.status_code == 0
 
 
 @pytest.mark.parametrize("size", [-1, MAX_DISCARDED_BYTES + 1])
@@ -332,26 +333,26 @@ async def test_unknown_calls_and_bad_arguments_do_not_end_the_connection(opened:
     session = await client.open()
     unknown = await client.call("UploadData", m.SessionRequest(session), m.StatusResponse)
     assert (unknown.type, "UploadData" in unknown.message) == (1, True)
-    client.send_frame(header("GetInfo", MessageType.CALL, 1) + b"\x0c\0\1\x0c\0\1")
+    client.send_frame(header("GetInfo", TMessageType.CALL, 1) + b"\x0c\0\1\x0c\0\1")
     broken = reply(await client.frame(), m.StatusResponse)
     assert broken.type == 7 and broken.message.startswith("GetInfo: ")
-    told = await client.call("GetDelegationToken", m.SessionRequest(session), m.TextResponse)
+    told = await client.call("GetDelegationToken", m.SessionRequest(session), m.TGetDelegationTokenResp)
     assert told.status.sql_state == "0A000"
 
 
 async def test_a_refused_session_leaves_nothing(opened: Frontend) -> None:
     client = await opened.connect()
     await client.log_in()
-    request = m.OpenSessionRequest(9, "ada", {"refused": "1"})
-    told = await client.call("OpenSession", request, m.OpenSessionResponse)
-    assert (told.status.code, told.status.sql_state, told.session) == (3, "42501", None)
+    request = m.TOpenSessionReq(9, "ada", {"refused": "1"})
+    told = await client.call("OpenSession", request, m.TOpenSessionResp)
+    assert (told.status.status_code, told.status.sql_state, told.session_handle) == (3, "42501", None)
     assert opened.server.sessions == 0
 
 
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_garbage_ends_in_an_answer_or_an_end(data: bytes, authenticated: bool) -> None:
-    async with frontend(ThriftLimits(frame_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         if authenticated:
             assert await client.log_in() == (COMPLETE, "")
@@ -367,16 +368,16 @@ async def test_garbage_ends_in_an_answer_or_an_end(data: bytes, authenticated: b
 async def test_statements_that_nobody_closes_are_forgotten_once_they_have_expired(opened: Frontend) -> None:
     client = await opened.connect()
     session = await client.open()
-    request = m.ExecuteStatementRequest(session, "SELECT")
+    request = m.TExecuteStatementReq(session, "SELECT")
     running = await client.call(
         "ExecuteStatement", replace(request, statement="WAIT", run_async=True), m.OperationResponse
     )
     kept = opened.service.operations.copy()
     for _ in range(3_000):
-        assert (await client.call("ExecuteStatement", request, m.OperationResponse)).status.code == 0
+        assert (await client.call("ExecuteStatement", request, m.OperationResponse)).status.status_code == 0
         opened.service.operations = kept.copy()
     assert len(opened.server._handles._operations) < 2_100
     status = await client.call(
-        "GetOperationStatus", m.GetOperationStatusRequest(running.operation), m.GetOperationStatusResponse
+        "GetOperationStatus", m.TGetOperationStatusReq(running.operation_handle), m.TGetOperationStatusResp
     )
-    assert (status.status.code, status.state) == (0, 1)
+    assert (status.status.status_code, status.operation_state) == (0, 1)

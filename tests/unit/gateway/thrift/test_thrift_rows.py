@@ -23,10 +23,10 @@ from sparksql.gateway.frontends.thrift.codec import (
     I16,
     I32,
     I64,
-    Kind,
     Reader,
     Shape,
     Struct,
+    TType,
     at,
     list_of,
 )
@@ -36,7 +36,7 @@ from sparksql.gateway.frontends.thrift.rowset import row_set
 from sparksql.gateway.frontends.thrift.types import hive_type
 
 COLUMNS, ROWS = 5, 4  # protocol versions V6 and V5
-BYTE = Shape(Kind.BYTE)
+BYTE = Shape(TType.BYTE)
 
 
 def union(*shapes: Any) -> type[Struct]:
@@ -202,7 +202,7 @@ def as_json(value: Any, kind: pa.DataType) -> Any:
         (pa.list_(pa.string()), ["ä\n"], '["ä\\n"]'),
     ],
 )
-def test_nested_leaves(kind: pa.DataType, value: Any, expected: str) -> None:
+def test_leaves_of_nested_values_are_written_as_json(kind: pa.DataType, value: Any, expected: str) -> None:
     assert hive_text(pa.array([value], kind)).to_pylist() == [expected]
 
 

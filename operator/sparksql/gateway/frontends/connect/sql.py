@@ -8,6 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.frontends.connect.plans import Findings
@@ -21,7 +22,6 @@ from sparksql.gateway.sql.errors import StatementError, operation_error
 from sparksql.gateway.sql.local_queries import is_local
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.sql.text_bounds import check_text
-from sparksql.wire.control import Mode
 from sparksql.wire.driver import SqlPolicy
 
 # What makes a query without FROM one over a row that the driver holds (see `sql.local_queries`). Nobody can name its column by chance.
@@ -101,7 +101,7 @@ def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
 
 
 def _statement(classifier: Classifier, text: str) -> Statement:
-    statements = classifier.classify(text, (), Mode.EXECUTE).statements
+    statements = classifier.classify(text, (), StatementMode.EXECUTE).statements
     if len(statements) != 1:
         raise rules.not_allowed(f"Connect takes one statement at a time, not a script of {len(statements)}")
     return statements[0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.wire.control import Mode
 from sparksql.wire.driver import SqlPolicy
 
 _SETTINGS = frozenset({"SET", "RESET"})
@@ -22,7 +22,7 @@ def refused_type(driver: SparkDriver, session: JvmSession, sql: str) -> str | No
     if not isinstance(command, flink_dialect.SparkSql):
         return None
     try:
-        classified = Classifier(driver.jvm, session, SqlPolicy()).classify(command.text, (), Mode.EXECUTE)
+        classified = Classifier(driver.jvm, session, SqlPolicy()).classify(command.text, (), StatementMode.EXECUTE)
     except StatementError:
         return None
     kinds = [statement.kind for statement in classified.statements]

@@ -22,15 +22,15 @@ from sparksql.gateway.frontends.thrift.codec import Struct
 from sparksql.gateway.frontends.thrift.fetching import Fetched, fetched
 from sparksql.gateway.frontends.thrift.listings import Listing, jdbc_pattern
 from sparksql.gateway.frontends.thrift.messages import (
-    FetchOrientation,
     FetchType,
     OperationRequest,
     OperationResponse,
-    OperationState,
-    OperationType,
     SessionRequest,
-    Status,
     StatusResponse,
+    TFetchOrientation,
+    TOperationState,
+    TOperationType,
+    TStatus,
 )
 from sparksql.gateway.frontends.thrift.operations import (
     Handles,
@@ -62,7 +62,7 @@ _LOG_COLUMNS = (ResultColumn("Log", hive_type("string")),)
 class ThriftError(Exception):
     """A call that is refused; carries the status that the client gets."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: TStatus) -> None:
         super().__init__(status.error_message)
         self.status = status
 
@@ -92,13 +92,13 @@ class Calls:
 
     # Sessions
 
-    async def open_session(self, request: messages.OpenSessionRequest) -> Struct:
+    async def open_session(self, request: messages.TOpenSessionReq) -> Struct:
         """Serves OpenSession."""
         configuration = read_configuration(request.configuration)
         opened = await self._service.open(ClientProtocol.THRIFT, self._user, configuration.properties)
         self._opened.add(opened.handle)
         self._service.on_close(opened.handle, self._forget)
-        protocol = max(0, min(request.protocol, messages.NEWEST_PROTOCOL))
+        protocol = max(0, min(request.client_protocol, messages.NEWEST_PROTOCOL))
         session = ThriftSession(opened.handle, protocol)
         self._handles.add_session(session)
         if configuration.database is not None:
@@ -107,11 +107,13 @@ class Calls:
             if view.status is not OperationStatus.FINISHED:
                 await self._service.close(opened.handle)
                 raise ThriftError(errors.statement_failure(view))
-        return messages.OpenSessionResponse(protocol=protocol, session=session.on_wire, configuration={})
+        return messages.TOpenSessionResp(
+            server_protocol_version=protocol, session_handle=session.on_wire, configuration={}
+        )
 
     async def close_session(self, request: SessionRequest) -> Struct:
         """Serves CloseSession."""
-        session = self._handles.session(request.session)
+        session = self._handles.session(request.session_handle)
         await self._service.close(session.handle)
         self._forget(session.handle)
         return StatusResponse()
@@ -121,33 +123,37 @@ class Calls:
         self._session(request)
         return StatusResponse()
 
-    async def get_info(self, request: messages.GetInfoRequest) -> Struct:
+    async def get_info(self, request: messages.TGetInfoReq) -> Struct:
         """Serves GetInfo."""
         session = self._session(request)
-        match request.type:
-            case messages.InfoType.SERVER_NAME | messages.InfoType.DBMS_NAME:
-                value = messages.InfoValue(SERVER_NAME)
-            case messages.InfoType.DBMS_VERSION:
-                value = messages.InfoValue(await self._service.with_session(session.handle, _spark_version))
-            case messages.InfoType.SEARCH_PATTERN_ESCAPE:
-                value = messages.InfoValue("\\")
-            case messages.InfoType.IDENTIFIER_QUOTE:
-                value = messages.InfoValue("`")
+        match request.info_type:
+            case messages.TGetInfoType.CLI_SERVER_NAME | messages.TGetInfoType.CLI_DBMS_NAME:
+                value = messages.TGetInfoValue(SERVER_NAME)
+            case messages.TGetInfoType.CLI_DBMS_VER:
+                value = messages.TGetInfoValue(await self._service.with_session(session.handle, _spark_version))
+            case messages.TGetInfoType.CLI_SEARCH_PATTERN_ESCAPE:
+                value = messages.TGetInfoValue("\\")
+            case messages.TGetInfoType.CLI_IDENTIFIER_QUOTE_CHAR:
+                value = messages.TGetInfoValue("`")
             case (
-                messages.InfoType.MAX_COLUMN_NAME | messages.InfoType.MAX_SCHEMA_NAME | messages.InfoType.MAX_TABLE_NAME
+                messages.TGetInfoType.CLI_MAX_COLUMN_NAME_LEN
+                | messages.TGetInfoType.CLI_MAX_SCHEMA_NAME_LEN
+                | messages.TGetInfoType.CLI_MAX_TABLE_NAME_LEN
             ):
-                value = messages.InfoValue(length=_MAX_NAME_CHARS)
+                value = messages.TGetInfoValue(len_value=_MAX_NAME_CHARS)
             case _:
-                raise ThriftError(errors.refusal(f"no information has the type {request.type}", errors.NOT_SUPPORTED))
-        return messages.GetInfoResponse(value=value)
+                raise ThriftError(
+                    errors.refusal(f"no information has the type {request.info_type}", errors.NOT_SUPPORTED)
+                )
+        return messages.TGetInfoResp(info_value=value)
 
     # Statements
 
-    async def execute_statement(self, request: messages.ExecuteStatementRequest) -> Struct:
+    async def execute_statement(self, request: messages.TExecuteStatementReq) -> Struct:
         """Serves ExecuteStatement."""
         session = self._session(request)
-        conf = read_configuration(request.conf).properties
-        seconds = max(0, request.timeout)
+        conf = read_configuration(request.conf_overlay).properties
+        seconds = max(0, request.query_timeout)
         handle = self._service.submit(session.handle, request.statement, conf=conf, execution_seconds=seconds)
         if not request.run_async:
             try:
@@ -159,38 +165,38 @@ class Calls:
             if view.status is not OperationStatus.FINISHED:
                 self._service.close_operation(session.handle, handle)
                 raise ThriftError(errors.statement_failure(view))
-        operation = ThriftOperation(handle, session, OperationType.EXECUTE_STATEMENT)
+        operation = ThriftOperation(handle, session, TOperationType.EXECUTE_STATEMENT)
         self._handles.add_operation(operation)
         self._tidy(session)
-        return OperationResponse(operation=operation.on_wire)
+        return OperationResponse(operation_handle=operation.on_wire)
 
-    async def get_operation_status(self, request: messages.GetOperationStatusRequest) -> Struct:
+    async def get_operation_status(self, request: messages.TGetOperationStatusReq) -> Struct:
         """Serves GetOperationStatus."""
-        operation = self._handles.operation(request.operation)
-        progress = messages.ProgressUpdate([], []) if request.progress else None
+        operation = self._handles.operation(request.operation_handle)
+        progress = messages.TProgressUpdateResp([], []) if request.get_progress_update else None
         if operation.listing is not None:
-            return messages.GetOperationStatusResponse(
-                state=OperationState.FINISHED, has_result_set=True, progress=progress
+            return messages.TGetOperationStatusResp(
+                operation_state=TOperationState.FINISHED_STATE, has_result_set=True, progress_update_response=progress
             )
         view = self._service.operation(operation.session.handle, operation.handle)
         if not view.status.is_terminal:
             view = await self._service.wait(operation.session.handle, operation.handle, POLL_SECONDS)
         is_bad = view.status.is_terminal and view.status is not OperationStatus.FINISHED
         failure = errors.statement_failure(view) if is_bad else None
-        return messages.GetOperationStatusResponse(
-            state=errors.state_of(view.status),
+        return messages.TGetOperationStatusResp(
+            operation_state=errors.state_of(view.status),
             sql_state=failure.sql_state if failure else None,
             error_code=failure.error_code if failure else None,
             error_message=failure.error_message if failure else None,
-            started=_milliseconds(view.started),
-            completed=_milliseconds(view.completed),
+            operation_started=_milliseconds(view.started),
+            operation_completed=_milliseconds(view.completed),
             has_result_set=True,
-            progress=progress,
+            progress_update_response=progress,
         )
 
     async def cancel_operation(self, request: OperationRequest) -> Struct:
         """Serves CancelOperation."""
-        operation = self._handles.operation(request.operation)
+        operation = self._handles.operation(request.operation_handle)
         if operation.listing is None:
             try:
                 self._service.cancel(operation.session.handle, operation.handle)
@@ -201,7 +207,7 @@ class Calls:
 
     async def close_operation(self, request: OperationRequest) -> Struct:
         """Serves CloseOperation."""
-        operation = self._handles.operation(request.operation)
+        operation = self._handles.operation(request.operation_handle)
         self._handles.drop_operation(operation)
         if operation.listing is None:
             self._service.close_operation(operation.session.handle, operation.handle)
@@ -209,30 +215,30 @@ class Calls:
 
     async def get_query_id(self, request: OperationRequest) -> Struct:
         """Serves GetQueryId: the operation's handle."""
-        return messages.QueryIdResponse(self._handles.operation(request.operation).handle)
+        return messages.TGetQueryIdResp(self._handles.operation(request.operation_handle).handle)
 
     async def get_log(self, request: OperationRequest) -> Struct:
         """Serves GetLog: no line is kept for clients."""
-        self._handles.operation(request.operation)
-        return messages.TextResponse(text="")
+        self._handles.operation(request.operation_handle)
+        return messages.TGetLogResp(log="")
 
     # Results
 
     async def get_result_set_metadata(self, request: OperationRequest) -> Struct:
         """Serves GetResultSetMetadata."""
-        columns = await self._columns(self._handles.operation(request.operation))
-        return messages.GetResultSetMetadataResponse(schema=schema_of(columns))
+        columns = await self._columns(self._handles.operation(request.operation_handle))
+        return messages.TGetResultSetMetadataResp(schema=schema_of(columns))
 
-    async def fetch_results(self, request: messages.FetchResultsRequest) -> Fetched:
+    async def fetch_results(self, request: messages.TFetchResultsReq) -> Fetched:
         """Serves FetchResults."""
-        operation = self._handles.operation(request.operation)
+        operation = self._handles.operation(request.operation_handle)
         protocol = operation.session.protocol
-        if request.type == FetchType.LOG:
+        if request.fetch_type == FetchType.LOG:
             return await fetched(no_rows(_LOG_COLUMNS), _LOG_COLUMNS, 0, 0, protocol)
         match request.orientation:
-            case FetchOrientation.NEXT:
+            case TFetchOrientation.FETCH_NEXT:
                 first = operation.next_row
-            case FetchOrientation.FIRST:
+            case TFetchOrientation.FETCH_FIRST:
                 first = 0
             case other:
                 message = f"fetch orientation {other} is not served: there are FETCH_NEXT (0) and FETCH_FIRST (4)"
@@ -276,61 +282,61 @@ class Calls:
 
     async def get_type_info(self, request: SessionRequest) -> Struct:
         """Serves GetTypeInfo."""
-        return self._listed(self._session(request), OperationType.GET_TYPE_INFO, listings.type_info())
+        return self._listed(self._session(request), TOperationType.GET_TYPE_INFO, listings.type_info())
 
     async def get_table_types(self, request: SessionRequest) -> Struct:
         """Serves GetTableTypes."""
-        return self._listed(self._session(request), OperationType.GET_TABLE_TYPES, listings.table_types())
+        return self._listed(self._session(request), TOperationType.GET_TABLE_TYPES, listings.table_types())
 
     async def get_primary_keys(self, request: SessionRequest) -> Struct:
         """Serves GetPrimaryKeys."""
-        return self._listed(self._session(request), OperationType.UNKNOWN, listings.primary_keys())
+        return self._listed(self._session(request), TOperationType.UNKNOWN, listings.primary_keys())
 
     async def get_cross_reference(self, request: SessionRequest) -> Struct:
         """Serves GetCrossReference."""
-        return self._listed(self._session(request), OperationType.UNKNOWN, listings.cross_reference())
+        return self._listed(self._session(request), TOperationType.UNKNOWN, listings.cross_reference())
 
     async def get_catalogs(self, request: SessionRequest) -> Struct:
         """Serves GetCatalogs."""
         return await self._look(
-            request, OperationType.GET_CATALOGS, lambda catalog: listings.catalogs(catalog.catalogs())
+            request, TOperationType.GET_CATALOGS, lambda catalog: listings.catalogs(catalog.catalogs())
         )
 
-    async def get_schemas(self, request: messages.GetSchemasRequest) -> Struct:
+    async def get_schemas(self, request: messages.TGetSchemasReq) -> Struct:
         """Serves GetSchemas."""
-        schema = jdbc_pattern(request.schema)
+        schema = jdbc_pattern(request.schema_name)
         return await self._look(
             request,
-            OperationType.GET_SCHEMAS,
-            lambda catalog: listings.schemas(catalog.schemas(request.catalog, schema)),
+            TOperationType.GET_SCHEMAS,
+            lambda catalog: listings.schemas(catalog.schemas(request.catalog_name, schema)),
         )
 
-    async def get_tables(self, request: messages.GetTablesRequest) -> Struct:
+    async def get_tables(self, request: messages.TGetTablesReq) -> Struct:
         """Serves GetTables."""
-        types = frozenset(name.upper() for name in request.types) if request.types else None
-        schema, table = jdbc_pattern(request.schema), jdbc_pattern(request.table)
+        types = frozenset(name.upper() for name in request.table_types) if request.table_types else None
+        schema, table = jdbc_pattern(request.schema_name), jdbc_pattern(request.table_name)
         return await self._look(
             request,
-            OperationType.GET_TABLES,
-            lambda catalog: listings.tables(catalog.tables(request.catalog, schema, table, types)),
+            TOperationType.GET_TABLES,
+            lambda catalog: listings.tables(catalog.tables(request.catalog_name, schema, table, types)),
         )
 
-    async def get_columns(self, request: messages.GetColumnsRequest) -> Struct:
+    async def get_columns(self, request: messages.TGetColumnsReq) -> Struct:
         """Serves GetColumns."""
-        schema, table, column = map(jdbc_pattern, (request.schema, request.table, request.column))
+        schema, table, column = map(jdbc_pattern, (request.schema_name, request.table_name, request.column_name))
         return await self._look(
             request,
-            OperationType.GET_COLUMNS,
-            lambda catalog: listings.columns(catalog.columns(request.catalog, schema, table, column)),
+            TOperationType.GET_COLUMNS,
+            lambda catalog: listings.columns(catalog.columns(request.catalog_name, schema, table, column)),
         )
 
-    async def get_functions(self, request: messages.GetFunctionsRequest) -> Struct:
+    async def get_functions(self, request: messages.TGetFunctionsReq) -> Struct:
         """Serves GetFunctions."""
-        schema, function = jdbc_pattern(request.schema), jdbc_pattern(request.function)
+        schema, function = jdbc_pattern(request.schema_name), jdbc_pattern(request.function_name)
         return await self._look(
             request,
-            OperationType.GET_FUNCTIONS,
-            lambda catalog: listings.functions(catalog.functions(request.catalog, schema, function)),
+            TOperationType.GET_FUNCTIONS,
+            lambda catalog: listings.functions(catalog.functions(request.catalog_name, schema, function)),
         )
 
     async def no_delegation(self, request: SessionRequest) -> Struct:
@@ -339,7 +345,7 @@ class Calls:
         raise ThriftError(errors.refusal(message, errors.NOT_SUPPORTED))
 
     async def _look(
-        self, request: SessionRequest, kind: OperationType, function: Callable[[Catalog], Listing]
+        self, request: SessionRequest, kind: TOperationType, function: Callable[[Catalog], Listing]
     ) -> Struct:
         session = self._session(request)
 
@@ -348,13 +354,13 @@ class Calls:
 
         return self._listed(session, kind, await self._service.with_session(session.handle, look))
 
-    def _listed(self, session: ThriftSession, kind: OperationType, listing: Listing) -> Struct:
+    def _listed(self, session: ThriftSession, kind: TOperationType, listing: Listing) -> Struct:
         held = [operation for operation in session.operations.values() if operation.listing is not None]
         if len(held) >= MAX_LISTINGS:
             self._handles.drop_operation(held[0])
         operation = ThriftOperation(str(uuid.uuid4()), session, kind, listing)
         self._handles.add_operation(operation)
-        return OperationResponse(operation=operation.on_wire)
+        return OperationResponse(operation_handle=operation.on_wire)
 
     def _tidy(self, session: ThriftSession) -> None:
         """Forgets statements that their client never closed and the service has: looks at the two oldest each time."""
@@ -367,7 +373,7 @@ class Calls:
                 self._handles.add_operation(operation)
 
     def _session(self, request: SessionRequest) -> ThriftSession:
-        session = self._handles.session(request.session)
+        session = self._handles.session(request.session_handle)
         self._service.session(session.handle)
         return session
 

@@ -1,9 +1,14 @@
 """Thrift's binary protocol for messages that are declared as dataclasses.
 
-Why not a Thrift library: thriftpy2, which has a server for asyncio, believes the sizes that a peer sends, so that a message of a
-dozen bytes holds the thread for seconds or takes gigabytes; Apache's has limits for them, and no such server. Invariants:
-decoding takes time and memory in proportion to the message, whatever its bytes say; any bytes give a message or a ProtocolError;
-fields that a declaration does not know are skipped.
+Why not a Thrift library (thrift 0.25, thriftpy2 0.7.1): none has what a port that strangers reach needs at once. Apache's
+limits the sizes of texts and containers (`string_length_limit`, `container_length_limit`) and has no server for asyncio.
+thriftpy2 has one, limits only the depth of a message, and believes the sizes that a peer sends, so that a dozen bytes hold the
+thread for seconds or take gigabytes; its SASL is a client's. Neither writes a TRowSet straight from Arrow, as `rowset` does,
+and code generated from Hive's IDL is eleven thousand lines. That our declarations are those of the IDL is tested against Hive's
+own classes.
+
+Invariants: decoding takes time and memory in proportion to the message, whatever its bytes say; any bytes give a message or a
+ProtocolError; fields that a declaration does not know are skipped.
 """
 
 from __future__ import annotations
@@ -25,8 +30,8 @@ class ProtocolError(Exception):
     """The bytes are no message of Thrift's binary protocol; the message says what is wrong."""
 
 
-class Kind(IntEnum):
-    """Type codes of the protocol."""
+class TType(IntEnum):
+    """Type codes of the protocol, by the names of Thrift's libraries."""
 
     STOP = 0
     BOOL = 2
@@ -42,7 +47,7 @@ class Kind(IntEnum):
     LIST = 15
 
 
-class MessageType(IntEnum):
+class TMessageType(IntEnum):
     CALL = 1
     REPLY = 2
     EXCEPTION = 3
@@ -53,28 +58,28 @@ class MessageType(IntEnum):
 class Shape:
     """What a field holds. `binary` tells bytes from text; `item` and `key` are those of containers; `struct` of structs."""
 
-    kind: Kind
+    kind: TType
     binary: bool = False
     struct: type[Struct] | None = None
     item: Shape | None = None
     key: Shape | None = None
 
 
-BOOL = Shape(Kind.BOOL)
-I16 = Shape(Kind.I16)
-I32 = Shape(Kind.I32)
-I64 = Shape(Kind.I64)
-DOUBLE = Shape(Kind.DOUBLE)
-STRING = Shape(Kind.STRING)
-BINARY = Shape(Kind.STRING, binary=True)
+BOOL = Shape(TType.BOOL)
+I16 = Shape(TType.I16)
+I32 = Shape(TType.I32)
+I64 = Shape(TType.I64)
+DOUBLE = Shape(TType.DOUBLE)
+STRING = Shape(TType.STRING)
+BINARY = Shape(TType.STRING, binary=True)
 
 
 def list_of(item: Shape | type[Struct]) -> Shape:
-    return Shape(Kind.LIST, item=_shape(item))
+    return Shape(TType.LIST, item=_shape(item))
 
 
 def map_of(key: Shape, item: Shape | type[Struct]) -> Shape:
-    return Shape(Kind.MAP, key=key, item=_shape(item))
+    return Shape(TType.MAP, key=key, item=_shape(item))
 
 
 def at(number: int, shape: Shape | type[Struct], default: Any = None) -> Any:
@@ -87,7 +92,7 @@ class Struct:
 
 
 def _shape(shape: Shape | type[Struct]) -> Shape:
-    return shape if isinstance(shape, Shape) else Shape(Kind.STRUCT, struct=shape)
+    return shape if isinstance(shape, Shape) else Shape(TType.STRUCT, struct=shape)
 
 
 _layouts: dict[type[Struct], dict[int, tuple[str, Shape]]] = {}
@@ -102,12 +107,12 @@ def _layout(message: type[Struct]) -> dict[int, tuple[str, Shape]]:
     return known
 
 
-_FIXED: dict[Kind, struct.Struct] = {
-    Kind.BYTE: struct.Struct(">b"),
-    Kind.I16: struct.Struct(">h"),
-    Kind.I32: struct.Struct(">i"),
-    Kind.I64: struct.Struct(">q"),
-    Kind.DOUBLE: struct.Struct(">d"),
+_FIXED: dict[TType, struct.Struct] = {
+    TType.BYTE: struct.Struct(">b"),
+    TType.I16: struct.Struct(">h"),
+    TType.I32: struct.Struct(">i"),
+    TType.I64: struct.Struct(">q"),
+    TType.DOUBLE: struct.Struct(">d"),
 }
 _FIELD = struct.Struct(">bh")
 _SIZE = struct.Struct(">i")
@@ -120,22 +125,22 @@ class Reader:
         self._data = data
         self._at = 0
 
-    def header(self) -> tuple[str, MessageType, int]:
+    def header(self) -> tuple[str, TMessageType, int]:
         """Method, type and sequence id of a message."""
-        word = self._fixed(Kind.I32) & 0xFFFFFFFF
+        word = self._fixed(TType.I32) & 0xFFFFFFFF
         if word & _VERSION_MASK != _VERSION_1:
             raise ProtocolError("the message does not begin with version 1 of the binary protocol")
         try:
-            kind = MessageType(word & 0xFF)
+            kind = TMessageType(word & 0xFF)
         except ValueError:
             raise ProtocolError(f"no message has type {word & 0xFF}") from None
-        return self._text(), kind, self._fixed(Kind.I32)
+        return self._text(), kind, self._fixed(TType.I32)
 
     def message(self, message: type[S], depth: int = 0) -> S:
         layout = _layout(message)
         values: dict[str, Any] = {}
-        while (kind := self._kind()) is not Kind.STOP:
-            number = self._fixed(Kind.I16)
+        while (kind := self._kind()) is not TType.STOP:
+            number = self._fixed(TType.I16)
             name, shape = layout.get(number, ("", None))
             if shape is None or shape.kind is not kind:
                 self._skip(kind, depth + 1)
@@ -146,8 +151,8 @@ class Reader:
     def argument(self, message: type[S]) -> S:
         """The one argument of a call, which stands in a struct of its own."""
         found: S | None = None
-        while (kind := self._kind()) is not Kind.STOP:
-            if self._fixed(Kind.I16) == 1 and kind is Kind.STRUCT:
+        while (kind := self._kind()) is not TType.STOP:
+            if self._fixed(TType.I16) == 1 and kind is TType.STRUCT:
                 found = self.message(message, 1)
             else:
                 self._skip(kind, 1)
@@ -158,19 +163,19 @@ class Reader:
     def _value(self, shape: Shape, depth: int) -> Any:
         _check_depth(depth)
         match shape.kind:
-            case Kind.BOOL:
+            case TType.BOOL:
                 return self._bytes(1) != b"\0"
-            case Kind.STRING:
+            case TType.STRING:
                 return self._sized() if shape.binary else self._text()
-            case Kind.STRUCT if shape.struct is not None:
+            case TType.STRUCT if shape.struct is not None:
                 return self.message(shape.struct, depth)
-            case Kind.LIST | Kind.SET if shape.item is not None:
+            case TType.LIST | TType.SET if shape.item is not None:
                 found, count = self._kind(), self._count()
                 if found is not shape.item.kind:
                     self._skip_items((found,), count, depth)
                     return []
                 return [self._value(shape.item, depth + 1) for _ in range(count)]
-            case Kind.MAP if shape.item is not None and shape.key is not None:
+            case TType.MAP if shape.item is not None and shape.key is not None:
                 kinds, count = (self._kind(), self._kind()), self._count()
                 if kinds != (shape.key.kind, shape.item.kind):
                     self._skip_items(kinds, count, depth)
@@ -179,43 +184,43 @@ class Reader:
             case _:
                 return self._fixed(shape.kind)
 
-    def _skip(self, kind: Kind, depth: int) -> None:
+    def _skip(self, kind: TType, depth: int) -> None:
         _check_depth(depth)
         match kind:
-            case Kind.BOOL:
+            case TType.BOOL:
                 self._bytes(1)
-            case Kind.STRING:
+            case TType.STRING:
                 self._sized()
-            case Kind.STRUCT:
-                while (inner := self._kind()) is not Kind.STOP:
+            case TType.STRUCT:
+                while (inner := self._kind()) is not TType.STOP:
                     self._bytes(2)
                     self._skip(inner, depth + 1)
-            case Kind.LIST | Kind.SET:
+            case TType.LIST | TType.SET:
                 found = self._kind()
                 self._skip_items((found,), self._count(), depth)
-            case Kind.MAP:
+            case TType.MAP:
                 kinds = (self._kind(), self._kind())
                 self._skip_items(kinds, self._count(), depth)
             case _:
                 self._fixed(kind)
 
-    def _skip_items(self, kinds: tuple[Kind, ...], count: int, depth: int) -> None:
+    def _skip_items(self, kinds: tuple[TType, ...], count: int, depth: int) -> None:
         for _ in range(count):
             for kind in kinds:
-                if kind is Kind.STOP:
+                if kind is TType.STOP:
                     raise ProtocolError("a container of nothing has items")
                 self._skip(kind, depth + 1)
 
-    def _kind(self) -> Kind:
+    def _kind(self) -> TType:
         code = self._bytes(1)[0]
         try:
-            return Kind(code)
+            return TType(code)
         except ValueError:
             raise ProtocolError(f"no field has type {code}") from None
 
     def _count(self) -> int:
         """Number of items that follow; each takes a byte at least, so more than there are bytes is a lie."""
-        count: int = self._fixed(Kind.I32)
+        count: int = self._fixed(TType.I32)
         if not 0 <= count <= len(self._data) - self._at:
             raise ProtocolError(f"{count} items cannot be in the {len(self._data) - self._at} bytes that are left")
         return count
@@ -229,7 +234,7 @@ class Reader:
         except UnicodeDecodeError:
             raise ProtocolError("a text is not UTF-8") from None
 
-    def _fixed(self, kind: Kind) -> Any:
+    def _fixed(self, kind: TType) -> Any:
         form = _FIXED[kind]
         return form.unpack(self._bytes(form.size))[0]
 
@@ -247,21 +252,21 @@ def _check_depth(depth: int) -> None:
         raise ProtocolError(f"the message is nested deeper than {MAX_DEPTH}")
 
 
-def header(method: str, kind: MessageType, sequence: int) -> bytes:
+def header(method: str, kind: TMessageType, sequence: int) -> bytes:
     """Begin of a message; its struct follows."""
     name = method.encode()
     word = _VERSION_1 | kind
     return struct.pack(f">Ii{len(name)}si", word, len(name), name, sequence)
 
 
-def field_header(kind: Kind, number: int) -> bytes:
+def field_header(kind: TType, number: int) -> bytes:
     return _FIELD.pack(kind, number)
 
 
 STOP = b"\0"
 
 
-def list_header(kind: Kind, count: int) -> bytes:
+def list_header(kind: TType, count: int) -> bytes:
     return struct.pack(">bi", kind, count)
 
 
@@ -281,19 +286,19 @@ def _struct_parts(message: Struct) -> Iterable[bytes]:
 
 def _value_parts(shape: Shape, value: Any) -> Iterable[bytes]:
     match shape.kind:
-        case Kind.BOOL:
+        case TType.BOOL:
             yield b"\1" if value else b"\0"
-        case Kind.STRING:
+        case TType.STRING:
             data = value if shape.binary else value.encode(errors="replace")
             yield _SIZE.pack(len(data))
             yield data
-        case Kind.STRUCT:
+        case TType.STRUCT:
             yield from _struct_parts(value)
-        case Kind.LIST | Kind.SET if shape.item is not None:
+        case TType.LIST | TType.SET if shape.item is not None:
             yield list_header(shape.item.kind, len(value))
             for item in value:
                 yield from _value_parts(shape.item, item)
-        case Kind.MAP if shape.item is not None and shape.key is not None:
+        case TType.MAP if shape.item is not None and shape.key is not None:
             yield struct.pack(">bbi", shape.key.kind, shape.item.kind, len(value))
             for key, item in value.items():
                 yield from _value_parts(shape.key, key)

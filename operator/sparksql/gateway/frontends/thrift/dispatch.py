@@ -16,17 +16,17 @@ from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.calls import Calls, ThriftError
 from sparksql.gateway.frontends.thrift.codec import (
     STOP,
-    Kind,
-    MessageType,
     ProtocolError,
     Reader,
     Struct,
+    TMessageType,
+    TType,
     encode,
     field_header,
     header,
 )
 from sparksql.gateway.frontends.thrift.fetching import Fetched
-from sparksql.gateway.frontends.thrift.messages import ApplicationError, ApplicationException, Status
+from sparksql.gateway.frontends.thrift.messages import ApplicationError, TApplicationException, TStatus
 from sparksql.gateway.sessions.model import ClientError
 
 log = logging.getLogger(__name__)
@@ -37,33 +37,33 @@ class Method:
     """A call: its argument, what a refusal is told in, and who answers."""
 
     argument: type[Struct]
-    refusal: Callable[[Status], Struct] | None
+    refusal: Callable[[TStatus], Struct] | None
     handler: Callable[[Calls, Any], Awaitable[Struct | Fetched]]
 
 
 METHODS: Mapping[str, Method] = {
-    "OpenSession": Method(m.OpenSessionRequest, m.OpenSessionResponse, Calls.open_session),
+    "OpenSession": Method(m.TOpenSessionReq, m.TOpenSessionResp, Calls.open_session),
     "CloseSession": Method(m.SessionRequest, m.StatusResponse, Calls.close_session),
     "SetClientInfo": Method(m.SessionRequest, m.StatusResponse, Calls.set_client_info),
-    "GetInfo": Method(m.GetInfoRequest, m.GetInfoResponse, Calls.get_info),
-    "ExecuteStatement": Method(m.ExecuteStatementRequest, m.OperationResponse, Calls.execute_statement),
-    "GetOperationStatus": Method(m.GetOperationStatusRequest, m.GetOperationStatusResponse, Calls.get_operation_status),
+    "GetInfo": Method(m.TGetInfoReq, m.TGetInfoResp, Calls.get_info),
+    "ExecuteStatement": Method(m.TExecuteStatementReq, m.OperationResponse, Calls.execute_statement),
+    "GetOperationStatus": Method(m.TGetOperationStatusReq, m.TGetOperationStatusResp, Calls.get_operation_status),
     "CancelOperation": Method(m.OperationRequest, m.StatusResponse, Calls.cancel_operation),
     "CloseOperation": Method(m.OperationRequest, m.StatusResponse, Calls.close_operation),
     "GetQueryId": Method(m.OperationRequest, None, Calls.get_query_id),
-    "GetLog": Method(m.OperationRequest, m.TextResponse, Calls.get_log),
-    "GetResultSetMetadata": Method(m.OperationRequest, m.GetResultSetMetadataResponse, Calls.get_result_set_metadata),
-    "FetchResults": Method(m.FetchResultsRequest, m.StatusResponse, Calls.fetch_results),
+    "GetLog": Method(m.OperationRequest, m.TGetLogResp, Calls.get_log),
+    "GetResultSetMetadata": Method(m.OperationRequest, m.TGetResultSetMetadataResp, Calls.get_result_set_metadata),
+    "FetchResults": Method(m.TFetchResultsReq, m.StatusResponse, Calls.fetch_results),
     "GetTypeInfo": Method(m.SessionRequest, m.OperationResponse, Calls.get_type_info),
     "GetCatalogs": Method(m.SessionRequest, m.OperationResponse, Calls.get_catalogs),
-    "GetSchemas": Method(m.GetSchemasRequest, m.OperationResponse, Calls.get_schemas),
-    "GetTables": Method(m.GetTablesRequest, m.OperationResponse, Calls.get_tables),
+    "GetSchemas": Method(m.TGetSchemasReq, m.OperationResponse, Calls.get_schemas),
+    "GetTables": Method(m.TGetTablesReq, m.OperationResponse, Calls.get_tables),
     "GetTableTypes": Method(m.SessionRequest, m.OperationResponse, Calls.get_table_types),
-    "GetColumns": Method(m.GetColumnsRequest, m.OperationResponse, Calls.get_columns),
-    "GetFunctions": Method(m.GetFunctionsRequest, m.OperationResponse, Calls.get_functions),
+    "GetColumns": Method(m.TGetColumnsReq, m.OperationResponse, Calls.get_columns),
+    "GetFunctions": Method(m.TGetFunctionsReq, m.OperationResponse, Calls.get_functions),
     "GetPrimaryKeys": Method(m.SessionRequest, m.OperationResponse, Calls.get_primary_keys),
     "GetCrossReference": Method(m.SessionRequest, m.OperationResponse, Calls.get_cross_reference),
-    "GetDelegationToken": Method(m.SessionRequest, m.TextResponse, Calls.no_delegation),
+    "GetDelegationToken": Method(m.SessionRequest, m.TGetDelegationTokenResp, Calls.no_delegation),
     "CancelDelegationToken": Method(m.SessionRequest, m.StatusResponse, Calls.no_delegation),
     "RenewDelegationToken": Method(m.SessionRequest, m.StatusResponse, Calls.no_delegation),
 }
@@ -74,7 +74,7 @@ async def answer(calls: Calls, message: bytes) -> list[bytes]:
     reader = Reader(message)
     name, kind, sequence = reader.header()
     method = METHODS.get(name)
-    if method is None or kind is not MessageType.CALL:
+    if method is None or kind is not TMessageType.CALL:
         return exception(name, sequence, ApplicationError.UNKNOWN_METHOD, f"no call {name[:64]!r} is served")
     try:
         argument = reader.argument(method.argument)
@@ -98,8 +98,8 @@ async def answer(calls: Calls, message: bytes) -> list[bytes]:
 
 def exception(name: str, sequence: int, error: ApplicationError, text: str) -> list[bytes]:
     """The reply to a call that cannot be answered otherwise."""
-    return [header(name, MessageType.EXCEPTION, sequence), encode(ApplicationException(text, error))]
+    return [header(name, TMessageType.EXCEPTION, sequence), encode(TApplicationException(text, error))]
 
 
 def _reply(name: str, sequence: int, body: bytes) -> list[bytes]:
-    return [header(name, MessageType.REPLY, sequence), field_header(Kind.STRUCT, 0), body, STOP]
+    return [header(name, TMessageType.REPLY, sequence), field_header(TType.STRUCT, 0), body, STOP]

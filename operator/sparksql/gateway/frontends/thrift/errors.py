@@ -5,7 +5,7 @@ They show the message and little else, so it says all: Spark's condition, the pl
 
 from __future__ import annotations
 
-from sparksql.gateway.frontends.thrift.messages import OperationState, Status, StatusCode
+from sparksql.gateway.frontends.thrift.messages import TOperationState, TStatus, TStatusCode
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.wire.control import ErrorReason, OperationError
 
@@ -30,28 +30,28 @@ _SQL_STATES = {
     Problem.NOT_ALLOWED: "42501",
 }
 _STATES = {
-    OperationStatus.INITIALIZED: OperationState.INITIALIZED,
-    OperationStatus.PENDING: OperationState.PENDING,
-    OperationStatus.RUNNING: OperationState.RUNNING,
-    OperationStatus.FINISHED: OperationState.FINISHED,
-    OperationStatus.CANCELED: OperationState.CANCELED,
-    OperationStatus.CLOSED: OperationState.CLOSED,
-    OperationStatus.ERROR: OperationState.ERROR,
-    OperationStatus.TIMEOUT: OperationState.TIMED_OUT,
+    OperationStatus.INITIALIZED: TOperationState.INITIALIZED_STATE,
+    OperationStatus.PENDING: TOperationState.PENDING_STATE,
+    OperationStatus.RUNNING: TOperationState.RUNNING_STATE,
+    OperationStatus.FINISHED: TOperationState.FINISHED_STATE,
+    OperationStatus.CANCELED: TOperationState.CANCELED_STATE,
+    OperationStatus.CLOSED: TOperationState.CLOSED_STATE,
+    OperationStatus.ERROR: TOperationState.ERROR_STATE,
+    OperationStatus.TIMEOUT: TOperationState.TIMEDOUT_STATE,
 }
 
 
-def state_of(status: OperationStatus) -> OperationState:
+def state_of(status: OperationStatus) -> TOperationState:
     """Returns Hive's state of an operation."""
     return _STATES[status]
 
 
-def refusal(message: str, sql_state: str = GENERAL_ERROR) -> Status:
+def refusal(message: str, sql_state: str = GENERAL_ERROR) -> TStatus:
     """Returns the status of a call that failed."""
-    return Status(StatusCode.ERROR, sql_state, 0, message)
+    return TStatus(TStatusCode.ERROR_STATUS, sql_state, 0, message)
 
 
-def client_refusal(error: ClientError) -> Status:
+def client_refusal(error: ClientError) -> TStatus:
     """Returns the status for what the session service refuses. The first words of unknown handles are those by which clients
     notice that they must connect again."""
     match error.problem:
@@ -64,7 +64,7 @@ def client_refusal(error: ClientError) -> Status:
     return refusal(message, _SQL_STATES.get(error.problem, GENERAL_ERROR))
 
 
-def statement_failure(view: OperationInfo) -> Status:
+def statement_failure(view: OperationInfo) -> TStatus:
     """Returns the status that says why an operation has ended other than well."""
     match view.status:
         case OperationStatus.CANCELED | OperationStatus.CLOSED:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sparksql.gateway.frontends.thrift.codec import STOP, Kind, encode, field_header
-from sparksql.gateway.frontends.thrift.messages import Status
+from sparksql.gateway.frontends.thrift.codec import STOP, TType, encode, field_header
+from sparksql.gateway.frontends.thrift.messages import TStatus
 from sparksql.gateway.frontends.thrift.operations import ResultColumn
 from sparksql.gateway.frontends.thrift.rowset import row_set
 
@@ -27,9 +27,9 @@ class Fetched:
 
     def encoded(self) -> bytes:
         """Returns the whole answer as bytes."""
-        status = field_header(Kind.STRUCT, 1) + encode(Status())
-        more = field_header(Kind.BOOL, 2) + (b"\1" if self.has_more else b"\0")
-        return b"".join((status, more, field_header(Kind.STRUCT, 3), self.rows, STOP))
+        status = field_header(TType.STRUCT, 1) + encode(TStatus())
+        more = field_header(TType.BOOL, 2) + (b"\1" if self.has_more else b"\0")
+        return b"".join((status, more, field_header(TType.STRUCT, 3), self.rows, STOP))
 
 
 async def fetched(

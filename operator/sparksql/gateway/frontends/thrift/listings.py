@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
-from sparksql.gateway.frontends.thrift.messages import TypeId
+from sparksql.gateway.frontends.thrift.messages import TTypeId
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
 
 TABLE_TYPES = ("TABLE", "VIEW")
@@ -28,33 +28,33 @@ _ARROW = {
     "boolean": pa.bool_(),
 }
 # java.sql.Types
-_JDBC_TYPES: Mapping[TypeId, int] = {
-    TypeId.BOOLEAN: 16,
-    TypeId.TINYINT: -6,
-    TypeId.SMALLINT: 5,
-    TypeId.INT: 4,
-    TypeId.BIGINT: -5,
-    TypeId.FLOAT: 6,
-    TypeId.DOUBLE: 8,
-    TypeId.STRING: 12,
-    TypeId.TIMESTAMP: 93,
-    TypeId.BINARY: -2,
-    TypeId.ARRAY: 2003,
-    TypeId.MAP: 2000,
-    TypeId.STRUCT: 2002,
-    TypeId.DECIMAL: 3,
-    TypeId.NULL: 0,
-    TypeId.DATE: 91,
-    TypeId.VARCHAR: 12,
-    TypeId.CHAR: 1,
+_JDBC_TYPES: Mapping[TTypeId, int] = {
+    TTypeId.BOOLEAN_TYPE: 16,
+    TTypeId.TINYINT_TYPE: -6,
+    TTypeId.SMALLINT_TYPE: 5,
+    TTypeId.INT_TYPE: 4,
+    TTypeId.BIGINT_TYPE: -5,
+    TTypeId.FLOAT_TYPE: 6,
+    TTypeId.DOUBLE_TYPE: 8,
+    TTypeId.STRING_TYPE: 12,
+    TTypeId.TIMESTAMP_TYPE: 93,
+    TTypeId.BINARY_TYPE: -2,
+    TTypeId.ARRAY_TYPE: 2003,
+    TTypeId.MAP_TYPE: 2000,
+    TTypeId.STRUCT_TYPE: 2002,
+    TTypeId.DECIMAL_TYPE: 3,
+    TTypeId.NULL_TYPE: 0,
+    TTypeId.DATE_TYPE: 91,
+    TTypeId.VARCHAR_TYPE: 12,
+    TTypeId.CHAR_TYPE: 1,
 }
-_PRECISIONS: Mapping[TypeId, int] = {
-    TypeId.TINYINT: 3,
-    TypeId.SMALLINT: 5,
-    TypeId.INT: 10,
-    TypeId.BIGINT: 19,
-    TypeId.FLOAT: 7,
-    TypeId.DOUBLE: 15,
+_PRECISIONS: Mapping[TTypeId, int] = {
+    TTypeId.TINYINT_TYPE: 3,
+    TTypeId.SMALLINT_TYPE: 5,
+    TTypeId.INT_TYPE: 10,
+    TTypeId.BIGINT_TYPE: 19,
+    TTypeId.FLOAT_TYPE: 7,
+    TTypeId.DOUBLE_TYPE: 15,
 }
 _DATE_CHARS, _TIMESTAMP_CHARS, _TIMESTAMP_DIGITS = 10, 26, 6
 
@@ -254,14 +254,18 @@ def type_info() -> Listing:
 
 def _type(name: str) -> tuple[object, ...]:
     type_id = hive_type(name).id
-    is_number = type_id in _PRECISIONS or type_id is TypeId.DECIMAL
-    is_text = type_id in (TypeId.STRING, TypeId.VARCHAR, TypeId.CHAR)
-    is_nested = type_id in (TypeId.ARRAY, TypeId.MAP, TypeId.STRUCT)
-    precision = 38 if type_id is TypeId.DECIMAL else _PRECISIONS.get(type_id)
+    is_number = type_id in _PRECISIONS or type_id is TTypeId.DECIMAL_TYPE
+    is_text = type_id in (TTypeId.STRING_TYPE, TTypeId.VARCHAR_TYPE, TTypeId.CHAR_TYPE)
+    is_nested = type_id in (TTypeId.ARRAY_TYPE, TTypeId.MAP_TYPE, TTypeId.STRUCT_TYPE)
+    precision = 38 if type_id is TTypeId.DECIMAL_TYPE else _PRECISIONS.get(type_id)
     quote = "'" if is_text else None
-    parameters = {TypeId.DECIMAL: "precision,scale", TypeId.VARCHAR: "length", TypeId.CHAR: "length"}.get(type_id)
+    parameters = {
+        TTypeId.DECIMAL_TYPE: "precision,scale",
+        TTypeId.VARCHAR_TYPE: "length",
+        TTypeId.CHAR_TYPE: "length",
+    }.get(type_id)
     searchable = _NOT_SEARCHABLE if is_nested else _SEARCHABLE
-    scale = 38 if type_id is TypeId.DECIMAL else 0
+    scale = 38 if type_id is TTypeId.DECIMAL_TYPE else 0
     head = (name, _JDBC_TYPES[type_id], precision, quote, quote, parameters, _NULLABLE, is_text, searchable)
     return (*head, not is_number, False, False, None, 0, scale, None, None, 10 if is_number else None)
 
@@ -269,7 +273,7 @@ def _type(name: str) -> tuple[object, ...]:
 def _column(entry: ColumnEntry) -> tuple[object, ...]:
     kind = hive_type(entry.type)
     size, digits = _size(kind), _digits(kind)
-    radix = 10 if kind.id in _PRECISIONS or kind.id is TypeId.DECIMAL else None
+    radix = 10 if kind.id in _PRECISIONS or kind.id is TTypeId.DECIMAL_TYPE else None
     place: Sequence[object] = (entry.catalog, entry.schema, entry.table, entry.name)
     shape: Sequence[object] = (_JDBC_TYPES[kind.id], entry.type.upper(), size, None, digits, radix)
     nullable: Sequence[object] = (_NULLABLE if entry.nullable else _NO_NULLS, entry.comment, None, None, None, None)
@@ -279,17 +283,17 @@ def _column(entry: ColumnEntry) -> tuple[object, ...]:
 
 def _size(kind: HiveType) -> int | None:
     match kind.id:
-        case TypeId.DECIMAL:
+        case TTypeId.DECIMAL_TYPE:
             return kind.precision
-        case TypeId.VARCHAR | TypeId.CHAR:
+        case TTypeId.VARCHAR_TYPE | TTypeId.CHAR_TYPE:
             return kind.length
-        case TypeId.STRING | TypeId.BINARY:
+        case TTypeId.STRING_TYPE | TTypeId.BINARY_TYPE:
             return _MAX_LENGTH
-        case TypeId.DATE:
+        case TTypeId.DATE_TYPE:
             return _DATE_CHARS
-        case TypeId.TIMESTAMP:
+        case TTypeId.TIMESTAMP_TYPE:
             return _TIMESTAMP_CHARS
-        case TypeId.BOOLEAN:
+        case TTypeId.BOOLEAN_TYPE:
             return 1
         case _:
             return _PRECISIONS.get(kind.id)
@@ -297,13 +301,13 @@ def _size(kind: HiveType) -> int | None:
 
 def _digits(kind: HiveType) -> int | None:
     match kind.id:
-        case TypeId.DECIMAL:
+        case TTypeId.DECIMAL_TYPE:
             return kind.scale
-        case TypeId.TIMESTAMP:
+        case TTypeId.TIMESTAMP_TYPE:
             return _TIMESTAMP_DIGITS
-        case TypeId.FLOAT | TypeId.DOUBLE:
+        case TTypeId.FLOAT_TYPE | TTypeId.DOUBLE_TYPE:
             return _PRECISIONS[kind.id]
-        case TypeId.TINYINT | TypeId.SMALLINT | TypeId.INT | TypeId.BIGINT:
+        case TTypeId.TINYINT_TYPE | TTypeId.SMALLINT_TYPE | TTypeId.INT_TYPE | TTypeId.BIGINT_TYPE:
             return 0
         case _:
             return None

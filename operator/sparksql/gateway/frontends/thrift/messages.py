@@ -1,6 +1,7 @@
-"""The messages of HiveServer2's TCLIService: the numbers that its clients know, and nothing that no client of ours reads.
+"""The messages of HiveServer2's TCLIService, by the names and numbers of Hive's IDL: of each, what clients of ours send or read.
 
-Row sets are not declared here: `rowset` writes them straight from Arrow.
+A field is named as there, in Python's spelling. The classes without a `T` stand for several messages that are alike in what is
+read or written of them. Row sets are not declared here: `rowset` writes them straight from Arrow.
 """
 
 # ruff: noqa: RUF009  `at` makes each field anew
@@ -28,12 +29,12 @@ NEWEST_PROTOCOL = 10  # HIVE_CLI_SERVICE_PROTOCOL_V11
 FIRST_COLUMNAR_PROTOCOL = 5  # V6: columns with a null bitmap instead of rows
 
 
-class StatusCode(IntEnum):
-    SUCCESS = 0
-    ERROR = 3
+class TStatusCode(IntEnum):
+    SUCCESS_STATUS = 0
+    ERROR_STATUS = 3
 
 
-class OperationType(IntEnum):
+class TOperationType(IntEnum):
     EXECUTE_STATEMENT = 0
     GET_TYPE_INFO = 1
     GET_CATALOGS = 2
@@ -45,52 +46,52 @@ class OperationType(IntEnum):
     UNKNOWN = 8
 
 
-class OperationState(IntEnum):
-    INITIALIZED = 0
-    RUNNING = 1
-    FINISHED = 2
-    CANCELED = 3
-    CLOSED = 4
-    ERROR = 5
-    PENDING = 7
-    TIMED_OUT = 8
+class TOperationState(IntEnum):
+    INITIALIZED_STATE = 0
+    RUNNING_STATE = 1
+    FINISHED_STATE = 2
+    CANCELED_STATE = 3
+    CLOSED_STATE = 4
+    ERROR_STATE = 5
+    PENDING_STATE = 7
+    TIMEDOUT_STATE = 8
 
 
-class TypeId(IntEnum):
-    BOOLEAN = 0
-    TINYINT = 1
-    SMALLINT = 2
-    INT = 3
-    BIGINT = 4
-    FLOAT = 5
-    DOUBLE = 6
-    STRING = 7
-    TIMESTAMP = 8
-    BINARY = 9
-    ARRAY = 10
-    MAP = 11
-    STRUCT = 12
-    DECIMAL = 15
-    NULL = 16
-    DATE = 17
-    VARCHAR = 18
-    CHAR = 19
+class TTypeId(IntEnum):
+    BOOLEAN_TYPE = 0
+    TINYINT_TYPE = 1
+    SMALLINT_TYPE = 2
+    INT_TYPE = 3
+    BIGINT_TYPE = 4
+    FLOAT_TYPE = 5
+    DOUBLE_TYPE = 6
+    STRING_TYPE = 7
+    TIMESTAMP_TYPE = 8
+    BINARY_TYPE = 9
+    ARRAY_TYPE = 10
+    MAP_TYPE = 11
+    STRUCT_TYPE = 12
+    DECIMAL_TYPE = 15
+    NULL_TYPE = 16
+    DATE_TYPE = 17
+    VARCHAR_TYPE = 18
+    CHAR_TYPE = 19
 
 
-class InfoType(IntEnum):
-    SERVER_NAME = 13
-    SEARCH_PATTERN_ESCAPE = 14
-    DBMS_NAME = 17
-    DBMS_VERSION = 18
-    IDENTIFIER_QUOTE = 29
-    MAX_COLUMN_NAME = 30
-    MAX_SCHEMA_NAME = 32
-    MAX_TABLE_NAME = 35
+class TGetInfoType(IntEnum):
+    CLI_SERVER_NAME = 13
+    CLI_SEARCH_PATTERN_ESCAPE = 14
+    CLI_DBMS_NAME = 17
+    CLI_DBMS_VER = 18
+    CLI_IDENTIFIER_QUOTE_CHAR = 29
+    CLI_MAX_COLUMN_NAME_LEN = 30
+    CLI_MAX_SCHEMA_NAME_LEN = 32
+    CLI_MAX_TABLE_NAME_LEN = 35
 
 
-class FetchOrientation(IntEnum):
-    NEXT = 0
-    FIRST = 4
+class TFetchOrientation(IntEnum):
+    FETCH_NEXT = 0
+    FETCH_FIRST = 4
 
 
 class FetchType(IntEnum):
@@ -99,7 +100,7 @@ class FetchType(IntEnum):
 
 
 class ApplicationError(IntEnum):
-    """Thrift's own errors: what no TStatus can say."""
+    """Types of Thrift's own TApplicationException: what no TStatus can say."""
 
     UNKNOWN_METHOD = 1
     INTERNAL_ERROR = 6
@@ -107,223 +108,231 @@ class ApplicationError(IntEnum):
 
 
 @dataclass(frozen=True)
-class ApplicationException(Struct):
+class TApplicationException(Struct):
     message: str = at(1, STRING)
     type: int = at(2, I32)
 
 
 @dataclass(frozen=True)
-class Status(Struct):
-    code: int = at(1, I32, StatusCode.SUCCESS)
+class TStatus(Struct):
+    status_code: int = at(1, I32, TStatusCode.SUCCESS_STATUS)
     sql_state: str | None = at(3, STRING)
     error_code: int | None = at(4, I32)
     error_message: str | None = at(5, STRING)
 
 
 @dataclass(frozen=True)
-class HandleIdentifier(Struct):
+class THandleIdentifier(Struct):
     guid: bytes = at(1, BINARY, b"")
     secret: bytes = at(2, BINARY, b"")
 
 
 @dataclass(frozen=True)
-class SessionHandle(Struct):
-    identifier: HandleIdentifier = at(1, HandleIdentifier, HandleIdentifier())
+class TSessionHandle(Struct):
+    session_id: THandleIdentifier = at(1, THandleIdentifier, THandleIdentifier())
 
 
 @dataclass(frozen=True)
-class OperationHandle(Struct):
-    identifier: HandleIdentifier = at(1, HandleIdentifier, HandleIdentifier())
-    type: int = at(2, I32, OperationType.UNKNOWN)
+class TOperationHandle(Struct):
+    operation_id: THandleIdentifier = at(1, THandleIdentifier, THandleIdentifier())
+    operation_type: int = at(2, I32, TOperationType.UNKNOWN)
     has_result_set: bool = at(3, BOOL, True)
 
 
 @dataclass(frozen=True)
-class OpenSessionRequest(Struct):
-    protocol: int = at(1, I32, 0)
+class TOpenSessionReq(Struct):
+    client_protocol: int = at(1, I32, 0)
     username: str = at(2, STRING, "")
     configuration: Mapping[str, str] = at(4, map_of(STRING, STRING))
 
 
 @dataclass(frozen=True)
-class OpenSessionResponse(Struct):
-    status: Status = at(1, Status, Status())
-    protocol: int = at(2, I32, 0)
-    session: SessionHandle | None = at(3, SessionHandle)
+class TOpenSessionResp(Struct):
+    status: TStatus = at(1, TStatus, TStatus())
+    server_protocol_version: int = at(2, I32, 0)
+    session_handle: TSessionHandle | None = at(3, TSessionHandle)
     configuration: Mapping[str, str] | None = at(4, map_of(STRING, STRING))
 
 
 @dataclass(frozen=True)
 class SessionRequest(Struct):
-    """Any request that is about a session, as far as they all are the same."""
+    """What every request about a session begins with. All that is read of TCloseSessionReq, TSetClientInfoReq, TGetTypeInfoReq,
+    TGetCatalogsReq, TGetTableTypesReq, TGetPrimaryKeysReq, TGetCrossReferenceReq and the three about delegation tokens."""
 
-    session: SessionHandle = at(1, SessionHandle, SessionHandle())
+    session_handle: TSessionHandle = at(1, TSessionHandle, TSessionHandle())
 
 
 @dataclass(frozen=True)
 class OperationRequest(Struct):
-    """Any request that is about an operation, as far as they all are the same."""
+    """What every request about an operation begins with. All that is read of TCancelOperationReq, TCloseOperationReq,
+    TGetQueryIdReq and TGetResultSetMetadataReq."""
 
-    operation: OperationHandle = at(1, OperationHandle, OperationHandle())
+    operation_handle: TOperationHandle = at(1, TOperationHandle, TOperationHandle())
 
 
 @dataclass(frozen=True)
 class StatusResponse(Struct):
-    """Any answer that is a status and nothing more."""
+    """Any answer that is a status and nothing more, such as TCloseSessionResp; and what is left of others for a refusal."""
 
-    status: Status = at(1, Status, Status())
+    status: TStatus = at(1, TStatus, TStatus())
 
 
 @dataclass(frozen=True)
 class OperationResponse(Struct):
-    """The answer to each request that makes an operation."""
+    """The answer to each request that makes an operation: TExecuteStatementResp, TGetTypeInfoResp and their like."""
 
-    status: Status = at(1, Status, Status())
-    operation: OperationHandle | None = at(2, OperationHandle)
-
-
-@dataclass(frozen=True)
-class GetInfoRequest(SessionRequest):
-    type: int = at(2, I32, 0)
+    status: TStatus = at(1, TStatus, TStatus())
+    operation_handle: TOperationHandle | None = at(2, TOperationHandle)
 
 
 @dataclass(frozen=True)
-class InfoValue(Struct):
-    text: str | None = at(1, STRING)
-    length: int | None = at(6, I64)
+class TGetInfoReq(SessionRequest):
+    info_type: int = at(2, I32, 0)
 
 
 @dataclass(frozen=True)
-class GetInfoResponse(Struct):
-    status: Status = at(1, Status, Status())
-    value: InfoValue = at(2, InfoValue, InfoValue())
+class TGetInfoValue(Struct):
+    string_value: str | None = at(1, STRING)
+    len_value: int | None = at(6, I64)
 
 
 @dataclass(frozen=True)
-class ExecuteStatementRequest(SessionRequest):
+class TGetInfoResp(Struct):
+    status: TStatus = at(1, TStatus, TStatus())
+    info_value: TGetInfoValue = at(2, TGetInfoValue, TGetInfoValue())
+
+
+@dataclass(frozen=True)
+class TExecuteStatementReq(SessionRequest):
     statement: str = at(2, STRING, "")
-    conf: Mapping[str, str] = at(3, map_of(STRING, STRING))
+    conf_overlay: Mapping[str, str] = at(3, map_of(STRING, STRING))
     run_async: bool = at(4, BOOL, False)
-    timeout: int = at(5, I64, 0)
+    query_timeout: int = at(5, I64, 0)
 
 
 @dataclass(frozen=True)
-class GetSchemasRequest(SessionRequest):
-    catalog: str | None = at(2, STRING)
-    schema: str | None = at(3, STRING)
+class TGetSchemasReq(SessionRequest):
+    catalog_name: str | None = at(2, STRING)
+    schema_name: str | None = at(3, STRING)
 
 
 @dataclass(frozen=True)
-class GetTablesRequest(SessionRequest):
-    catalog: str | None = at(2, STRING)
-    schema: str | None = at(3, STRING)
-    table: str | None = at(4, STRING)
-    types: list[str] | None = at(5, list_of(STRING))
+class TGetTablesReq(SessionRequest):
+    catalog_name: str | None = at(2, STRING)
+    schema_name: str | None = at(3, STRING)
+    table_name: str | None = at(4, STRING)
+    table_types: list[str] | None = at(5, list_of(STRING))
 
 
 @dataclass(frozen=True)
-class GetColumnsRequest(SessionRequest):
-    catalog: str | None = at(2, STRING)
-    schema: str | None = at(3, STRING)
-    table: str | None = at(4, STRING)
-    column: str | None = at(5, STRING)
+class TGetColumnsReq(SessionRequest):
+    catalog_name: str | None = at(2, STRING)
+    schema_name: str | None = at(3, STRING)
+    table_name: str | None = at(4, STRING)
+    column_name: str | None = at(5, STRING)
 
 
 @dataclass(frozen=True)
-class GetFunctionsRequest(SessionRequest):
-    catalog: str | None = at(2, STRING)
-    schema: str | None = at(3, STRING)
-    function: str | None = at(4, STRING)
+class TGetFunctionsReq(SessionRequest):
+    catalog_name: str | None = at(2, STRING)
+    schema_name: str | None = at(3, STRING)
+    function_name: str | None = at(4, STRING)
 
 
 @dataclass(frozen=True)
-class ProgressUpdate(Struct):
-    headers: list[str] = at(1, list_of(STRING))
+class TProgressUpdateResp(Struct):
+    header_names: list[str] = at(1, list_of(STRING))
     rows: list[list[str]] = at(2, list_of(list_of(STRING)))
-    percentage: float = at(3, DOUBLE, 0.0)
+    progressed_percentage: float = at(3, DOUBLE, 0.0)
     status: int = at(4, I32, 2)  # NOT_AVAILABLE
-    footer: str = at(5, STRING, "")
-    start: int = at(6, I64, 0)
+    footer_summary: str = at(5, STRING, "")
+    start_time: int = at(6, I64, 0)
 
 
 @dataclass(frozen=True)
-class GetOperationStatusRequest(OperationRequest):
-    progress: bool = at(2, BOOL, False)
+class TGetOperationStatusReq(OperationRequest):
+    get_progress_update: bool = at(2, BOOL, False)
 
 
 @dataclass(frozen=True)
-class GetOperationStatusResponse(Struct):
-    status: Status = at(1, Status, Status())
-    state: int | None = at(2, I32)
+class TGetOperationStatusResp(Struct):
+    status: TStatus = at(1, TStatus, TStatus())
+    operation_state: int | None = at(2, I32)
     sql_state: str | None = at(3, STRING)
     error_code: int | None = at(4, I32)
     error_message: str | None = at(5, STRING)
-    started: int | None = at(7, I64)
-    completed: int | None = at(8, I64)
+    operation_started: int | None = at(7, I64)
+    operation_completed: int | None = at(8, I64)
     has_result_set: bool | None = at(9, BOOL)
-    progress: ProgressUpdate | None = at(10, ProgressUpdate)
+    progress_update_response: TProgressUpdateResp | None = at(10, TProgressUpdateResp)
 
 
 @dataclass(frozen=True)
-class QualifierValue(Struct):
-    number: int | None = at(1, I32)
+class TTypeQualifierValue(Struct):
+    i32_value: int | None = at(1, I32)
 
 
 @dataclass(frozen=True)
-class Qualifiers(Struct):
-    values: Mapping[str, QualifierValue] = at(1, map_of(STRING, QualifierValue))
+class TTypeQualifiers(Struct):
+    qualifiers: Mapping[str, TTypeQualifierValue] = at(1, map_of(STRING, TTypeQualifierValue))
 
 
 @dataclass(frozen=True)
-class PrimitiveType(Struct):
+class TPrimitiveTypeEntry(Struct):
     type: int = at(1, I32)
-    qualifiers: Qualifiers | None = at(2, Qualifiers)
+    type_qualifiers: TTypeQualifiers | None = at(2, TTypeQualifiers)
 
 
 @dataclass(frozen=True)
-class TypeEntry(Struct):
-    primitive: PrimitiveType = at(1, PrimitiveType)
+class TTypeEntry(Struct):
+    primitive_entry: TPrimitiveTypeEntry = at(1, TPrimitiveTypeEntry)
 
 
 @dataclass(frozen=True)
-class TypeDescription(Struct):
-    types: list[TypeEntry] = at(1, list_of(TypeEntry))
+class TTypeDesc(Struct):
+    types: list[TTypeEntry] = at(1, list_of(TTypeEntry))
 
 
 @dataclass(frozen=True)
-class ColumnDescription(Struct):
-    name: str = at(1, STRING)
-    type: TypeDescription = at(2, TypeDescription)
+class TColumnDesc(Struct):
+    column_name: str = at(1, STRING)
+    type_desc: TTypeDesc = at(2, TTypeDesc)
     position: int = at(3, I32)
     comment: str = at(4, STRING, "")
 
 
 @dataclass(frozen=True)
-class TableSchema(Struct):
-    columns: list[ColumnDescription] = at(1, list_of(ColumnDescription))
+class TTableSchema(Struct):
+    columns: list[TColumnDesc] = at(1, list_of(TColumnDesc))
 
 
 @dataclass(frozen=True)
-class GetResultSetMetadataResponse(Struct):
-    status: Status = at(1, Status, Status())
-    schema: TableSchema | None = at(2, TableSchema)
+class TGetResultSetMetadataResp(Struct):
+    status: TStatus = at(1, TStatus, TStatus())
+    schema: TTableSchema | None = at(2, TTableSchema)
 
 
 @dataclass(frozen=True)
-class FetchResultsRequest(OperationRequest):
-    orientation: int = at(2, I32, FetchOrientation.NEXT)
+class TFetchResultsReq(OperationRequest):
+    orientation: int = at(2, I32, TFetchOrientation.FETCH_NEXT)
     max_rows: int = at(3, I64, 0)
-    type: int = at(4, I16, FetchType.ROWS)
+    fetch_type: int = at(4, I16, FetchType.ROWS)
 
 
 @dataclass(frozen=True)
-class TextResponse(Struct):
-    """GetLog and GetDelegationToken: a status and a text."""
-
-    status: Status = at(1, Status, Status())
-    text: str | None = at(2, STRING)
+class TGetDelegationTokenResp(Struct):
+    status: TStatus = at(1, TStatus, TStatus())
+    delegation_token: str | None = at(2, STRING)
 
 
 @dataclass(frozen=True)
-class QueryIdResponse(Struct):
+class TGetLogResp(Struct):
+    """Of the one call that Hive's IDL has no more: Impala's has it, and clients made from that one use it."""
+
+    status: TStatus = at(1, TStatus, TStatus())
+    log: str | None = at(2, STRING)
+
+
+@dataclass(frozen=True)
+class TGetQueryIdResp(Struct):
     query_id: str = at(1, STRING)

@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from sparksql.gateway.frontends.thrift.listings import Listing
 from sparksql.gateway.frontends.thrift.messages import (
-    ColumnDescription,
-    HandleIdentifier,
-    OperationHandle,
-    OperationType,
-    PrimitiveType,
-    Qualifiers,
-    QualifierValue,
-    SessionHandle,
-    TableSchema,
-    TypeDescription,
-    TypeEntry,
+    TColumnDesc,
+    THandleIdentifier,
+    TOperationHandle,
+    TOperationType,
+    TPrimitiveTypeEntry,
+    TSessionHandle,
+    TTableSchema,
+    TTypeDesc,
+    TTypeEntry,
+    TTypeQualifiers,
+    TTypeQualifierValue,
 )
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
@@ -51,15 +51,15 @@ class ThriftOperation:
 
     handle: str
     session: ThriftSession
-    type: OperationType
+    type: TOperationType
     listing: Listing | None = None
     next_row: int = 0
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
 
     @property
-    def on_wire(self) -> OperationHandle:
+    def on_wire(self) -> TOperationHandle:
         """Returns the handle that the client gets, with its secret."""
-        return OperationHandle(HandleIdentifier(uuid.UUID(self.handle).bytes, self.secret), self.type)
+        return TOperationHandle(THandleIdentifier(uuid.UUID(self.handle).bytes, self.secret), self.type)
 
 
 @dataclass
@@ -72,9 +72,9 @@ class ThriftSession:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
 
     @property
-    def on_wire(self) -> SessionHandle:
+    def on_wire(self) -> TSessionHandle:
         """Returns the handle that the client gets, with its secret."""
-        return SessionHandle(HandleIdentifier(uuid.UUID(self.handle).bytes, self.secret))
+        return TSessionHandle(THandleIdentifier(uuid.UUID(self.handle).bytes, self.secret))
 
 
 class Handles:
@@ -100,11 +100,11 @@ class Handles:
         for operation in () if session is None else session.operations:
             self._operations.pop(operation, None)
 
-    def session(self, handle: SessionHandle) -> ThriftSession:
+    def session(self, handle: TSessionHandle) -> ThriftSession:
         """Returns the session of a handle, whose secret must be right. Raises ClientError UNKNOWN_SESSION."""
-        key = _key(handle.identifier)
+        key = _key(handle.session_id)
         found = self._sessions.get(key)
-        if found is None or not hmac.compare_digest(found.secret, handle.identifier.secret):
+        if found is None or not hmac.compare_digest(found.secret, handle.session_id.secret):
             raise ClientError(Problem.UNKNOWN_SESSION, f"session {key} does not exist or has expired")
         return found
 
@@ -118,11 +118,11 @@ class Handles:
         operation.session.operations.pop(operation.handle, None)
         self._operations.pop(operation.handle, None)
 
-    def operation(self, handle: OperationHandle) -> ThriftOperation:
+    def operation(self, handle: TOperationHandle) -> ThriftOperation:
         """Returns the operation of a handle, whose secret must be right. Raises ClientError UNKNOWN_OPERATION."""
-        key = _key(handle.identifier)
+        key = _key(handle.operation_id)
         found = self._operations.get(key)
-        if found is None or not hmac.compare_digest(found.secret, handle.identifier.secret):
+        if found is None or not hmac.compare_digest(found.secret, handle.operation_id.secret):
             raise ClientError(Problem.UNKNOWN_OPERATION, f"operation {key} does not exist or has been closed")
         return found
 
@@ -137,13 +137,11 @@ def listing_columns(listing: Listing) -> tuple[ResultColumn, ...]:
     return tuple(ResultColumn(column.name, hive_type(column.type), column.comment) for column in listing.columns)
 
 
-def schema_of(columns: Sequence[ResultColumn]) -> TableSchema:
+def schema_of(columns: Sequence[ResultColumn]) -> TTableSchema:
     """Positions count from 1."""
-    return TableSchema(
+    return TTableSchema(
         [
-            ColumnDescription(
-                column.name, TypeDescription([TypeEntry(_primitive(column.type))]), position, column.comment
-            )
+            TColumnDesc(column.name, TTypeDesc([TTypeEntry(_primitive(column.type))]), position, column.comment)
             for position, column in enumerate(columns, start=1)
         ]
     )
@@ -155,10 +153,10 @@ def no_rows(columns: Sequence[ResultColumn]) -> pa.Table:
     return pa.Table.from_arrays([empty] * len(columns), names=[str(number) for number in range(len(columns))])
 
 
-def _primitive(kind: HiveType) -> PrimitiveType:
-    values = {name: QualifierValue(number) for name, number in kind.qualifiers.items()}
-    return PrimitiveType(kind.id, Qualifiers(values) if values else None)
+def _primitive(kind: HiveType) -> TPrimitiveTypeEntry:
+    values = {name: TTypeQualifierValue(number) for name, number in kind.qualifiers.items()}
+    return TPrimitiveTypeEntry(kind.id, TTypeQualifiers(values) if values else None)
 
 
-def _key(identifier: HandleIdentifier) -> str:
+def _key(identifier: THandleIdentifier) -> str:
     return str(uuid.UUID(bytes=identifier.guid)) if len(identifier.guid) == 16 else identifier.guid[:32].hex()

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparksql.gateway.frontends.columns import hive_text
-from sparksql.gateway.frontends.thrift.codec import STOP, Kind, field_header, list_header
-from sparksql.gateway.frontends.thrift.messages import FIRST_COLUMNAR_PROTOCOL, TypeId
+from sparksql.gateway.frontends.thrift.codec import STOP, TType, field_header, list_header
+from sparksql.gateway.frontends.thrift.messages import FIRST_COLUMNAR_PROTOCOL, TTypeId
 from sparksql.gateway.frontends.thrift.types import HiveType
 
 _BINARY_IN_ROWS = 7  # rows have no binary value, they carry it as a text
@@ -29,36 +29,36 @@ class _Carrier:
     """How values of a kind travel: the number of the union's member, the values' wire type, their numpy and Arrow types."""
 
     member: int
-    kind: Kind
+    kind: TType
     numpy: str = ""
     arrow: pa.DataType | None = None
 
 
-_BOOLEAN = _Carrier(1, Kind.BOOL, "u1", pa.uint8())
-_BYTE = _Carrier(2, Kind.BYTE, "i1", pa.int8())
-_I16 = _Carrier(3, Kind.I16, ">i2", pa.int16())
-_I32 = _Carrier(4, Kind.I32, ">i4", pa.int32())
-_I64 = _Carrier(5, Kind.I64, ">i8", pa.int64())
-_DOUBLE = _Carrier(6, Kind.DOUBLE, ">f8", pa.float64())
-_TEXT = _Carrier(7, Kind.STRING)
-_BINARY = _Carrier(8, Kind.STRING)
+_BOOLEAN = _Carrier(1, TType.BOOL, "u1", pa.uint8())
+_BYTE = _Carrier(2, TType.BYTE, "i1", pa.int8())
+_I16 = _Carrier(3, TType.I16, ">i2", pa.int16())
+_I32 = _Carrier(4, TType.I32, ">i4", pa.int32())
+_I64 = _Carrier(5, TType.I64, ">i8", pa.int64())
+_DOUBLE = _Carrier(6, TType.DOUBLE, ">f8", pa.float64())
+_TEXT = _Carrier(7, TType.STRING)
+_BINARY = _Carrier(8, TType.STRING)
 
 
-def _carrier(type_id: TypeId) -> _Carrier:
+def _carrier(type_id: TTypeId) -> _Carrier:
     match type_id:
-        case TypeId.BOOLEAN:
+        case TTypeId.BOOLEAN_TYPE:
             return _BOOLEAN
-        case TypeId.TINYINT:
+        case TTypeId.TINYINT_TYPE:
             return _BYTE
-        case TypeId.SMALLINT:
+        case TTypeId.SMALLINT_TYPE:
             return _I16
-        case TypeId.INT:
+        case TTypeId.INT_TYPE:
             return _I32
-        case TypeId.BIGINT:
+        case TTypeId.BIGINT_TYPE:
             return _I64
-        case TypeId.FLOAT | TypeId.DOUBLE:
+        case TTypeId.FLOAT_TYPE | TTypeId.DOUBLE_TYPE:
             return _DOUBLE
-        case TypeId.BINARY:
+        case TTypeId.BINARY_TYPE:
             return _BINARY
         case _:
             return _TEXT
@@ -68,13 +68,13 @@ def row_set(table: pa.Table, types: Sequence[HiveType], first_row: int, protocol
     """Returns the rows of a table as a TRowSet. Columns are taken by position; `first_row` is the number of its first row."""
     columns = [_plain(column, _carrier(hive.id)) for column, hive in zip(table.columns, types, strict=True)]
     carriers = [_carrier(hive.id) for hive in types]
-    parts = [field_header(Kind.I64, 1), struct.pack(">q", first_row), field_header(Kind.LIST, 2)]
+    parts = [field_header(TType.I64, 1), struct.pack(">q", first_row), field_header(TType.LIST, 2)]
     if protocol >= FIRST_COLUMNAR_PROTOCOL:
-        parts += [list_header(Kind.STRUCT, 0), field_header(Kind.LIST, 3), list_header(Kind.STRUCT, len(columns))]
+        parts += [list_header(TType.STRUCT, 0), field_header(TType.LIST, 3), list_header(TType.STRUCT, len(columns))]
         for column, carrier in zip(columns, carriers, strict=True):
             parts += _column(column, carrier)
     else:
-        parts += [list_header(Kind.STRUCT, table.num_rows), _rows(columns, carriers)]
+        parts += [list_header(TType.STRUCT, table.num_rows), _rows(columns, carriers)]
     parts.append(STOP)
     return b"".join(parts)
 
@@ -94,18 +94,18 @@ def _plain(column: pa.ChunkedArray, carrier: _Carrier) -> pa.Array:
 
 
 def _column(column: pa.Array, carrier: _Carrier) -> list[Any]:
-    if carrier.kind is Kind.STRING:
+    if carrier.kind is TType.STRING:
         values: Any = _strings(column)
     else:
         filled = pc.fill_null(column, pa.scalar(0, carrier.arrow)) if column.null_count else column
         values = filled.to_numpy(zero_copy_only=False).astype(carrier.numpy, copy=False).tobytes()
     nulls = _null_bitmap(column)
     return [
-        field_header(Kind.STRUCT, carrier.member),
-        field_header(Kind.LIST, 1),
+        field_header(TType.STRUCT, carrier.member),
+        field_header(TType.LIST, 1),
         list_header(carrier.kind, len(column)),
         values,
-        field_header(Kind.STRING, 2),
+        field_header(TType.STRING, 2),
         struct.pack(">i", len(nulls)),
         nulls,
         STOP,  # of TStringColumn and its like
@@ -137,16 +137,16 @@ def _null_bitmap(column: pa.Array) -> bytes:
 
 def _rows(columns: Sequence[pa.Array], carriers: Sequence[_Carrier]) -> bytes:
     cells = [_cells(column, carrier) for column, carrier in zip(columns, carriers, strict=True)]
-    head = field_header(Kind.LIST, 1) + list_header(Kind.STRUCT, len(columns))
+    head = field_header(TType.LIST, 1) + list_header(TType.STRUCT, len(columns))
     return b"".join(head + b"".join(row) + STOP for row in zip(*cells, strict=True))
 
 
 def _cells(column: pa.Array, carrier: _Carrier) -> list[bytes]:
     member = _BINARY_IN_ROWS if carrier is _BINARY else carrier.member
-    begin = field_header(Kind.STRUCT, member)
+    begin = field_header(TType.STRUCT, member)
     head, absent = begin + field_header(carrier.kind, 1), begin + STOP + STOP
     present = [value is not None for value in column.to_pylist()] if column.null_count else [True] * len(column)
-    if carrier.kind is Kind.STRING:
+    if carrier.kind is TType.STRING:
         texts = column.cast(pa.binary()).to_pylist()
         shown = [b"" if text is None else struct.pack(">i", len(text)) + text for text in texts]
     else:

@@ -10,28 +10,28 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparksql.gateway.frontends.thrift.messages import TypeId
+from sparksql.gateway.frontends.thrift.messages import TTypeId
 
-_SIMPLE: Mapping[str, TypeId] = {
-    "boolean": TypeId.BOOLEAN,
-    "tinyint": TypeId.TINYINT,
-    "smallint": TypeId.SMALLINT,
-    "int": TypeId.INT,
-    "bigint": TypeId.BIGINT,
-    "float": TypeId.FLOAT,
-    "double": TypeId.DOUBLE,
-    "binary": TypeId.BINARY,
-    "date": TypeId.DATE,
-    "timestamp": TypeId.TIMESTAMP,
-    "timestamp_ltz": TypeId.TIMESTAMP,
-    "timestamp_ntz": TypeId.TIMESTAMP,
-    "void": TypeId.NULL,
-    "decimal": TypeId.DECIMAL,
-    "varchar": TypeId.VARCHAR,
-    "char": TypeId.CHAR,
-    "array": TypeId.ARRAY,
-    "map": TypeId.MAP,
-    "struct": TypeId.STRUCT,
+_SIMPLE: Mapping[str, TTypeId] = {
+    "boolean": TTypeId.BOOLEAN_TYPE,
+    "tinyint": TTypeId.TINYINT_TYPE,
+    "smallint": TTypeId.SMALLINT_TYPE,
+    "int": TTypeId.INT_TYPE,
+    "bigint": TTypeId.BIGINT_TYPE,
+    "float": TTypeId.FLOAT_TYPE,
+    "double": TTypeId.DOUBLE_TYPE,
+    "binary": TTypeId.BINARY_TYPE,
+    "date": TTypeId.DATE_TYPE,
+    "timestamp": TTypeId.TIMESTAMP_TYPE,
+    "timestamp_ltz": TTypeId.TIMESTAMP_TYPE,
+    "timestamp_ntz": TTypeId.TIMESTAMP_TYPE,
+    "void": TTypeId.NULL_TYPE,
+    "decimal": TTypeId.DECIMAL_TYPE,
+    "varchar": TTypeId.VARCHAR_TYPE,
+    "char": TTypeId.CHAR_TYPE,
+    "array": TTypeId.ARRAY_TYPE,
+    "map": TTypeId.MAP_TYPE,
+    "struct": TTypeId.STRUCT_TYPE,
 }
 _FORM = re.compile(r"([a-z_]+)(?:\((\d+)(?:,\s*(\d+))?\))?")
 
@@ -40,7 +40,7 @@ _FORM = re.compile(r"([a-z_]+)(?:\((\d+)(?:,\s*(\d+))?\))?")
 class HiveType:
     """A type with its qualifiers: `precision` and `scale` of decimals, `length` of CHAR and VARCHAR."""
 
-    id: TypeId
+    id: TTypeId
     precision: int | None = None
     scale: int | None = None
     length: int | None = None
@@ -54,12 +54,12 @@ class HiveType:
 def hive_type(spark_type: str) -> HiveType:
     """The type for Spark's simple type string, e.g. `decimal(10,2)` or `array<int>`."""
     match = _FORM.match(spark_type.lower())
-    type_id = _SIMPLE.get(match.group(1), TypeId.STRING) if match else TypeId.STRING
+    type_id = _SIMPLE.get(match.group(1), TTypeId.STRING_TYPE) if match else TTypeId.STRING_TYPE
     first, second = match.group(2, 3) if match else (None, None)
     match type_id:
-        case TypeId.DECIMAL:
+        case TTypeId.DECIMAL_TYPE:
             return HiveType(type_id, precision=int(first or 10), scale=int(second or 0))
-        case TypeId.VARCHAR | TypeId.CHAR if first is not None:
+        case TTypeId.VARCHAR_TYPE | TTypeId.CHAR_TYPE if first is not None:
             return HiveType(type_id, length=int(first))
         case _:
             return HiveType(type_id)

@@ -27,7 +27,7 @@ class CleaningError(Exception):
     """The file system keeps what it was asked to delete."""
 
 
-class ReadableFile(Protocol):
+class OpenFile(Protocol):
     """Reads an open file."""
 
     def read(self) -> bytes:
@@ -49,7 +49,7 @@ class FileTree(Protocol):
     def delete(self, uri: str) -> bool:
         """Deletes a file, or a folder with what is in it; returns whether it was there."""
 
-    def open(self, uri: str) -> ReadableFile:
+    def open(self, uri: str) -> OpenFile:
         """Opens a file for reading."""
 
 

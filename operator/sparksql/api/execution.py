@@ -1,0 +1,56 @@
+"""How a text is run: what a resource says of it and the control protocol hands on as it is.
+
+The gateway loads this module and not those of the kinds, whose models it has no use for.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from sparksql.api.base import SET_LIST, ApiModel
+
+
+class StatementMode(StrEnum):
+    """Preview runs a query read-only with a row limit; Explain and Validate never execute."""
+
+    EXECUTE = "Execute"
+    PREVIEW = "Preview"
+    EXPLAIN = "Explain"
+    VALIDATE = "Validate"
+
+
+class TriggerMode(StrEnum):
+    """Auto infers the interval from the query's windows; AvailableNow ends when the input is read up."""
+
+    AUTO = "Auto"
+    INTERVAL = "Interval"
+    AVAILABLE_NOW = "AvailableNow"
+    REAL_TIME = "RealTime"
+
+
+class OutputMode(StrEnum):
+    """What a batch writes to the sink, in Spark's words."""
+
+    APPEND = "Append"
+    UPDATE = "Update"
+    COMPLETE = "Complete"
+
+
+class Upsert(ApiModel):
+    """Keyed, last-writer-wins MERGE into the target."""
+
+    keys: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = Field(
+        min_length=1,
+        max_length=32,
+        json_schema_extra=SET_LIST,
+        description="Columns that identify a row of the target.",
+    )
+    order_by: str | None = Field(
+        None, min_length=1, max_length=1024, description="Expression that orders changes of one key; the greatest wins."
+    )
+    delete_when: str | None = Field(
+        None, min_length=1, max_length=4096, description="Predicate on a change that means: delete the row."
+    )
