@@ -79,7 +79,7 @@ class SparkExecutor:
         self._clean_fingerprint = self._driver.fingerprint()
 
     def classify(self, request: SubmitRequest) -> Classified:
-        """Raises StatementError for what will not run."""
+        """Reads a manifest's text, in the base session. Raises StatementError for what will not run."""
         rules.statement_conf(request.conf, self._policy)
         self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
         try:

@@ -69,7 +69,7 @@ class ClientExecutor:
         return len(kinds) == 1 and kinds[0].dml
 
     def classify(self, request: SubmitRequest) -> Classified:
-        """Raises StatementError for what will not run."""
+        """Reads a client's text: Spark SQL, or a command of Flink's dialect. Raises StatementError for what will not run."""
         client = self._client
         rules.statement_conf(request.conf, client.policy)
         self._command = flink_dialect.interpret(request.sql)
@@ -92,7 +92,8 @@ class ClientExecutor:
         return self.classified
 
     def run(self, operation: Operation) -> StoredResult:
-        """Raises StatementError, or OperationCancelledError."""
+        """Runs the text in the client's session and keeps its rows within the quota. Raises StatementError, or
+        OperationCancelledError."""
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():

@@ -74,7 +74,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Raises InvalidLocationError for what is no manifest of this form."""
+        """Reads a manifest's text. Raises InvalidLocationError for what is no manifest of this form."""
         try:
             raw = json.loads(text)
             if raw["version"] != FORMAT_VERSION:

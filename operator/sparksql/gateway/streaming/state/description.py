@@ -106,7 +106,7 @@ class Description:
 
     @classmethod
     def from_json(cls, text: str) -> Description:
-        """Raises DescriptionError for what is no description of this form."""
+        """Reads a description's text. Raises DescriptionError for what is no description of this form."""
         try:
             raw = json.loads(text)
             if raw["version"] not in _READABLE_VERSIONS:
