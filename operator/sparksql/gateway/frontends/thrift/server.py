@@ -89,7 +89,7 @@ class ThriftServer:
         return len(self._handles)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:
-        """Raises OSError when the port is taken."""
+        """Begins to listen; without `tls` it speaks none. Raises OSError when the port is taken."""
         self._server = await asyncio.start_server(
             self._accept,
             address,
