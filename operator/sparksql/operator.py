@@ -30,15 +30,15 @@ from sparksql.cache.indexes import (
     STATEMENT,
 )
 from sparksql.cache.pod_ends import PodTerminations
-from sparksql.controllers.api_errors import retried
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.enqueue import WATCHED, Enqueuer
+from sparksql.controllers.reconciler import Reconciler
 from sparksql.controllers.resync import Resync
-from sparksql.controllers.savepoint.reconciler import SavepointController
-from sparksql.controllers.session.reconciler import SessionController
-from sparksql.controllers.session_class import ClassController
+from sparksql.controllers.savepoint.controller import SavepointController
+from sparksql.controllers.session.controller import SessionController
+from sparksql.controllers.session_class import SessionClassController
+from sparksql.controllers.statement.controller import StatementController
 from sparksql.controllers.statement.queue import StatementQueue
-from sparksql.controllers.statement.reconciler import StatementController
 from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.loop import Reconcile, ReconcileLoop
 from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
@@ -85,8 +85,8 @@ class Operator:
                 lease = await self._lead(client, stack)
                 if lease is not None:
                     group.create_task(lease.hold(), name="lease")
-                runtime = await stack.enter_async_context(self._runtime(client))
-                resync = Resync(runtime)
+                context = await stack.enter_async_context(self._context(client))
+                resync = Resync(context)
                 await self._first_listing(resync)
                 self._prove()
                 watching = watch(WATCHED, self.config.watch_namespaces, self.credentials, self._take)
@@ -94,15 +94,15 @@ class Operator:
                 group.create_task(resync.forever(self._prove), name="resync")
                 self.health.started = True
                 logger.info("operator started")
-                await self._loop(runtime).run()
+                await self._loop(context).run()
 
     async def _lead(self, client: KubeClient, stack: contextlib.AsyncExitStack) -> LeaseElector | None:
-        """Wait until this replica may act; None where no lease is wanted (one operator, tests)."""
-        wanted = self.config.lease
-        if not wanted.namespace:
+        """Waits until this replica may act; returns None where no lease is asked for (one operator, tests)."""
+        config = self.config.lease
+        if not config.namespace:
             return None
         identity = f"{os.environ.get('HOSTNAME') or socket.gethostname()}-{os.getpid()}"
-        lease = LeaseElector(client, wanted.namespace, wanted.name, identity)
+        lease = LeaseElector(client, config.namespace, config.name, identity)
         self.health.standby = True
         await lease.acquire()
         self.health.standby = False
@@ -110,14 +110,14 @@ class Operator:
         return lease
 
     @contextlib.asynccontextmanager
-    async def _runtime(self, client: KubeClient) -> AsyncIterator[ControllerContext]:
+    async def _context(self, client: KubeClient) -> AsyncIterator[ControllerContext]:
         events = EventRecorder(client, COMPONENT)
         self.metrics.events_dropped.set_function(lambda: events.dropped)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
         async with aiohttp.ClientSession(connector=connector) as http:
             drivers = DriverTracker(http, self._is_awaited)
-            turns = StatementQueue(self.store, drivers, _now)
-            enqueuer = Enqueuer(self.queue, self.store, turns.next_in_queue)
+            statements = StatementQueue(self.store, drivers, _now)
+            enqueuer = Enqueuer(self.queue, self.store, statements.next_in_queue)
             self.store.subscribe(enqueuer.object_changed)
             drivers.subscribe(enqueuer)
             await events.start()
@@ -151,15 +151,14 @@ class Operator:
                 logger.warning("first listing failed, will retry", extra={"fields": {"error": str(error)}})
                 await asyncio.sleep(max(START_RETRY_SECONDS, min(error.retry_after, MOST_BACKOFF_SECONDS)))
 
-    def _loop(self, runtime: ControllerContext) -> ReconcileLoop:
+    def _loop(self, context: ControllerContext) -> ReconcileLoop:
         reconcilers: dict[str, Reconcile] = {
-            CLASS: ClassController(runtime).reconcile,
-            SESSION: SessionController(runtime).reconcile,
-            STATEMENT: StatementController(runtime).reconcile,
-            SAVEPOINT: SavepointController(runtime).reconcile,
+            CLASS: Reconciler(context, SessionClassController(context)).reconcile,
+            SESSION: Reconciler(context, SessionController(context)).reconcile,
+            STATEMENT: Reconciler(context, StatementController(context)).reconcile,
+            SAVEPOINT: Reconciler(context, SavepointController(context)).reconcile,
         }
-        guarded = {kind: retried(reconcile) for kind, reconcile in reconcilers.items()}
-        return ReconcileLoop(self.queue, guarded, workers=self.config.workers, observer=self.metrics)
+        return ReconcileLoop(self.queue, reconcilers, workers=self.config.workers, observer=self.metrics)
 
     # --- watches
 

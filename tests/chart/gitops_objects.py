@@ -136,8 +136,8 @@ def _classes() -> list[tuple[str, Object, tuple[str, str]]]:
     plain = SqlSessionClass.parse({"metadata": METADATA, "spec": {"image": "i"}})
     pooled = SqlSessionClass.parse({"metadata": METADATA, "spec": {"image": "i", "warmPool": {"size": 1}}})
     return [
-        ("class", _document(plain, classes.status_of(plain, NOW)), CURRENT),
-        ("class with a field that does nothing", _document(pooled, classes.status_of(pooled, NOW)), CURRENT),
+        ("class", _document(plain, classes.decide(plain, NOW).status), CURRENT),
+        ("class with a field that does nothing", _document(pooled, classes.decide(pooled, NOW).status), CURRENT),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparksql.api.session_class import Scheduling, SqlSessionClassSpec, VolumeClaim
-from sparksql.kube.builders import Cleaning, cleaner_job
+from sparksql.kube.builders import DataDeletion, deletion_job
 from tests.chart.drivers import IMAGE, Change, Driver, Manifest, issue_token, make, plain_pod, prepare, start_driver
 from tests.chart.executors import FORBIDDEN, OWN, UID_LABEL, label, said, volume
 from tests.support.apiserver import MERGE_PATCH, ApiServer
@@ -283,7 +283,7 @@ def test_a_clean_up_job_and_its_pod_are_admitted_under_a_drivers_account(install
     labelled = installed.request("PATCH", core, restricted, content_type=MERGE_PATCH)
     assert labelled.status == 200, labelled.message
     place, klass = ("s3a://lake/s/a", "s3a://lake/s"), SqlSessionClassSpec(image=IMAGE)
-    job = cleaner_job(Cleaning(namespace, "before-release", "uid-1", *place, "spark", klass))
+    job = deletion_job(DataDeletion(namespace, "before-release", "uid-1", *place, "spark", klass))
     make(installed, f"/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All&fieldValidation=Strict", job)
     template = job["spec"]["template"]
     body = {"metadata": {**template["metadata"], "name": "before-release-pod"}, "spec": template["spec"]}

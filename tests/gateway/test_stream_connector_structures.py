@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.streaming.state.compatibility import Change, differences, message
+from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
 from sparksql.gateway.streaming.state.description import Description
 from tests.support.default_class import image_connectors
 from tests.support.maven import compiled
@@ -136,7 +136,7 @@ def test_a_changed_filter_aggregate_or_limit_on_a_lake_table_is_a_difference(
     driver: SparkDriver, table: str, before: str, after: str
 ) -> None:
     old, new = (described(driver, with_table(each.format(table)), each) for each in (before, after))
-    assert not [each for each in differences(old, new) if each.change is Change.NOT_COMPARABLE]
+    assert not [each for each in differences(old, new) if each.change is DifferenceKind.NOT_COMPARABLE]
     told(old, new)
 
 

@@ -248,7 +248,7 @@ async def test_session_and_statement_of_a_vanished_client_are_closed(frontend: F
         session = Session(client)
         session.start(ENDLESS)
         (mine,) = [one for one in (await clients())["sessions"] if one["name"] == "vanishing"]
-        assert mine["frontend"] == "thrift"
+        assert mine["door"] == "thrift"
         client.socket.close()
 
         async def is_gone() -> bool:

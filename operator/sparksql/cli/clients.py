@@ -35,21 +35,21 @@ async def clients_of(
             console.note(f"{session.name}: its clients are counted, not shown: {error}")
             return None
 
-    asked = [session for session in sessions if session.status.clients.sessions and session.status.driver.pod_name]
-    return [found for found in await asyncio.gather(*map(look, asked)) if found is not None]
+    in_use = [session for session in sessions if session.status.clients.sessions and session.status.driver.pod_name]
+    return [clients for clients in await asyncio.gather(*map(look, in_use)) if clients is not None]
 
 
 async def cancel_operation(
     kubectl: Kubectl, console: Console, forward: Forward, session: str, operation: str, *, wait: bool
 ) -> Exit:
     """Cancels a client's statement and waits for its end; FINISHED if it was canceled."""
-    found = Session.of(await kubectl.get(SESSIONS, session))
-    if not found.status.driver.pod_name:
-        raise CliError(f"session {session} has no driver: {found.status.phase or 'new'} {found.reason}")
+    view = Session.of(await kubectl.get(SESSIONS, session))
+    if not view.status.driver.pod_name:
+        raise CliError(f"session {session} has no driver: {view.status.phase or 'new'} {view.reason}")
     try:
-        async with session_gateway(kubectl, found, forward) as gateway:
+        async with session_gateway(kubectl, view, forward) as gateway:
             # The gateway refuses an unknown id from then on: a misspelt one must not get so far.
-            if operation not in {known.operation_id for known in (await _clients(gateway)).operations}:
+            if operation not in {each.operation_id for each in (await _clients(gateway)).operations}:
                 raise CliError(f"no client of session {session} has a statement {operation} that waits or runs")
             info = GatewayInfo.model_validate_json(await ask(gateway, "/info"))
             request = CancelRequest(boot_id=info.boot_id, reason="canceled by the user")

@@ -126,7 +126,7 @@ async def run(source: AdHoc | Manifests, printer: ResultPrinter, *, wait: bool) 
     # In the order of the manifests: what the user has asked for is told by these, since the API server fills in the rest.
     partly = [wants_a_part(json.loads(manifest)) for manifest in manifests]
     complete = [
-        await _present(statement, printer, partly=asked) for statement, asked in zip(ended, partly, strict=False)
+        await _present(statement, printer, partly=is_part) for statement, is_part in zip(ended, partly, strict=False)
     ]
     if interrupts.requested.is_set():
         return Exit.CANCELED
@@ -243,15 +243,15 @@ async def status(kubectl: Kubectl, console: Console, forward: Forward, session: 
     else:
         sessions = [Session.of(await kubectl.get(SESSIONS, session))]
     statements = [Statement.of(document) for document in await kubectl.list(STATEMENTS)]
-    statements = [found for found in statements if session in (None, found.session_name)]
-    statements.sort(key=lambda found: (str(found.metadata.creation_timestamp), found.name))
-    seen = await clients_of(kubectl, console, sessions, forward)
-    clients = [found for name, view in seen for found in render.client_summaries(name, view)]
-    operations = [found for name, view in seen for found in render.operation_summaries(name, view)]
+    statements = [each for each in statements if session in (None, each.session_name)]
+    statements.sort(key=lambda each: (str(each.metadata.creation_timestamp), each.name))
+    views = await clients_of(kubectl, console, sessions, forward)
+    clients = [each for name, view in views for each in render.client_summaries(name, view)]
+    operations = [each for name, view in views for each in render.operation_summaries(name, view)]
     if output == "json":
         listed = {
-            "sessions": [render.session_summary(found) for found in sessions],
-            "statements": [render.statement_summary(found) for found in statements],
+            "sessions": [render.session_summary(each) for each in sessions],
+            "statements": [render.statement_summary(each) for each in statements],
             "clients": clients,
             "operations": operations,
         }

@@ -12,10 +12,10 @@ from sparksql.cli.objects import SESSIONS, Session
 
 async def config(kubectl: Kubectl, console: Console, session: str, output: str) -> Exit:
     """Prints one line for each value; CliError for a session that has not had a driver yet."""
-    found = Session.of(await kubectl.get(SESSIONS, session))
-    entries = found.status.configuration
+    view = Session.of(await kubectl.get(SESSIONS, session))
+    entries = view.status.configuration
     if not entries:
-        raise CliError(f"session {session} has not started a driver yet: {found.status.phase or 'new'} {found.reason}")
+        raise CliError(f"session {session} has not started a driver yet: {view.status.phase or 'new'} {view.reason}")
     if output == "json":
         console.print(json_text([entry.model_dump() for entry in entries]))
     else:

@@ -25,12 +25,12 @@ async def connect(kubectl: Kubectl, console: Console, name: str, protocol: str |
     session = Session.of(await kubectl.get(SESSIONS, name))
     urls = _urls(session, None if protocol is None else ClientProtocol(protocol))
     service = child_base(session.name, session.metadata.uid)
-    ports = [str(_PORTS[wanted]) for wanted in urls]
+    ports = [str(_PORTS[served]) for served in urls]
     if forward:
         host = gateway_server_name(session.name, session.metadata.uid, session.namespace)
-        urls = {wanted: url.replace(host, "localhost") for wanted, url in urls.items()}
+        urls = {served: url.replace(host, "localhost") for served, url in urls.items()}
     base = ("kubectl", *kubectl.flags, f"--namespace={session.namespace}")
-    rows = [[wanted.value, url] for wanted, url in urls.items()]
+    rows = [[served.value, url] for served, url in urls.items()]
     rows += [["token", _read(base, service, TOKEN_FILE)], ["certificate", _read(base, service, TLS_CERT_FILE)]]
     if not forward:
         rows += [["from outside", shlex.join((*base, "port-forward", f"service/{service}", *ports))]]
@@ -43,12 +43,12 @@ async def connect(kubectl: Kubectl, console: Console, name: str, protocol: str |
 def _urls(session: Session, protocol: ClientProtocol | None) -> dict[ClientProtocol, str]:
     """Endpoints that are on, or the one that is asked for."""
     endpoints = session.status.endpoints
-    known = {
+    addresses = {
         ClientProtocol.REST: endpoints.rest,
         ClientProtocol.CONNECT: endpoints.connect,
         ClientProtocol.THRIFT: endpoints.thrift,
     }
-    urls = {wanted: url for wanted, url in known.items() if url and protocol in (None, wanted)}
+    urls = {served: url for served, url in addresses.items() if url and protocol in (None, served)}
     if urls:
         return urls
     if session.status.phase != "Ready":

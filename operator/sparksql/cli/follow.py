@@ -24,21 +24,21 @@ FIRST_EVENT_SECONDS = 3.0
 REDRAW_SECONDS = 0.2
 
 
-async def states(kubectl: Kubectl, known: Statement) -> AsyncGenerator[Statement, None]:
-    """States of one statement from the known one on; only a `deleted` one is the last.
+async def states(kubectl: Kubectl, statement: Statement) -> AsyncGenerator[Statement, None]:
+    """Yields the states of one statement from `statement` on; only a `deleted` one is the last.
 
     KubectlError if it may not be read, or if the API server stays away (about a minute).
     """
-    last, failures = known, 0
+    last, failures = statement, 0
     yield last
     while True:
         try:
             async with aclosing(_watched(kubectl, last)) as watched:
-                async for seen in watched:
-                    if seen.metadata.uid != known.metadata.uid:  # another of the same name
+                async for state in watched:
+                    if state.metadata.uid != statement.metadata.uid:  # another of the same name
                         yield _deleted(last)
                         return
-                    last, failures = seen, 0
+                    last, failures = state, 0
                     yield last
                     if last.deleted:
                         return
@@ -52,18 +52,18 @@ async def states(kubectl: Kubectl, known: Statement) -> AsyncGenerator[Statement
             await asyncio.sleep(min(0.25 * 2**failures, 15.0))
 
 
-async def _watched(kubectl: Kubectl, known: Statement) -> AsyncGenerator[Statement, None]:
+async def _watched(kubectl: Kubectl, statement: Statement) -> AsyncGenerator[Statement, None]:
     """One watch to its end, from the present state on."""
-    async with aclosing(kubectl.watch(STATEMENTS, known.name, known.namespace)) as events:
+    async with aclosing(kubectl.watch(STATEMENTS, statement.name, statement.namespace)) as events:
         try:
             async with asyncio.timeout(FIRST_EVENT_SECONDS):
                 event = await anext(events, None)
         except TimeoutError:  # most likely gone: a watch is silent about what was deleted before it began
-            yield Statement.of(await kubectl.get(STATEMENTS, known.name, known.namespace))
+            yield Statement.of(await kubectl.get(STATEMENTS, statement.name, statement.namespace))
             return
         while event is not None and event["type"] in ("ADDED", "MODIFIED", "DELETED"):
-            seen = Statement.of(event["object"])
-            yield _deleted(seen) if event["type"] == "DELETED" else seen
+            state = Statement.of(event["object"])
+            yield _deleted(state) if event["type"] == "DELETED" else state
             event = await anext(events, None)
 
 
@@ -91,19 +91,19 @@ class Board:
             await asyncio.sleep(REDRAW_SECONDS)
 
 
-async def follow(kubectl: Kubectl, known: Sequence[Statement], until: Until, console: Console) -> list[Statement]:
-    """Waits until each of the statements is as wanted or deleted; their states then, in the same order."""
-    board = Board(len(known))
+async def follow(kubectl: Kubectl, statements: Sequence[Statement], until: Until, console: Console) -> list[Statement]:
+    """Waits until `until` holds for each of the statements, or it is deleted; returns their states then, in the same order."""
+    board = Board(len(statements))
 
     async def one(statement: Statement) -> Statement:
-        async with aclosing(states(kubectl, statement)) as seen:
-            async for state in seen:
+        async with aclosing(states(kubectl, statement)) as states_of_one:
+            async for state in states_of_one:
                 board.latest[state.metadata.uid] = state
                 if state.deleted or until(state):
                     return state
         raise AssertionError("only a deleted statement is the last state")
 
-    tasks = [asyncio.create_task(one(statement)) for statement in known]
+    tasks = [asyncio.create_task(one(statement)) for statement in statements]
     live = asyncio.create_task(board.show(console))
     try:
         return await asyncio.gather(*tasks)

@@ -56,8 +56,8 @@ class Gateway:
 
 def forwarded_port(line: str) -> int | None:
     """The local port in kubectl's `Forwarding from 127.0.0.1:40123 -> 8443`."""
-    found = _FORWARDING.match(line)
-    return int(found[1]) if found else None
+    match = _FORWARDING.match(line)
+    return int(match[1]) if match else None
 
 
 async def _ready_port(child: Child, lines: AsyncIterator[str], pod: str) -> int:
@@ -109,10 +109,10 @@ async def statement_gateway(kubectl: Kubectl, statement: Statement, forward: For
 async def session_gateway(kubectl: Kubectl, session: Session, forward: Forward) -> AsyncIterator[Gateway]:
     """The gateway in the session's driver. UnavailableError when it cannot be reached or its Secret cannot be read."""
     try:
-        found = await kubectl.get("secrets", child_base(session.name, session.metadata.uid), session.namespace)
+        obj = await kubectl.get("secrets", child_base(session.name, session.metadata.uid), session.namespace)
     except KubectlError as error:
         raise UnavailableError(str(error)) from error
-    secret = found.get("data", {})
+    secret = obj.get("data", {})
     missing = [key for key in (TOKEN_FILE, TLS_CERT_FILE) if key not in secret]
     if missing:
         raise UnavailableError(f"the session's Secret has no {' and no '.join(missing)}")

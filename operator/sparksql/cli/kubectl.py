@@ -156,14 +156,14 @@ def _ignore_interrupts() -> None:
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    """Objects of `-o json` output: kubectl prints them one after the other or as a List."""
+    """Returns the objects of `-o json` output: kubectl prints them one after the other or as a List."""
     decoder = json.JSONDecoder()
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     position = 0
     while position < len(text):
         if text[position].isspace():
             position += 1
             continue
         document, position = decoder.raw_decode(text, position)
-        found += document["items"] if document.get("kind") == "List" else [document]
-    return found
+        objects += document["items"] if document.get("kind") == "List" else [document]
+    return objects

@@ -1,1 +1,1 @@
-"""One reconciler a kind: gather -> decide -> act -> status."""
+"""One reconciler for all kinds, one controller for each: gather, decide, write, act."""

@@ -1,4 +1,4 @@
-"""What every controller is given: the operator's configuration, its store and queue, and one object for each thing outside."""
+"""What every controller is given: the operator's configuration, what it has seen, and one object for each way out of the process."""
 
 from __future__ import annotations
 

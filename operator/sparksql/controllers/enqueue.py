@@ -27,16 +27,11 @@ from sparksql.cache.indexes import (
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
     STATEMENTS_BY_SAVEPOINT,
-    has_committed,
-    has_ended,
-    is_stream,
     key_of,
-    phase_of,
     scoped,
     session_key_of_pod,
-    session_name_of,
-    start_name,
 )
+from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
@@ -57,21 +52,21 @@ class Change:
 
     @property
     def subject(self) -> Object:
-        found = self.after or self.before
-        assert found is not None
-        return found
+        subject = self.after or self.before
+        assert subject is not None
+        return subject
 
     @property
     def namespace(self) -> str:
-        return str(self.subject["metadata"].get("namespace", ""))
+        return ObjectView(self.subject).namespace
 
     @property
     def name(self) -> str:
-        return str(self.subject["metadata"]["name"])
+        return ObjectView(self.subject).name
 
     @property
     def of_spec(self) -> bool:
-        """Whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
+        """Tells whether anything but the status is different: a new generation, a deletion, finalizers or owners."""
         if self.before is None or self.after is None:
             return True
         old, new = self.before["metadata"], self.after["metadata"]
@@ -80,10 +75,10 @@ class Change:
 
     @property
     def of_phase(self) -> bool:
-        return self.before is None or self.after is None or phase_of(self.before) != phase_of(self.after)
+        return self.before is None or self.after is None or self.of(_phase)
 
     def of(self, part: Callable[[Object | None], object]) -> bool:
-        """Whether the part that a function takes from the object is another one."""
+        """Tells whether the part that a function takes from the object is another one."""
         return part(self.before) != part(self.after)
 
 
@@ -125,8 +120,8 @@ def _every_use(view: View, change: Change) -> Iterator[Due]:
     yield Due(key_of(CLASS, change.subject))
     if change.of_spec:
         yield from (Due(key_of(SESSION, session)) for session in view.store.list(SESSION))
-        living = (statement for statement in view.store.list(STATEMENT) if not has_ended(statement))
-        yield from (Due(key_of(STATEMENT, statement)) for statement in living)
+        live = (statement for statement in view.store.list(STATEMENT) if not StatementView(statement).has_ended)
+        yield from (Due(key_of(STATEMENT, statement)) for statement in live)
 
 
 # --- a session
@@ -158,13 +153,13 @@ def _statement(_: View, change: Change) -> Iterator[Due]:
 
 
 def _dependants(view: View, change: Change) -> Iterator[Due]:
-    has_gone = change.of_phase and (change.after is None or has_ended(change.after))
-    if has_gone or has_committed(change.before) < has_committed(change.after):
+    is_over = change.of_phase and (change.after is None or StatementView(change.after).has_ended)
+    if is_over or _has_committed(change.before) < _has_committed(change.after):
         yield from view.keys(STATEMENT, BY_DEPENDENCY, scoped(change.namespace, change.name))
 
 
 def _savepoints_to_take(view: View, change: Change) -> Iterator[Due]:
-    if is_stream(change.subject) and (change.of_spec or change.of(_saved)):
+    if StatementView(change.subject).is_stream and (change.of_spec or change.of(_saved)):
         yield from view.keys(SAVEPOINT, OPEN_SAVEPOINTS_BY_NAMESPACE, change.namespace)
 
 
@@ -172,22 +167,22 @@ def _savepoints_referred_to(view: View, change: Change) -> Iterator[Due]:
     """A statement's savepoints, and those that it refers to or did: who uses them, and how long they are kept, is news."""
     if change.of_spec or change.of(_references):
         yield from view.keys(SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped(change.namespace, change.name))
-        named = {start_name(change.before), start_name(change.after)}
-        yield from (Due(Key(SAVEPOINT, change.namespace, name)) for name in named if name is not None)
+        names = {_start_from(change.before), _start_from(change.after)}
+        yield from (Due(Key(SAVEPOINT, change.namespace, name)) for name in names if name is not None)
 
 
 def _next_statement(view: View, change: Change) -> Iterator[Due]:
     """A statement that is new takes no slot and frees none."""
     if change.before is not None and change.of_phase:
-        yield from view.next_of(change.namespace, session_name_of(change.subject))
+        yield from view.next_of(change.namespace, StatementView(change.subject).session_name)
 
 
 def _session_of_statement(view: View, change: Change) -> Iterator[Due]:
     """At once if the session waits for the statement, later if it only counts."""
     if change.of_phase:
-        name = session_name_of(change.subject)
+        name = StatementView(change.subject).session_name
         session = view.store.get(SESSION, change.namespace, name)
-        counts_only = phase_of(session or {}) == SessionPhase.READY and not _is_deleted(session)
+        counts_only = _phase(session) == SessionPhase.READY and not _is_deleted(session)
         yield Due(Key(SESSION, change.namespace, name), COUNTING_SECONDS if counts_only else 0.0)
 
 
@@ -201,7 +196,7 @@ def _savepoint(_: View, change: Change) -> Iterator[Due]:
 
 def _users_of_savepoint(view: View, change: Change) -> Iterator[Due]:
     if change.of_phase or change.of_spec:
-        statement = change.subject["spec"]["statementRef"]["name"]
+        statement = SavepointView(change.subject).statement_name
         yield Due(Key(STATEMENT, change.namespace, statement))
         yield from view.keys(STATEMENT, STATEMENTS_BY_SAVEPOINT, scoped(change.namespace, change.name))
         yield from view.keys(SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped(change.namespace, statement))
@@ -272,8 +267,8 @@ class Enqueuer:
         """Takes that a driver has an operation: the next statement may be handed over."""
         self._enqueue(self._view.next_of(session.namespace, session.name))
 
-    def _enqueue(self, found: Iterator[Due]) -> None:
-        for due in found:
+    def _enqueue(self, keys: Iterator[Due]) -> None:
+        for due in keys:
             if due.seconds:
                 self._queue.add_after(due.key, due.seconds)
             else:
@@ -281,33 +276,47 @@ class Enqueuer:
 
 
 def _is_deleted(obj: Object | None) -> bool:
-    return "deletionTimestamp" in (obj or {}).get("metadata", {})
+    return obj is not None and ObjectView(obj).is_deleting
+
+
+def _phase(obj: Object | None) -> str | None:
+    return ObjectView(obj).phase if obj is not None else None
 
 
 def _labels(obj: Object | None) -> object:
-    return obj["metadata"].get("labels") if obj else None
+    return ObjectView(obj).labels if obj is not None else None
+
+
+def _has_committed(statement: Object | None) -> bool:
+    return statement is not None and StatementView(statement).has_committed
+
+
+def _start_from(statement: Object | None) -> str | None:
+    return StatementView(statement).start_from if statement is not None else None
 
 
 def _saved(statement: Object | None) -> object:
     """Returns what of a streaming statement's status its savepoints depend on."""
-    streaming = (statement or {}).get("status", {}).get("streaming", {})
-    named = (streaming.get(name) for name in ("checkpointLocation", "restoredFrom", "lastSavepoint"))
-    return (phase_of(statement or {}), has_committed(statement), *named)
+    if statement is None:
+        return None
+    view = StatementView(statement)
+    return (view.phase, view.has_committed, view.checkpoint_location, view.restored_from, view.last_savepoint)
 
 
 def _references(statement: Object | None) -> object:
     """Returns what of a statement names savepoints."""
-    streaming = (statement or {}).get("status", {}).get("streaming", {})
-    return (start_name(statement), streaming.get("restoredFrom"), streaming.get("lastSavepoint"))
+    if statement is None:
+        return None
+    view = StatementView(statement)
+    return (view.start_from, view.restored_from, view.last_savepoint)
 
 
 def _serving(session: Object | None) -> object:
     """Returns what of a session's status its statements depend on."""
-    status = (session or {}).get("status", {})
-    conditions = {c.get("type"): c for c in status.get("conditions", ())}
-    queued = conditions.get("Ready", {}).get("reason") == Reason.WAITING_IN_QUEUE
-    stalled = conditions.get("Stalled", {}).get("status")
-    return (status.get("phase"), status.get("driver", {}).get("bootId"), stalled, queued)
+    if session is None:
+        return None
+    view = SessionView(session)
+    return (view.phase, view.boot_id, view.is_stalled, view.ready_reason == Reason.WAITING_IN_QUEUE)
 
 
 def _clients(info: GatewayInfo) -> tuple[int, int, int]:

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
-from sparksql.cache.indexes import POD, SAVEPOINT, SESSION, STATEMENT, has_ended, key_of
+from sparksql.cache.indexes import NAMESPACE, POD, SAVEPOINT, SESSION, STATEMENT, key_of
+from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.enqueue import WATCHED
 from sparksql.kube.errors import ApiError
@@ -23,47 +24,49 @@ logger = logging.getLogger(__name__)
 
 
 class Resync:
-    def __init__(self, runtime: ControllerContext) -> None:
-        self._rt = runtime
+    """Lists all watched kinds, at the start and then again and again."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
 
     async def once(self) -> int:
-        """List every watched kind and take in what is new: how many objects the watches had not shown. Raises ApiError."""
+        """Lists every watched kind, takes in what is new, and returns how many objects the watches had not shown. Raises ApiError."""
         unseen = 0
-        namespaces = self._rt.config.watch_namespaces or ("",)
+        namespaces = self._context.config.watch_namespaces or ("",)
         for kind in WATCHED:
-            first = not self._rt.store.synced(kind)
+            first = not self._context.store.synced(kind)
             listed, version = [], ""
             for namespace in namespaces if BY_KIND[kind].namespaced else ("",):
                 selector = f"{LABEL_NAME}={DRIVER_APP_NAME}" if kind == POD else ""
-                page = await self._rt.client.list(
+                page = await self._context.client.list(
                     BY_KIND[kind], namespace, label_selector=selector, page_size=PAGE_SIZE
                 )
                 listed += page.items
                 version = version or page.resource_version
-            drift = self._rt.store.replace(kind, listed, version)
+            drift = self._context.store.replace(kind, listed, version)
             if drift and not first:
                 unseen += len(drift)
-                self._rt.metrics.resync_drift.labels(kind).inc(len(drift))
-        self._wake_the_living()
+                self._context.metrics.resync_drift.labels(kind).inc(len(drift))
+        self._enqueue_live()
         self._count()
         return unseen
 
-    async def forever(self, clean: Callable[[], None]) -> None:
-        """List again and again; `clean` is called after a listing that showed nothing new: the watches are alive."""
+    async def forever(self, on_no_drift: Callable[[], None]) -> None:
+        """Lists every `resync_seconds`; calls `on_no_drift` after a listing that showed nothing new: the watches are alive."""
         while True:
-            await asyncio.sleep(self._rt.config.resync_seconds)
+            await asyncio.sleep(self._context.config.resync_seconds)
             try:
                 if await self.once() == 0:
-                    clean()
+                    on_no_drift()
             except ApiError as error:
                 logger.warning("listing failed, will retry", extra={"fields": {"error": str(error)}})
 
-    def _wake_the_living(self) -> None:
+    def _enqueue_live(self) -> None:
         for kind in WATCHED:
-            for obj in self._rt.store.list(kind):
-                if kind not in (POD, "Namespace") and not (kind == STATEMENT and has_ended(obj)):
-                    self._rt.queue.add(key_of(kind, obj))
+            for obj in self._context.store.list(kind):
+                if kind not in (POD, NAMESPACE) and not (kind == STATEMENT and StatementView(obj).has_ended):
+                    self._context.queue.add(key_of(kind, obj))
 
     def _count(self) -> None:
-        store = self._rt.store
-        self._rt.metrics.count(store.list(STATEMENT), store.list(SESSION), store.list(SAVEPOINT))
+        store = self._context.store
+        self._context.metrics.count(store.list(STATEMENT), store.list(SESSION), store.list(SAVEPOINT))

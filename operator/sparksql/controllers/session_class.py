@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from sparksql.api.session_class import SqlSessionClass
+from typing import Never, assert_never
+
+from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus
 from sparksql.cache.indexes import CLASS
 from sparksql.controllers.context import ControllerContext
-from sparksql.domain.session_class import news, status_of
-from sparksql.engine.key import Key
-from sparksql.kube.errors import Conflict, NotFound
+from sparksql.controllers.reconciler import Controller, Outcome
+from sparksql.domain.session_class import Decision, decide
+from sparksql.domain.violation import Violation
+from sparksql.kube.client import Object
 
 
-class ClassController:
-    """Writes what is to be said of a class, which waits for nothing."""
+class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, Never]):
+    """Decides on a class from itself alone."""
 
-    def __init__(self, runtime: ControllerContext) -> None:
-        self._rt = runtime
+    kind = CLASS
 
-    async def reconcile(self, key: Key) -> float | None:
-        obj = self._rt.store.get(CLASS, "", key.name)
-        if obj is None:
-            return None
-        session_class = SqlSessionClass.parse(obj)
-        status = status_of(session_class, self._rt.clock())
-        try:
-            obj = await self._rt.status.write(CLASS, obj, status.to_dict())
-        except (Conflict, NotFound):
-            await self._rt.status.refresh(CLASS, "", key.name)
-            return 0.1
-        for event in news(session_class, status):
-            self._rt.events.emit(obj, event.type, event.reason, event.message)
-        return None
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+
+    def parse(self, obj: Object) -> SqlSessionClass:
+        return SqlSessionClass.parse(obj)
+
+    async def decide(self, obj: Object, parsed: SqlSessionClass, refusal: Violation | None) -> Decision:
+        return decide(parsed, self._context.clock())
+
+    async def act(self, command: Never, parsed: SqlSessionClass) -> Outcome:
+        assert_never(command)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Never
 
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
@@ -11,18 +13,30 @@ from sparksql.domain.conditions import Standing, stated
 from sparksql.domain.event import Event
 
 
-def status_of(session_class: SqlSessionClass, now: datetime) -> SqlSessionClassStatus:
-    """There is nothing to wait for in a class: it is Ready as soon as it is seen."""
+@dataclass(frozen=True)
+class Decision:
+    """What to do about a class: its status is written, and nothing else. It waits for nothing and owns nothing."""
+
+    status: SqlSessionClassStatus
+    events: tuple[Event, ...] = ()
+    commands: tuple[Never, ...] = ()
+    finalizer: bool = False
+    requeue_after: float | None = None
+
+
+def decide(session_class: SqlSessionClass, now: datetime) -> Decision:
+    """Returns the decision for a class, which is Ready as soon as it is seen."""
     before, generation = session_class.status, session_class.metadata.generation
     desired = (*stated(Standing.AS_ASKED, Reason.READY), *_without_effect(session_class.spec))
     conditions = merge_conditions(before.conditions, desired, generation=generation, now=now)
-    return before.replace(observed_generation=generation, conditions=conditions)
+    status = before.replace(observed_generation=generation, conditions=conditions)
+    return Decision(status, _events(before, status))
 
 
-def news(session_class: SqlSessionClass, after: SqlSessionClassStatus) -> tuple[Event, ...]:
-    """Notes of what a change of the class brought that does nothing."""
+def _events(before: SqlSessionClassStatus, after: SqlSessionClassStatus) -> tuple[Event, ...]:
+    """Warns once of a field that does nothing."""
     found = find_condition(after.conditions, ConditionType.WARM_POOL)
-    is_known = find_condition(session_class.status.conditions, ConditionType.WARM_POOL) is not None
+    is_known = find_condition(before.conditions, ConditionType.WARM_POOL) is not None
     return () if found is None or is_known else (Event("Warning", Reason.NOT_IMPLEMENTED, found.message),)
 
 

@@ -1,4 +1,4 @@
-"""One driver's gateway over HTTPS: the wire protocol as calls, its failures as three errors."""
+"""One driver's gateway over HTTPS: the wire protocol as calls, its failures as three kinds of GatewayError."""
 
 from __future__ import annotations
 
@@ -31,15 +31,19 @@ SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS  # without even a heartbeat the stream i
 M = TypeVar("M", bound=WireModel)
 
 
-class GatewayUnreachable(Exception):
+class GatewayError(Exception):
+    """A driver's gateway did not do what it was asked to."""
+
+
+class GatewayUnreachable(GatewayError):
     """No answer, or none that makes sense: nothing is known about what was asked."""
 
 
-class OtherBoot(Exception):
+class OtherBoot(GatewayError):
     """Another process answers than the one that was meant."""
 
 
-class GatewayRefused(Exception):
+class GatewayRefused(GatewayError):
     """The gateway understood and says no; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -60,7 +64,10 @@ class Address:
 
 
 class GatewayClient:
-    """Calls to the gateway at `address`. All raise GatewayUnreachable; the session is shared and not closed here."""
+    """Calls the gateway at `address`. All calls raise GatewayUnreachable, and GatewayRefused for what the gateway does not do.
+
+    The HTTP session is shared and not closed here.
+    """
 
     def __init__(self, http: aiohttp.ClientSession, address: Address) -> None:
         self.address = address
@@ -72,14 +79,17 @@ class GatewayClient:
         self._headers = {"Authorization": f"Bearer {address.token}"}
 
     async def info(self) -> GatewayInfo:
+        """Returns what the driver says of itself."""
         return _parsed(GatewayInfo, await self._call("GET", "/info"))
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Raises OtherBoot when the process that the request is for is gone, GatewayRefused while it drains."""
+        """Has the operation run, at most once. Raises OtherBoot when the process that it is for is gone, GatewayRefused while it
+        drains."""
         body = request.to_json()
         return _parsed(OperationView, await self._call("PUT", f"/statements/{operation_id}", body))
 
     async def get(self, operation_id: str) -> OperationView | None:
+        """Returns the view of an operation, None if the driver does not know it."""
         try:
             return _parsed(OperationView, await self._call("GET", f"/statements/{operation_id}"))
         except GatewayRefused as refused:
@@ -88,15 +98,18 @@ class GatewayClient:
             raise
 
     async def cancel(self, operation_id: str, request: CancelRequest) -> OperationView:
+        """Has the operation end; one that the driver does not know yet is refused from then on. Raises OtherBoot."""
         body = request.to_json()
         return _parsed(OperationView, await self._call("POST", f"/statements/{operation_id}/cancel", body))
 
     async def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
-        """Raises OtherBoot when the process that the request is for is gone, GatewayRefused while it starts."""
+        """Has the driver take or verify a savepoint, at most once for the id. Raises OtherBoot when the process that it is for is
+        gone, GatewayRefused while it starts."""
         body = request.to_json()
         return _parsed(SavepointView, await self._call("PUT", f"/savepoints/{attempt_id}", body))
 
     async def saved(self, attempt_id: str) -> SavepointView | None:
+        """Returns the view of an attempt, None if the driver does not know it."""
         try:
             return _parsed(SavepointView, await self._call("GET", f"/savepoints/{attempt_id}"))
         except GatewayRefused as refused:
@@ -105,14 +118,15 @@ class GatewayClient:
             raise
 
     async def cancel_save(self, attempt_id: str) -> SavepointView:
+        """Has the attempt end; one that the driver does not know yet is refused from then on."""
         return _parsed(SavepointView, await self._call("DELETE", f"/savepoints/{attempt_id}"))
 
     async def drain(self) -> GatewayInfo:
-        """Have it take no new statement from now on, from anybody; repeatable."""
+        """Has it take no new statement from now on, from anybody. Repeatable."""
         return _parsed(GatewayInfo, await self._call("POST", "/drain"))
 
     async def events(self, after: int) -> AsyncIterator[Event]:
-        """The event stream from `after` on, until the connection ends."""
+        """Yields the event stream from sequence number `after` on, until the connection ends."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
         try:
             async with self._http.get(

@@ -18,7 +18,7 @@ import aiohttp
 
 from sparksql.domain.backoff import exponential
 from sparksql.drivers.client import Address, GatewayClient, GatewayRefused, GatewayUnreachable
-from sparksql.engine.key import Key
+from sparksql.engine.key import Key, log_extra
 from sparksql.wire.control import Event, GatewayInfo, OperationView
 
 FIRST_RETRY_SECONDS = 0.1
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class DriverConnection:
+    """What is known of one driver: `seq` and `boot_id` as its stream last had them, `views` of operations by id."""
+
     session: Key
     client: GatewayClient
     task: asyncio.Task[None] | None = None
@@ -39,13 +41,13 @@ class DriverConnection:
 
 
 class Subscriber(Protocol):
-    """Who is told what the drivers say."""
+    """Receives what the drivers say."""
 
     def driver_changed(self, session: Key, before: GatewayInfo | None, after: GatewayInfo) -> None:
-        """The session's driver says `after` of itself; `before` is None for its first word."""
+        """The session's driver says `after` of itself; `before` is None the first time."""
 
     def operation_changed(self, before: OperationView | None, after: OperationView) -> None:
-        """A driver says `after` of an operation, unasked; `before` is None for its first word."""
+        """A driver says `after` of an operation, unasked; `before` is None the first time."""
 
     def operation_arrived(self, session: Key) -> None:
         """The session's driver has an operation that it was not known to have."""
@@ -58,7 +60,7 @@ class DriverTracker:
         self._http = http
         self._is_awaited = is_awaited
         self._subscribers: list[Subscriber] = []
-        self._links: dict[str, DriverConnection] = {}
+        self._connections: dict[str, DriverConnection] = {}
         self._sessions: dict[Key, str] = {}
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -66,116 +68,118 @@ class DriverTracker:
         self._subscribers.append(subscriber)
 
     def follow(self, session: Key, address: Address) -> None:
-        """Follow the driver at `address` for `session`; a driver that the session had before is let go."""
-        known = self._sessions.get(session)
-        if known == address.pod_uid:
+        """Follows the driver at `address` for `session`; a driver that the session had before is let go."""
+        pod_uid = self._sessions.get(session)
+        if pod_uid == address.pod_uid:
             return
-        if known is not None:
+        if pod_uid is not None:
             self.unfollow(session)
-        follow = DriverConnection(session, GatewayClient(self._http, address))
-        follow.task = asyncio.create_task(self._follow(follow), name=f"follow {session}")
-        self._links[address.pod_uid] = follow
+        connection = DriverConnection(session, GatewayClient(self._http, address))
+        connection.task = asyncio.create_task(self._follow(connection), name=f"follow {session}")
+        self._connections[address.pod_uid] = connection
         self._sessions[session] = address.pod_uid
 
     def unfollow(self, session: Key) -> None:
+        """Ends the session's event stream, if there is one. What its driver said last of operations stays until `forget`."""
         pod_uid = self._sessions.pop(session, None)
-        follow = self._links.pop(pod_uid, None) if pod_uid is not None else None
-        if follow is not None and follow.task is not None:
-            follow.task.cancel()
-            if follow.views:  # last words that may not be in a status yet
-                self._links[follow.client.address.pod_uid] = follow
+        connection = self._connections.pop(pod_uid, None) if pod_uid is not None else None
+        if connection is not None and connection.task is not None:
+            connection.task.cancel()
+            if connection.views:  # they may not be in a status yet
+                self._connections[connection.client.address.pod_uid] = connection
 
     def followed_pod(self, session: Key) -> str | None:
+        """Returns the UID of the pod whose driver is followed for the session."""
         return self._sessions.get(session)
 
     def info(self, session: Key) -> GatewayInfo | None:
-        """What the session's driver last said of itself; None before its first word."""
-        follow = self._links.get(self._sessions.get(session, ""))
-        return follow.info if follow else None
+        """Returns what the session's driver last said of itself; None before it said anything."""
+        connection = self._connections.get(self._sessions.get(session, ""))
+        return connection.info if connection else None
 
     def client(self, pod_uid: str) -> GatewayClient | None:
-        follow = self._links.get(pod_uid)
-        return follow.client if follow else None
+        """Returns the way to the gateway in that pod, None if it is not followed."""
+        connection = self._connections.get(pod_uid)
+        return connection.client if connection else None
 
     def view(self, pod_uid: str, operation_id: str) -> OperationView | None:
-        follow = self._links.get(pod_uid)
-        return follow.views.get(operation_id) if follow else None
+        """Returns the last view of the operation by the driver in that pod, None if it has said nothing of it."""
+        connection = self._connections.get(pod_uid)
+        return connection.views.get(operation_id) if connection else None
 
     def update_view(self, pod_uid: str, view: OperationView) -> None:
-        """Take in a view that came as an answer; an older one than what is known is dropped."""
-        follow = self._links.get(pod_uid)
-        if follow is not None:
-            self._keep(follow, view)
+        """Takes in a view that came as an answer; an older one than what is known is dropped."""
+        connection = self._connections.get(pod_uid)
+        if connection is not None:
+            self._keep(connection, view)
 
     def forget(self, pod_uid: str, operation_id: str) -> None:
-        follow = self._links.get(pod_uid)
-        if follow is None:
+        """Drops the view of an operation that nobody waits for any more."""
+        connection = self._connections.get(pod_uid)
+        if connection is None:
             return
-        follow.views.pop(operation_id, None)
-        if not follow.views and self._sessions.get(follow.session) != pod_uid:
-            del self._links[pod_uid]
+        connection.views.pop(operation_id, None)
+        if not connection.views and self._sessions.get(connection.session) != pod_uid:
+            del self._connections[pod_uid]
 
     def update_info(self, pod_uid: str, info: GatewayInfo) -> None:
-        """Take in what a driver answered of itself."""
-        follow = self._links.get(pod_uid)
-        if follow is not None:
-            self._set_info(follow, info)
+        """Takes in what a driver answered of itself."""
+        connection = self._connections.get(pod_uid)
+        if connection is not None:
+            self._set_info(connection, info)
 
     async def close(self) -> None:
-        tasks = [follow.task for follow in self._links.values() if follow.task is not None]
+        """Ends all event streams."""
+        tasks = [connection.task for connection in self._connections.values() if connection.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._links.clear()
+        self._connections.clear()
         self._sessions.clear()
 
-    async def _follow(self, follow: DriverConnection) -> None:
+    async def _follow(self, connection: DriverConnection) -> None:
         failures = 0
         while True:
             try:
-                async for event in follow.client.events(follow.seq):
+                async for event in connection.client.events(connection.seq):
                     failures = 0
-                    await self._take(follow, event)
+                    await self._take(connection, event)
             except (GatewayUnreachable, GatewayRefused) as error:
-                logger.debug("gateway stream ended", extra=_fields(follow, error=type(error).__name__))
+                logger.debug("gateway stream ended", extra=log_extra(connection.session, error=type(error).__name__))
             failures += 1
             await asyncio.sleep(exponential(failures, FIRST_RETRY_SECONDS, MOST_RETRY_SECONDS))
 
-    async def _take(self, follow: DriverConnection, event: Event) -> None:
+    async def _take(self, connection: DriverConnection, event: Event) -> None:
         if event.kind == "hello":
-            if follow.boot_id not in (None, event.boot_id):
-                follow.seq, follow.views = 0, {}
-            follow.boot_id = event.boot_id
-            self._set_info(follow, await follow.client.info())
+            if connection.boot_id not in (None, event.boot_id):
+                connection.seq, connection.views = 0, {}
+            connection.boot_id = event.boot_id
+            self._set_info(connection, await connection.client.info())
         elif event.kind == "info" and event.info is not None:
-            self._set_info(follow, event.info)
+            self._set_info(connection, event.info)
         elif event.kind == "operation" and event.operation is not None:
-            follow.seq = max(follow.seq, event.operation.seq)
-            self._operation(follow, event.operation)
+            connection.seq = max(connection.seq, event.operation.seq)
+            self._operation(connection, event.operation)
 
-    def _set_info(self, link: DriverConnection, info: GatewayInfo) -> None:
-        before, link.info = link.info, info
+    def _set_info(self, connection: DriverConnection, info: GatewayInfo) -> None:
+        before, connection.info = connection.info, info
         for subscriber in self._subscribers:
-            subscriber.driver_changed(link.session, before, info)
+            subscriber.driver_changed(connection.session, before, info)
 
-    def _operation(self, link: DriverConnection, view: OperationView) -> None:
+    def _operation(self, connection: DriverConnection, view: OperationView) -> None:
         if not self._is_awaited(view.operation_id):
             return
-        before = link.views.get(view.operation_id)
-        if self._keep(link, view):
+        before = connection.views.get(view.operation_id)
+        if self._keep(connection, view):
             for subscriber in self._subscribers:
                 subscriber.operation_changed(before, view)
 
-    def _keep(self, link: DriverConnection, view: OperationView) -> bool:
-        known = link.views.get(view.operation_id)
-        if known is not None and known.seq >= view.seq:
+    def _keep(self, connection: DriverConnection, view: OperationView) -> bool:
+        before = connection.views.get(view.operation_id)
+        if before is not None and before.seq >= view.seq:
             return False
-        link.views[view.operation_id] = view
-        if known is None:
+        connection.views[view.operation_id] = view
+        if before is None:
             for subscriber in self._subscribers:
-                subscriber.operation_arrived(link.session)
+                subscriber.operation_arrived(connection.session)
         return True
-
-
-def _fields(follow: DriverConnection, **more: str) -> dict[str, dict[str, str]]:
-    return {"fields": {"namespace": follow.session.namespace, "name": follow.session.name, **more}}

@@ -15,3 +15,8 @@ class Key:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def log_extra(key: Key, **more: str) -> dict[str, dict[str, str]]:
+    """Returns the `extra` of a log line about the object. Below one attribute, because `name` is taken in a LogRecord."""
+    return {"fields": {"kind": key.kind, "namespace": key.namespace, "name": key.name, **more}}

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol, assert_never
 
 from sparksql.engine.errors import Transient, Waiting
-from sparksql.engine.key import Key
+from sparksql.engine.key import Key, log_extra
 from sparksql.engine.queue import QueueClosed, WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class ReconcileLoop:
             result = Result.WAITING
         except Transient as transient:
             result, at_least = Result.TRANSIENT, transient.at_least
-            logger.warning("reconcile failed, will retry", extra=_fields(key, error=str(transient)))
+            logger.warning("reconcile failed, will retry", extra=log_extra(key, error=str(transient)))
         except Exception as error:
             result = Result.ERROR
             _log_defect(key, error)
@@ -111,14 +111,9 @@ class ReconcileLoop:
                 assert_never(result)
 
 
-def _fields(key: Key, **more: str) -> dict[str, dict[str, str]]:
-    # Below one attribute, because `name` is taken in a LogRecord.
-    return {"fields": {"kind": key.kind, "namespace": key.namespace, "name": key.name, **more}}
-
-
 def _log_defect(key: Key, error: Exception) -> None:
     """An unexpected error's own text may quote what it was given, SQL included: it is logged at debug level only."""
     frames = "".join(traceback.format_tb(error.__traceback__))
-    fields = _fields(key, error=type(error).__name__, stack=frames)
+    fields = log_extra(key, error=type(error).__name__, stack=frames)
     logger.error("reconcile failed unexpectedly, will retry", extra=fields)
-    logger.debug("unexpected error", exc_info=error, extra=_fields(key))
+    logger.debug("unexpected error", exc_info=error, extra=log_extra(key))

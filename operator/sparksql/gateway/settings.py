@@ -1,8 +1,8 @@
 """Reads the folder that the driver is given, and removes what is secret in it: configuration, token and TLS pair.
 
 Invariants: nothing starts before the file has the hash that the pod was made for, because a mounted Secret may lag behind its
-object and a driver must not run with the configuration of an earlier incarnation. No secret is left in a file when the JVM starts:
-SQL can make the JVM open files. What executors prove themselves with goes as soon as Spark has read it.
+object and a driver must not run with the configuration of an earlier incarnation. No secret is left in a file when the JVM
+starts: SQL can make the JVM open files. What executors prove themselves with goes as soon as Spark has read it.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ def _remove_secrets(folder: Path) -> None:
 def _executor_template(source: Path, pod: PodIdentity) -> Path | None:
     """The executors' pod template with this pod as their owner, so that they end with it.
 
-    Spark would set the owner itself if it were told the driver's pod name, but then it first waits a second for that pod to
-    be Ready (spark.kubernetes.allocation.driver.readinessTimeout), which it cannot be before Spark is. It stays in the folder, which no
-    SQL reaches: Spark reads it for each executor, and who could write it would choose what executors run.
+    Spark would set the owner itself if it were told the driver's pod name, but then it first waits a second for that pod to be
+    Ready (spark.kubernetes.allocation.driver.readinessTimeout), which it cannot be before Spark is. It stays in the folder,
+    which no SQL reaches: Spark reads it for each executor, and who could write it would choose what executors run.
     """
     if not source.is_file():
         return None

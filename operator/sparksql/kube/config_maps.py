@@ -11,8 +11,8 @@ from sparksql.kube.resources import CONFIG_MAPS
 async def config_map_text(client: KubeClient, namespace: str, ref: ConfigMapKeySelector) -> str | None:
     """Returns the text of a ConfigMap's key, None when the ConfigMap or the key does not exist."""
     try:
-        found = await client.get(CONFIG_MAPS, namespace, ref.name)
+        config_map = await client.get(CONFIG_MAPS, namespace, ref.name)
     except NotFound:
         return None
-    value: str | None = (found.get("data") or {}).get(ref.key)
+    value: str | None = (config_map.get("data") or {}).get(ref.key)
     return value

@@ -135,12 +135,12 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _record(self, emission: _Emission) -> None:
-        known = self._written.get(emission.identity)
-        if known is not None and emission.at - known.at < REPEAT_SECONDS:
-            repeated = _Written(known.name, known.count + 1, emission.at)
+        previous = self._written.get(emission.identity)
+        if previous is not None and emission.at - previous.at < REPEAT_SECONDS:
+            repeated = _Written(previous.name, previous.count + 1, emission.at)
             body: Object = {"count": repeated.count, "lastTimestamp": _timestamp(emission.at)}
             with suppress(NotFound):  # events live for an hour by default, or less: then it is a new one
-                await self._client.patch_merge(EVENTS, emission.namespace, known.name, body)
+                await self._client.patch_merge(EVENTS, emission.namespace, previous.name, body)
                 self._remember(emission.identity, repeated)
                 return
         name = f"{emission.involved['name']}.{uuid.uuid4().hex[:16]}"

@@ -49,14 +49,14 @@ class StatusWriter:
         return written
 
     async def refresh(self, kind: str, namespace: str, name: str) -> Object | None:
-        """The object as the API server has it now, also put into the store; None when it does not exist."""
-        known = self._cache.get(kind, namespace, name)
+        """Returns the object as the API server has it now, also put into the store; None when it does not exist. Raises ApiError."""
+        cached = self._cache.get(kind, namespace, name)
         try:
             live = await self._client.get(BY_KIND[kind], namespace, name)
         except NotFound:
-            if known is not None:
+            if cached is not None:
                 # By UID: a successor of the same name may have arrived while we asked.
-                self._cache.delete(kind, namespace, name, uid=known["metadata"]["uid"])
+                self._cache.delete(kind, namespace, name, uid=cached["metadata"]["uid"])
             return None
         self._cache.apply(kind, live)
         return live

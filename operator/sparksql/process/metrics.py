@@ -9,9 +9,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from sparksql.api.savepoint import SavepointPhase, SavepointSource
+from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.statement import StatementPhase
-from sparksql.cache.indexes import phase_of
+from sparksql.cache.views import ObjectView, SavepointView, StatementView
 from sparksql.engine.loop import Result
 
 Object = dict[str, Any]
@@ -111,15 +111,18 @@ class Metrics:
         """Set the gauges of objects to all that there are now; what is gone has no series."""
         kinds = ((self._statements, statements), (self._sessions, sessions), (self._savepoints, savepoints))
         for gauge, objects in kinds:
-            _set(gauge, collections.Counter((_namespace(obj), phase_of(obj) or "New") for obj in objects))
+            views = map(ObjectView, objects)
+            _set(gauge, collections.Counter((view.namespace, view.phase or "New") for view in views))
         sizes: collections.Counter[tuple[str, ...]] = collections.Counter()
-        for savepoint in filter(_holds_data, savepoints):
-            sizes[(_namespace(savepoint),)] += savepoint["status"].get("sizeBytes", 0)
+        for savepoint in map(SavepointView, savepoints):
+            if savepoint.is_copy and savepoint.phase == SavepointPhase.COMPLETED:
+                sizes[(savepoint.namespace,)] += savepoint.size_bytes
         _set(self._savepoint_bytes, sizes)
         oldest: dict[tuple[str, ...], float] = {}
-        for statement in filter(_has_schedule, statements):
-            labels, saved = (_namespace(statement),), _saved_at(statement)
-            oldest[labels] = min(oldest.get(labels, saved), saved)
+        for statement in map(StatementView, statements):
+            if statement.is_saved_by_schedule and statement.phase == StatementPhase.RUNNING:
+                labels, saved = (statement.namespace,), _saved_at(statement)
+                oldest[labels] = min(oldest.get(labels, saved), saved)
         _set(self._savepoint_oldest, oldest)
 
     def render(self) -> bytes:
@@ -133,24 +136,7 @@ def _set(gauge: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
         gauge.labels(*labels).set(value)
 
 
-def _namespace(obj: Object) -> str:
-    return str(obj["metadata"]["namespace"])
-
-
-def _holds_data(savepoint: Object) -> bool:
-    """Whether it is complete and has data of its own; what an adopted one holds may be another one's as well."""
-    is_copy = savepoint["spec"].get("source", SavepointSource.COPY) == SavepointSource.COPY
-    return is_copy and phase_of(savepoint) == SavepointPhase.COMPLETED
-
-
-def _has_schedule(statement: Object) -> bool:
-    """Whether it runs and is to be saved again and again."""
-    streaming = statement["spec"].get("streaming") or {}
-    schedule = (streaming.get("savepoints") or {}).get("schedule") or {}
-    return phase_of(statement) == StatementPhase.RUNNING and bool(schedule) and not schedule.get("paused", False)
-
-
-def _saved_at(statement: Object) -> float:
+def _saved_at(statement: StatementView) -> float:
     """Unix time of its last complete savepoint; without one, of its creation."""
-    last = (statement["status"].get("streaming") or {}).get("lastSavepoint") or {}
-    return datetime.fromisoformat(last.get("time") or statement["metadata"]["creationTimestamp"]).timestamp()
+    last = statement.last_savepoint or {}
+    return datetime.fromisoformat(last.get("time") or statement.created).timestamp()

@@ -33,10 +33,10 @@ async def watch(kinds: Sequence[str], namespaces: Sequence[str], credentials: Cr
 
     Runs until it is cancelled. Raises RuntimeError when the watches end by themselves.
     """
-    here, there = asyncio.get_running_loop(), asyncio.new_event_loop()
-    watching = there.create_task(
+    loop, kopf_loop = asyncio.get_running_loop(), asyncio.new_event_loop()
+    task = kopf_loop.create_task(
         kopf.operator(
-            registry=_registry(kinds, credentials, here, on_event),
+            registry=_registry(kinds, credentials, loop, on_event),
             settings=_settings(),
             standalone=True,
             # Without one, kopf makes it of the user's name, and a pod's user need not have one.
@@ -45,12 +45,12 @@ async def watch(kinds: Sequence[str], namespaces: Sequence[str], credentials: Cr
             namespaces=namespaces,
         )
     )
-    thread = here.run_in_executor(None, _run_to_its_end, there, watching)
+    thread = loop.run_in_executor(None, _run_to_its_end, kopf_loop, task)
     try:
         await asyncio.shield(thread)
     finally:
         with contextlib.suppress(RuntimeError):  # the loop has ended already
-            there.call_soon_threadsafe(watching.cancel)
+            kopf_loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([thread])
     raise RuntimeError("the watches ended")
 

@@ -14,7 +14,7 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
-from tests.integration.operator.stream_contract_monitor import StreamWitness
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 
 Object = dict[str, Any]
@@ -28,7 +28,7 @@ async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client:
         env = Environment(client, namespace, credentials)
-        env.witness = StreamWitness(client, namespace)
+        env.monitor = StreamContractMonitor(client, namespace)
         async with env.running():
             await env.create_class(storage={"checkpointRoot": ROOT})
             await env.create_session(maxConcurrentStatements=1)
@@ -113,7 +113,7 @@ async def test_operator_that_starts_again_asks_at_most_once_more(env: Environmen
         await env.patch(STATEMENTS, "st", {"sql": TEXT})
         await runs(env, attempt=1)
     assert len(env.ledger.looks) == 2
-    assert "Stopped" not in env.witness.phases("st")
+    assert "Stopped" not in env.monitor.phases("st")
     assert ran(env) == [TEXT]
 
 

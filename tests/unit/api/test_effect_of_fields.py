@@ -28,22 +28,22 @@ NOWHERE = {
 }
 WITHOUT_EFFECT = {"WarmPool.size", "WarmPool.max_age_seconds"}
 READ: dict[str, str] = {
-    "cache": "SqlStatementSpec.session_ref",
+    "cache": "SqlStatementSpec.priority SqlStatementSpec.session_ref",
     "controllers": (
         "Allow.jar_prefixes ConfigMapKeySelector.key ConfigMapKeySelector.name InitStatement.sql "
         "InitStatement.sql_from Limits.sessions Limits.sessions_per_namespace ParameterSource.config_map_key_ref "
         "ParameterSource.secret_key_ref Savepoints.retention SecretKeySelector.key SecretKeySelector.name "
         "ServiceAccount.create SessionSettings.max_concurrent_statements SessionSettings.max_queued_statements "
         "SessionTemplate.class_name SessionTemplate.init SqlSource.config_map_key_ref SqlStatementSpec.depends_on "
-        "SqlStatementSpec.parameters SqlStatementSpec.priority SqlStatementSpec.session "
+        "SqlStatementSpec.parameters SqlStatementSpec.session "
         "SqlStatementSpec.sql_from StartFrom.savepoint_ref StatementParameter.name StatementParameter.type "
         "StatementParameter.value StatementParameter.value_from"
     ),
     "domain/savepoint": (
         "LocalReference.name Retention.keep_daily Retention.keep_hourly Retention.keep_last Retention.keep_weekly "
-        "Retention.keep_within_seconds SavepointSchedule.catch_up SavepointSchedule.cron "
-        "SavepointSchedule.interval_seconds SavepointSchedule.jitter_seconds SavepointSchedule.paused "
-        "SavepointSchedule.timezone SqlSavepointSpec.backoff_limit SqlSavepointSpec.location SqlSavepointSpec.pinned "
+        "Retention.keep_within_seconds "
+        ""
+        "SqlSavepointSpec.backoff_limit SqlSavepointSpec.location SqlSavepointSpec.pinned "
         "SqlSavepointSpec.reclaim_policy SqlSavepointSpec.source SqlSavepointSpec.statement_ref "
         "SqlSavepointSpec.timeout_seconds Storage.savepoint_root"
     ),
@@ -72,6 +72,8 @@ READ: dict[str, str] = {
         "SqlStatementSpec.desired_state SqlStatementSpec.mode SqlStatementSpec.result SqlStatementSpec.retry "
         "SqlStatementSpec.run_nonce SqlStatementSpec.sql SqlStatementSpec.streaming SqlStatementSpec.timeouts "
         "SqlStatementSpec.ttl_seconds_after_finished SqlStatementSpec.validate_against "
+        "SavepointSchedule.catch_up SavepointSchedule.cron SavepointSchedule.interval_seconds "
+        "SavepointSchedule.jitter_seconds SavepointSchedule.paused SavepointSchedule.timezone "
         "StatementTimeouts.execution_seconds StatementTimeouts.queue_seconds Storage.checkpoint_root "
         "StreamRestart.backoff_seconds StreamRestart.limit StreamRestart.reset_after_seconds "
         "Streaming.on_incompatible Streaming.output_mode Streaming.restart Streaming.restore_nonce "

@@ -122,19 +122,24 @@ def test_conditions_of_a_savepoint_follow_its_phase(phase: str, row: tuple[str, 
 
 def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
     plain = session_class()
-    before = classes.status_of(plain, NOW)
-    assert conditions_of(before) == {"Ready": (T, "Ready"), "Reconciling": (F, "Ready"), "Stalled": (F, "Ready")}
-    assert classes.news(plain, before) == ()
+    decision = classes.decide(plain, NOW)
+    assert conditions_of(decision.status) == {
+        "Ready": (T, "Ready"),
+        "Reconciling": (F, "Ready"),
+        "Stalled": (F, "Ready"),
+    }
+    assert decision.events == ()
     pooled = session_class(warmPool={"size": 2})
-    after = classes.status_of(pooled, NOW)
-    assert conditions_of(after)["WarmPool"] == (F, "NotImplemented")
-    assert conditions_of(after)["Ready"][0] == T
-    (event,) = classes.news(pooled, after)
+    decision = classes.decide(pooled, NOW)
+    assert conditions_of(decision.status)["WarmPool"] == (F, "NotImplemented")
+    assert conditions_of(decision.status)["Ready"][0] == T
+    (event,) = decision.events
     assert (event.type, event.reason) == ("Warning", "NotImplemented")
     assert "spec.warmPool.size is 2" in event.message
-    seen = pooled.replace(status=after)
-    assert classes.news(seen, classes.status_of(seen, NOW)) == ()  # said once
-    assert "WarmPool" not in conditions_of(classes.status_of(plain.replace(status=after), NOW))
+    seen = pooled.replace(status=decision.status)
+    assert classes.decide(seen, NOW).events == ()  # said once
+    later = classes.decide(plain.replace(status=decision.status), NOW)
+    assert "WarmPool" not in conditions_of(later.status)
 
 
 def canceled(desired: str) -> SqlStatement:

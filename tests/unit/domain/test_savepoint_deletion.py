@@ -10,12 +10,12 @@ from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.locations import recorded_root
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
-    Cleaner,
     Decision,
+    DeletionJob,
     Failed,
     Running,
     SavepointStorage,
-    StartCleaner,
+    StartDeletionJob,
 )
 from sparksql.domain.statement.snapshot import Unobserved
 from tests.unit.domain.builders.objects import ago
@@ -47,25 +47,25 @@ def is_let_go(decision: Decision, *, warned: bool = False) -> bool:
 
 def test_deleted_savepoint_is_held_until_its_data_are_gone() -> None:
     first = decided(going())
-    assert first.commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert first.commands == (StartDeletionJob(TARGET, ROOT, SAVEPOINT_UID),)
     assert first.finalizer
     assert first.events and (first.events[0].type, first.events[0].reason) == ("Normal", "Deleting")
     assert first.requeue_after == 1
-    second = decided(going(), cleaner=Cleaner.RUNNING)
+    second = decided(going(), deletion_job=DeletionJob.RUNNING)
     assert (second.finalizer, second.commands) == (True, ())
-    assert is_let_go(decided(going(), cleaner=Cleaner.SUCCEEDED))
+    assert is_let_go(decided(going(), deletion_job=DeletionJob.SUCCEEDED))
 
 
 @pytest.mark.parametrize(
     "facts", [{"statement": None, "driver": None, "storage": None}, {"statement": None}, {"driver": None}]
 )
 def test_neither_statement_nor_driver_nor_class_is_needed(facts: dict[str, Any]) -> None:
-    assert decided(going(), **facts).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert decided(going(), **facts).commands == (StartDeletionJob(TARGET, ROOT, SAVEPOINT_UID),)
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Abandoned", "Pending"])
 def test_deleted_savepoint_that_is_not_complete_has_its_leftover_data_removed(phase: str) -> None:
-    assert decided(going(settled(phase))).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert decided(going(settled(phase))).commands == (StartDeletionJob(TARGET, ROOT, SAVEPOINT_UID),)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_live_checkpoint_is_never_deleted(checkpoint: str) -> None:
 
 
 def test_a_cleaner_that_fails_is_not_waited_for() -> None:
-    decision = decided(going(), cleaner=Cleaner.FAILED)
+    decision = decided(going(), deletion_job=DeletionJob.FAILED)
     assert is_let_go(decision, warned=True)
     assert decision.events and TARGET in decision.events[0].message
 
@@ -155,11 +155,11 @@ def test_deleted_savepoint_in_use_waits_until_the_deadline_and_keeps_its_data(re
 
 
 def test_a_reference_that_comes_when_the_data_are_gone_holds_nothing() -> None:
-    assert is_let_go(decided(going(), used_by=("one",), cleaner=Cleaner.SUCCEEDED))
+    assert is_let_go(decided(going(), used_by=("one",), deletion_job=DeletionJob.SUCCEEDED))
 
 
 def test_deleted_savepoint_no_longer_in_use_has_its_data_removed() -> None:
-    assert decided(going(since=30), used_by=()).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert decided(going(since=30), used_by=()).commands == (StartDeletionJob(TARGET, ROOT, SAVEPOINT_UID),)
 
 
 @pytest.mark.parametrize("word", [Running(), Unobserved.UNKNOWN, Unobserved.UNREACHABLE, None])
@@ -176,14 +176,14 @@ def test_a_copy_under_way_ends_first(word: Any, reclaim: str) -> None:
 
 @pytest.mark.parametrize("word", [Failed("cancelled"), WHOLE, Unobserved.DRIVER_GONE])
 def test_savepoint_deleted_while_copying_has_its_data_removed_after_the_copy(word: Any) -> None:
-    assert decided(going(copying()), observation=word).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert decided(going(copying()), observation=word).commands == (StartDeletionJob(TARGET, ROOT, SAVEPOINT_UID),)
     assert is_let_go(decided(going(copying(), reclaimPolicy="Retain"), observation=word))
 
 
-@pytest.mark.parametrize("cleaner", [Cleaner.ABSENT, Cleaner.RUNNING])
-def test_savepoint_deletion_ends_at_its_deadline_with_a_warning(cleaner: Cleaner) -> None:
-    assert decided(going(since=59.5), cleaner=cleaner).requeue_after == pytest.approx(0.5)
-    late = decided(going(since=60), cleaner=cleaner)
+@pytest.mark.parametrize("deletion_job", [DeletionJob.ABSENT, DeletionJob.RUNNING])
+def test_savepoint_deletion_ends_at_its_deadline_with_a_warning(deletion_job: DeletionJob) -> None:
+    assert decided(going(since=59.5), deletion_job=deletion_job).requeue_after == pytest.approx(0.5)
+    late = decided(going(since=60), deletion_job=deletion_job)
     assert is_let_go(late, warned=True)
     assert not late.commands
 

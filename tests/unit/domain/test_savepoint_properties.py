@@ -22,16 +22,16 @@ from sparksql.domain.savepoint.retention import RetentionReason as Why
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
     CancelCopy,
-    Cleaner,
     Completed,
     Decision,
     DeleteSelf,
+    DeletionJob,
     Failed,
     Running,
     SavepointStorage,
     Snapshot,
-    StartCleaner,
     StartCopy,
+    StartDeletionJob,
     VerifyExisting,
 )
 from sparksql.domain.savepoint.status import FOLLOWING
@@ -86,7 +86,7 @@ FACTS = st.fixed_dictionaries(
         "retention": mostly(
             None, RetentionDecision("before", Why.NEWEST), RetentionDecision("before", Why.NO_RULE_KEEPS_IT)
         ),
-        "cleaner": mostly(Cleaner.ABSENT, Cleaner.RUNNING, Cleaner.SUCCEEDED, Cleaner.FAILED),
+        "deletion_job": mostly(DeletionJob.ABSENT, DeletionJob.RUNNING, DeletionJob.SUCCEEDED, DeletionJob.FAILED),
         "namespace_terminating": mostly(False, False, False, True),
     }
 )
@@ -216,7 +216,7 @@ def check_wake_up(snapshot: Snapshot, decision: Decision) -> None:
 def check_data(snapshot: Snapshot, decision: Decision) -> None:
     spec = snapshot.savepoint.spec
     for command in decision.commands:
-        if isinstance(command, StartCleaner):
+        if isinstance(command, StartDeletionJob):
             assert snapshot.savepoint.metadata.is_deleting
             assert (spec.reclaim_policy, spec.source) == ("Delete", "Copy")
             assert command.target == snapshot.savepoint.status.location

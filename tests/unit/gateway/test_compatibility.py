@@ -15,29 +15,29 @@ from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
 from sparksql.gateway.streaming.checkpoints.batch_files import belongs
-from sparksql.gateway.streaming.state.compatibility import Change, Difference, differences, message
+from sparksql.gateway.streaming.state.compatibility import Difference, DifferenceKind, differences, message
 from sparksql.gateway.streaming.state.describe import undescribed
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
-    Column,
     Description,
     DescriptionError,
-    Operator,
-    Source,
+    StateColumn,
+    StatefulOperator,
+    StreamSource,
     Watermark,
 )
 from sparksql.gateway.streaming.state.description_file import CONDITIONS, NAME, is_refusal, refused
 from sparksql.gateway.streaming.state.structure_nodes import Node
 from sparksql.wire.control import ErrorReason, OperationError
 
-ORDERS, CLICKS = Source("orders", "parquet file:/orders"), Source("clicks", "parquet file:/clicks")
-COUNTRY, CITY = Column("country", "string", "[1].country"), Column("city", "string", "[1].city")
-COUNT, TOTAL = Column("n", "bigint", "count(1)"), Column("total", "bigint", "sum([1].amount)")
-TOTALS = Operator(AGGREGATE, (COUNTRY, CITY), (COUNT, TOTAL), inputs=("source 1",))
-JOIN = Operator(
+ORDERS, CLICKS = StreamSource("orders", "parquet file:/orders"), StreamSource("clicks", "parquet file:/clicks")
+COUNTRY, CITY = StateColumn("country", "string", "[1].country"), StateColumn("city", "string", "[1].city")
+COUNT, TOTAL = StateColumn("n", "bigint", "count(1)"), StateColumn("total", "bigint", "sum([1].amount)")
+TOTALS = StatefulOperator(AGGREGATE, (COUNTRY, CITY), (COUNT, TOTAL), inputs=("source 1",))
+JOIN = StatefulOperator(
     "join of streams",
-    (Column("id", "int", "[1].id = [2].id"),),
-    (Column("left id", "int", "[1].id"), Column("right id", "int", "[2].id")),
+    (StateColumn("id", "int", "[1].id = [2].id"),),
+    (StateColumn("left id", "int", "[1].id"), StateColumn("right id", "int", "[2].id")),
     (("type", "Inner"), ("condition", "none")),
     ("source 1", "source 2"),
 )
@@ -75,102 +75,102 @@ def test_a_change_that_fits_the_stream_state_is_no_difference(old: Description, 
     [
         pytest.param(
             OLD, with_operator(values=(COUNT, replace(TOTAL, meaning="count([1].amount)"))),
-            Difference(Change.AGGREGATE_CHANGED, "aggregate", "total", "sum([1].amount)", "count([1].amount)"),
+            Difference(DifferenceKind.AGGREGATE_CHANGED, "aggregate", "total", "sum([1].amount)", "count([1].amount)"),
             "aggregate: column total was sum(amount), is count(amount)", id="aggregate changed",
         ),
         pytest.param(
             OLD, with_operator(values=(COUNT, replace(TOTAL, type="double"))),
-            Difference(Change.AGGREGATE_CHANGED, "aggregate", "total", "sum([1].amount) bigint", "double"),
+            Difference(DifferenceKind.AGGREGATE_CHANGED, "aggregate", "total", "sum([1].amount) bigint", "double"),
             "aggregate: column total was sum(amount) bigint, is double", id="type changed",
         ),
         pytest.param(
-            OLD, with_operator(values=(COUNT, TOTAL, Column("top", "int", "max([1].amount)"))),
-            Difference(Change.AGGREGATE_ADDED, "aggregate", "top", after="max([1].amount)"),
+            OLD, with_operator(values=(COUNT, TOTAL, StateColumn("top", "int", "max([1].amount)"))),
+            Difference(DifferenceKind.AGGREGATE_ADDED, "aggregate", "top", after="max([1].amount)"),
             "aggregate: column top was added (max(amount))", id="aggregate added",
         ),
         pytest.param(
             OLD, with_operator(values=(TOTAL,)),
-            Difference(Change.AGGREGATE_REMOVED, "aggregate", "n", before="count(1)"),
+            Difference(DifferenceKind.AGGREGATE_REMOVED, "aggregate", "n", before="count(1)"),
             "aggregate: column n was removed (count(1))", id="aggregate removed",
         ),
         pytest.param(
             OLD, with_operator(values=(TOTAL, COUNT)),
-            Difference(Change.AGGREGATES_REORDERED, "aggregate", "n, total", "count(1), sum([1].amount)", "sum([1].amount), count(1)"),
+            Difference(DifferenceKind.AGGREGATES_REORDERED, "aggregate", "n, total", "count(1), sum([1].amount)", "sum([1].amount), count(1)"),
             "aggregate: columns n, total were count(1), sum(amount) in this order, are sum(amount), count(1)",
             id="aggregates swapped",
         ),
         pytest.param(
             OLD, with_operator(keys=(COUNTRY, replace(CITY, meaning="[1].street"))),
-            Difference(Change.KEY_CHANGED, "aggregate", "city", "[1].city", "[1].street"),
+            Difference(DifferenceKind.KEY_CHANGED, "aggregate", "city", "[1].city", "[1].street"),
             "aggregate: key column city was city, is street", id="key changed",
         ),
         pytest.param(
             OLD, with_operator(keys=(COUNTRY,)),
-            Difference(Change.KEY_REMOVED, "aggregate", "city", before="[1].city"),
+            Difference(DifferenceKind.KEY_REMOVED, "aggregate", "city", before="[1].city"),
             "aggregate: key column city was removed (city)", id="key removed",
         ),
         pytest.param(
             OLD, with_operator(keys=(CITY, COUNTRY)),
-            Difference(Change.KEYS_REORDERED, "aggregate", "country, city", "[1].country, [1].city", "[1].city, [1].country"),
+            Difference(DifferenceKind.KEYS_REORDERED, "aggregate", "country, city", "[1].country, [1].city", "[1].city, [1].country"),
             "aggregate: key columns country, city were country, city in this order, are city, country", id="keys swapped",
         ),
         pytest.param(
             OLD, with_operator(inputs=("source 1", "each row 2 times")),
-            Difference(Change.INPUT_CHANGED, "aggregate", "", "source 1", "source 1, each row 2 times"),
+            Difference(DifferenceKind.INPUT_CHANGED, "aggregate", "", "source 1", "source 1, each row 2 times"),
             "aggregate: its input was source 1, is source 1, each row 2 times", id="input changed",
         ),
         pytest.param(
             OLD, STATELESS,
-            Difference(Change.OPERATOR_REMOVED, "aggregate", before="by [1].country, [1].city, of count(1), sum([1].amount)"),
+            Difference(DifferenceKind.OPERATOR_REMOVED, "aggregate", before="by [1].country, [1].city, of count(1), sum([1].amount)"),
             "aggregate was removed (by country, city, of count(1), sum(amount))", id="operator removed",
         ),
         pytest.param(
-            OLD, replace(OLD, operators=(TOTALS, Operator("limit", settings=(("limit", "3"),)))),
-            Difference(Change.OPERATOR_ADDED, "limit", after="limit 3"), "limit was added (limit 3)", id="operator added",
+            OLD, replace(OLD, operators=(TOTALS, StatefulOperator("limit", settings=(("limit", "3"),)))),
+            Difference(DifferenceKind.OPERATOR_ADDED, "limit", after="limit 3"), "limit was added (limit 3)", id="operator added",
         ),
         pytest.param(
             JOINED, replace(JOINED, operators=(replace(JOIN, settings=(("type", "LeftOuter"), ("condition", "none"))),)),
-            Difference(Change.OPERATOR_CHANGED, "join of streams", "type", "Inner", "LeftOuter"),
+            Difference(DifferenceKind.OPERATOR_CHANGED, "join of streams", "type", "Inner", "LeftOuter"),
             "join of streams: type was Inner, is LeftOuter", id="join type",
         ),
         pytest.param(
             JOINED, replace(JOINED, operators=(replace(JOIN, values=JOIN.values[1:]),)),
-            Difference(Change.COLUMN_REMOVED, "join of streams", "left id", before="[1].id"),
+            Difference(DifferenceKind.COLUMN_REMOVED, "join of streams", "left id", before="[1].id"),
             "join of streams: column left id was removed (orders.id)", id="join column",
         ),
         pytest.param(
             JOINED, replace(JOINED, sources=(CLICKS, ORDERS)),
-            Difference(Change.SOURCES_REORDERED, "sources", "", "orders, clicks", "clicks, orders"),
+            Difference(DifferenceKind.SOURCES_REORDERED, "sources", "", "orders, clicks", "clicks, orders"),
             "sources were orders, clicks in this order, are clicks, orders", id="sources reordered",
         ),
         pytest.param(
             STATELESS, replace(STATELESS, sources=(CLICKS,)),
-            Difference(Change.SOURCE_CHANGED, "source orders", "", "parquet file:/orders", "parquet file:/clicks"),
+            Difference(DifferenceKind.SOURCE_CHANGED, "source orders", "", "parquet file:/orders", "parquet file:/clicks"),
             "source orders was parquet file:/orders, is parquet file:/clicks", id="source changed",
         ),
         pytest.param(
             STATELESS, replace(STATELESS, sources=(ORDERS, CLICKS)),
-            Difference(Change.SOURCE_ADDED, "source clicks", after="parquet file:/clicks"),
+            Difference(DifferenceKind.SOURCE_ADDED, "source clicks", after="parquet file:/clicks"),
             "source clicks was added (parquet file:/clicks)", id="source added",
         ),
         pytest.param(
             JOINED, replace(JOINED, sources=(CLICKS,)),
-            Difference(Change.SOURCE_REMOVED, "source orders", before="parquet file:/orders"),
+            Difference(DifferenceKind.SOURCE_REMOVED, "source orders", before="parquet file:/orders"),
             "source orders was removed (parquet file:/orders)", id="source removed",
         ),
         pytest.param(
             OLD, replace(OLD, watermarks=(Watermark("[1].seen", 10_000),)),
-            Difference(Change.WATERMARK_CHANGED, "watermark", "[1].ts", "[1].ts", "[1].seen"),
+            Difference(DifferenceKind.WATERMARK_CHANGED, "watermark", "[1].ts", "[1].ts", "[1].seen"),
             "watermark was ts, is seen", id="watermark column",
         ),
         pytest.param(
             OLD, replace(OLD, watermarks=()),
-            Difference(Change.WATERMARK_CHANGED, "watermark", "[1].ts", "[1].ts", "none"),
+            Difference(DifferenceKind.WATERMARK_CHANGED, "watermark", "[1].ts", "[1].ts", "none"),
             "watermark was ts, is none", id="watermark removed",
         ),
         pytest.param(
             OLD, replace(OLD, output_mode="complete"),
-            Difference(Change.OUTPUT_MODE_CHANGED, "output mode", "", "append", "complete"),
+            Difference(DifferenceKind.OUTPUT_MODE_CHANGED, "output mode", "", "append", "complete"),
             "output mode was append, is complete", id="output mode",
         ),
     ],
@@ -195,7 +195,7 @@ def test_several_operators_of_a_kind_are_numbered() -> None:
 
 
 def test_message_of_an_incompatible_state_is_bounded() -> None:
-    columns = tuple(Column(f"c{number}", "int", f"max([1].{'x' * 500}{number})") for number in range(40))
+    columns = tuple(StateColumn(f"c{number}", "int", f"max([1].{'x' * 500}{number})") for number in range(40))
     new = with_operator(values=columns)
     text = message(differences(OLD, new), OLD, new)
     assert "more. To go on" in text
@@ -209,7 +209,7 @@ def test_another_spark_version_may_word_the_same_sql_differently() -> None:
     assert differences(OLD, replace(REWORDED, spark_version="4.2.0")) == ()
     changed = replace(REWORDED, spark_version="4.2.0", text_hash="other")
     found = differences(OLD, changed)
-    assert [each.change for each in found] == [Change.AGGREGATE_CHANGED]
+    assert [each.change for each in found] == [DifferenceKind.AGGREGATE_CHANGED]
     assert "written by Spark 4.1.4 and this is 4.2.0" in message(found, OLD, changed)
     assert differences(OLD, REWORDED)
 
@@ -234,7 +234,7 @@ def test_operators_of_equal_wording_are_told_apart_by_their_structure() -> None:
     assert not differences(old, old)
     (found,) = differences(old, new)
     assert found == Difference(
-        Change.OPERATOR_CHANGED, "aggregate", "key column country: JsonToStructs schema", "int", "long"
+        DifferenceKind.OPERATOR_CHANGED, "aggregate", "key column country: JsonToStructs schema", "int", "long"
     )
     assert "aggregate: key column country: JsonToStructs schema was int, is long" in message((found,), old, new)
     assert differences(old, replace(new, text_hash=old.text_hash)), "the same text can mean something else"
@@ -248,7 +248,7 @@ def test_operators_of_equal_structure_are_equal_whatever_their_wording() -> None
 def test_an_opaque_function_goes_on_with_the_same_sql_only() -> None:
     assert not differences(whole("o"), whole("o"))
     found = differences(whole("o"), whole("o", text_hash="other"))
-    assert [each.change for each in found] == [Change.NOT_COMPARABLE]
+    assert [each.change for each in found] == [DifferenceKind.NOT_COMPARABLE]
     assert "com.example.Function, which cannot be told from another" in message(found, OLD, OLD)
 
 
@@ -256,20 +256,20 @@ def test_conditions_on_groups_are_compared() -> None:
     nodes: dict[str, Node] = {**NODES, "g": ["GroupFilter", {"operators": [1], "condition": {"ref": "k"}}]}
     filtered = replace(whole("a"), group_filters=("g",), nodes=nodes)
     assert not differences(filtered, filtered)
-    assert [each.change for each in differences(whole("a"), filtered)] == [Change.GROUP_FILTER_CHANGED]
+    assert [each.change for each in differences(whole("a"), filtered)] == [DifferenceKind.GROUP_FILTER_CHANGED]
     assert "condition on its groups was none" in message(differences(whole("a"), filtered), OLD, OLD)
 
 
 def test_options_that_values_are_read_with_matter_to_state_alone() -> None:
     read = (replace(ORDERS, reading="nullvalue=1"),)
-    assert [each.change for each in differences(OLD, replace(OLD, sources=read))] == [Change.SOURCE_CHANGED]
+    assert [each.change for each in differences(OLD, replace(OLD, sources=read))] == [DifferenceKind.SOURCE_CHANGED]
     assert not differences(STATELESS, replace(STATELESS, sources=read))
 
 
 def test_append_may_not_become_update_over_groups() -> None:
     """Those that get no more rows would never be told."""
     update = replace(OLD, output_mode="update")
-    assert [each.change for each in differences(OLD, update)] == [Change.OUTPUT_MODE_CHANGED]
+    assert [each.change for each in differences(OLD, update)] == [DifferenceKind.OUTPUT_MODE_CHANGED]
     assert not differences(update, OLD)
     assert not differences(JOINED, replace(JOINED, output_mode="update"))
 
@@ -303,9 +303,11 @@ def test_the_same_text_goes_on_from_a_description_of_the_first_version() -> None
 def test_changed_stateful_sql_does_not_go_on_from_a_version_1_description() -> None:
     new = whole("a", text_hash="other")
     found = differences(FIRST, new)
-    assert [each.change for each in found] == [Change.NOT_COMPARABLE]
+    assert [each.change for each in found] == [DifferenceKind.NOT_COMPARABLE]
     assert "start the text that the state is of once" in message(found, FIRST, new)
-    assert [each.change for each in differences(FIRST, replace(new, sources=(CLICKS,)))] == [Change.SOURCE_CHANGED]
+    assert [each.change for each in differences(FIRST, replace(new, sources=(CLICKS,)))] == [
+        DifferenceKind.SOURCE_CHANGED
+    ]
     assert not differences(replace(STATELESS, version=1), replace(STATELESS, text_hash="other"))
 
 
@@ -321,9 +323,9 @@ def test_the_current_time_of_the_first_version_may_have_been_a_literal() -> None
 def test_another_spark_version_is_held_to_types_operators_and_sources() -> None:
     typed = with_operator(values=(COUNT, replace(TOTAL, type="double")))
     for other, change in (
-        (typed, Change.AGGREGATE_CHANGED),
-        (STATELESS, Change.OPERATOR_REMOVED),
-        (replace(OLD, sources=(CLICKS,)), Change.SOURCE_CHANGED),
+        (typed, DifferenceKind.AGGREGATE_CHANGED),
+        (STATELESS, DifferenceKind.OPERATOR_REMOVED),
+        (replace(OLD, sources=(CLICKS,)), DifferenceKind.SOURCE_CHANGED),
     ):
         assert [each.change for each in differences(OLD, replace(other, spark_version="4.2.0"))] == [change]
 
@@ -337,17 +339,22 @@ def test_a_malformed_state_description_is_refused(text: str) -> None:
 
 
 texts = st.text(max_size=8)
-columns = st.lists(st.builds(Column, texts, texts, texts), max_size=3).map(tuple)
+columns = st.lists(st.builds(StateColumn, texts, texts, texts), max_size=3).map(tuple)
 pairs = st.lists(st.tuples(texts, texts), max_size=2).map(tuple)
 operators = st.builds(
-    Operator, st.sampled_from([AGGREGATE, "limit"]), columns, columns, pairs, st.lists(texts, max_size=2).map(tuple)
+    StatefulOperator,
+    st.sampled_from([AGGREGATE, "limit"]),
+    columns,
+    columns,
+    pairs,
+    st.lists(texts, max_size=2).map(tuple),
 )
 descriptions = st.builds(
     Description,
     spark_version=st.sampled_from(["4.1.4", "4.2.0"]),
     text_hash=st.sampled_from(["", "a", "b"]),
     output_mode=st.sampled_from(["append", "update", "complete"]),
-    sources=st.lists(st.builds(Source, texts, texts), max_size=3).map(tuple),
+    sources=st.lists(st.builds(StreamSource, texts, texts), max_size=3).map(tuple),
     watermarks=st.lists(st.builds(Watermark, texts, st.integers(0, 10**9)), max_size=2).map(tuple),
     operators=st.lists(operators, max_size=3).map(tuple),
     confs=pairs,
@@ -363,8 +370,12 @@ def test_a_description_comes_back_from_its_file_and_fits_itself(description: Des
 
 @given(descriptions, descriptions)
 def test_differences_are_found_in_both_directions_and_can_be_told(old: Description, new: Description) -> None:
-    found = differences(old, new)
-    assert bool(found) == bool(differences(new, old))
+    found, back = differences(old, new), differences(new, old)
+    # Of output modes alone one may go on from the other and not the other way round.
+    one_way = {DifferenceKind.OUTPUT_MODE_CHANGED}
+    assert bool({each.change for each in found} - one_way) == bool({each.change for each in back} - one_way)
+    if "complete" in (old.output_mode, new.output_mode):
+        assert bool(found) == bool(back)
     if found:
         assert message(found, old, new)
 
@@ -432,7 +443,7 @@ def test_a_query_that_cannot_be_described_fits_its_own_sql_only() -> None:
     one, other = (undescribed("4.1.4", text, "Append") for text in ("one", "other"))
     assert differences(one, one) == ()
     [gone, come] = differences(one, other)
-    assert (gone.change, come.change) == (Change.OPERATOR_REMOVED, Change.OPERATOR_ADDED)
+    assert (gone.change, come.change) == (DifferenceKind.OPERATOR_REMOVED, DifferenceKind.OPERATOR_ADDED)
     assert "text " in message((gone, come), one, other)
 
 
@@ -442,16 +453,19 @@ def test_a_query_that_cannot_be_described_is_still_held_to_its_sources() -> None
     assert not differences(of_orders, of_orders)
     assert not differences(of_orders, replace(of_orders, sources=(replace(ORDERS, name="o"),)))
     [found] = differences(of_orders, of_clicks)
-    assert found.change is Change.SOURCE_CHANGED
+    assert found.change is DifferenceKind.SOURCE_CHANGED
     read = replace(of_orders, sources=(replace(ORDERS, reading="nullvalue=1"),))
-    assert [each.change for each in differences(of_orders, read)] == [Change.SOURCE_CHANGED]
+    assert [each.change for each in differences(of_orders, read)] == [DifferenceKind.SOURCE_CHANGED]
     known = replace(OLD, text_hash=of_orders.text_hash)
     assert not differences(known, of_orders) and not differences(of_orders, known)
-    assert [each.change for each in differences(known, of_clicks)] == [Change.SOURCE_CHANGED]
+    assert [each.change for each in differences(known, of_clicks)] == [DifferenceKind.SOURCE_CHANGED]
 
 
 def test_sources_that_could_not_be_read_bind_nobody() -> None:
     unread, of_orders = undescribed("4.1.4", "one", "append"), undescribed("4.1.4", "one", "append", (ORDERS,))
     assert not differences(unread, of_orders) and not differences(of_orders, unread)
     other = undescribed("4.1.4", "other", "append", (ORDERS,))
-    assert {each.change for each in differences(unread, other)} == {Change.OPERATOR_REMOVED, Change.OPERATOR_ADDED}
+    assert {each.change for each in differences(unread, other)} == {
+        DifferenceKind.OPERATOR_REMOVED,
+        DifferenceKind.OPERATOR_ADDED,
+    }

@@ -10,13 +10,19 @@ import pytest
 
 from sparksql.gateway.spark.names import JvmNames
 from sparksql.gateway.streaming.state import plan_structure, settings
-from sparksql.gateway.streaming.state.compatibility import Change, differences, message
+from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
 from sparksql.gateway.streaming.state.describe import undescribed
-from sparksql.gateway.streaming.state.description import Column, Description, Operator, Setting, Source
+from sparksql.gateway.streaming.state.description import (
+    Description,
+    Setting,
+    StateColumn,
+    StatefulOperator,
+    StreamSource,
+)
 from sparksql.gateway.streaming.state.read_options import read_by_stream, read_by_table
 
-SOURCE = Source("orders", "parquet /orders")
-OLD = Description("4.1.4", "a", "append", (SOURCE,), operators=(Operator("aggregate"),), settings=())
+SOURCE = StreamSource("orders", "parquet /orders")
+OLD = Description("4.1.4", "a", "append", (SOURCE,), operators=(StatefulOperator("aggregate"),), settings=())
 POLICY = "spark.sql.legacy.timeParserPolicy"
 
 
@@ -24,7 +30,7 @@ def test_a_setting_that_nobody_knows_to_be_harmless_is_a_difference() -> None:
     new = replace(OLD, settings=(Setting(POLICY, "LEGACY", "CORRECTED"),))
     for old, other, words in ((OLD, new, "CORRECTED, is LEGACY"), (new, OLD, "LEGACY, is CORRECTED")):
         [found] = differences(old, other)
-        assert found.change is Change.SETTING_CHANGED
+        assert found.change is DifferenceKind.SETTING_CHANGED
         assert f"the setting {POLICY} was {words}" in message((found,), old, other)
     assert Description.from_json(new.to_json()) == new
 
@@ -121,12 +127,12 @@ def test_starting_offsets_count_for_a_table_and_not_for_a_stream() -> None:
 
 def test_columns_of_another_type_are_told_where_no_plan_can_be_described() -> None:
     old, new = (
-        undescribed("4.1.4", "one", "append", (SOURCE,), (Column("amount", kind, "amount"),))
+        undescribed("4.1.4", "one", "append", (SOURCE,), (StateColumn("amount", kind, "amount"),))
         for kind in ("int", "bigint")
     )
     assert not differences(old, old)
     found = differences(old, new)
-    assert [each.change for each in found] == [Change.COLUMN_CHANGED]
+    assert [each.change for each in found] == [DifferenceKind.COLUMN_CHANGED]
     assert "column amount was amount int, is bigint" in message(found, old, new)
     unread = undescribed("4.1.4", "one", "append")
     assert not differences(unread, new) and not differences(new, unread)

@@ -8,25 +8,25 @@ from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import SqlStatement
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import (
-    NAMESPACE,
     SAVEPOINTS_BY_STATEMENT,
     SESSION,
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
     scoped,
-    session_name_of,
 )
+from sparksql.cache.namespaces import is_terminating
+from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
-from sparksql.controllers.savepoint.delete_job import Cleaners
-from sparksql.controllers.savepoint.facts import trigger_of
-from sparksql.controllers.session.facts import session_facts
+from sparksql.controllers.savepoint.deletion_jobs import DeletionJobs
+from sparksql.controllers.savepoint.snapshot import trigger_of
 from sparksql.controllers.session.pods import is_driver_over, read_pod
+from sparksql.controllers.session.snapshot import session_snapshot
 from sparksql.domain.savepoint import references, retention
 from sparksql.domain.savepoint.retention import RetentionDecision
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
-    Cleaner,
     Completed,
+    DeletionJob,
     Failed,
     Observation,
     Running,
@@ -43,39 +43,43 @@ from sparksql.wire.savepoints import SavepointState, SavepointView
 
 
 class SavepointGatherer:
-    def __init__(self, runtime: ControllerContext, cleaners: Cleaners) -> None:
-        self._rt = runtime
-        self._cleaners = cleaners
+    """Reads snapshots of savepoints."""
+
+    def __init__(self, context: ControllerContext, deletion_jobs: DeletionJobs) -> None:
+        self._context = context
+        self._deletion_jobs = deletion_jobs
 
     async def gather(self, savepoint: SqlSavepoint) -> Snapshot:
+        """Returns the snapshot of a savepoint. Raises ApiError."""
         metadata, status = savepoint.metadata, savepoint.status
         is_over = status.phase is not None and status.phase.is_terminal
-        found = await self._statement(savepoint, live=not is_over)
-        statement = SqlStatement.parse(found) if found is not None else None
-        session_obj = self._rt.store.get(SESSION, metadata.namespace, session_name_of(found)) if found else None
-        session = SqlSession.parse(session_obj) if session_obj is not None else None
-        asks = status.phase is SavepointPhase.IN_PROGRESS and status.attempt is not None
+        obj = await self._statement(savepoint, live=not is_over)
+        statement = SqlStatement.parse(obj) if obj is not None else None
+        session = self._session(obj) if obj is not None else None
         return Snapshot(
-            now=self._rt.clock(),
+            now=self._context.clock(),
             savepoint=savepoint,
             statement=statement,
             storage=self._storage(savepoint, statement, session),
-            driver=session_facts(self._rt, session).driver if session is not None else None,
+            driver=session_snapshot(self._context, session).driver if session is not None else None,
             attempt=attempt_of(status.attempt) if status.attempt is not None else None,
-            observation=await self._observation(savepoint, status.attempt, session)
-            if asks and status.attempt is not None
-            else None,
+            observation=await self._observation(savepoint, session),
             trigger=trigger_of(savepoint),
             used_by=references.used_by(savepoint, self._referring(metadata.namespace, savepoint)),
             retention=self._retention(savepoint, statement) if is_over else None,
-            cleaner=await self._cleaners.state(savepoint) if metadata.is_deleting else Cleaner.ABSENT,
-            namespace_terminating=self._terminating(metadata.namespace),
+            deletion_job=await self._deletion_jobs.state(savepoint) if metadata.is_deleting else DeletionJob.ABSENT,
+            namespace_terminating=is_terminating(self._context.store, metadata.namespace),
         )
 
     async def _statement(self, savepoint: SqlSavepoint, *, live: bool) -> Object | None:
         namespace, name = savepoint.metadata.namespace, savepoint.spec.statement_ref.name
-        found = self._rt.store.get(STATEMENT, namespace, name)
-        return found if found is not None or not live else await self._rt.status.refresh(STATEMENT, namespace, name)
+        obj = self._context.store.get(STATEMENT, namespace, name)
+        return obj if obj is not None or not live else await self._context.status.refresh(STATEMENT, namespace, name)
+
+    def _session(self, statement: Object) -> SqlSession | None:
+        view = StatementView(statement)
+        obj = self._context.store.get(SESSION, view.namespace, view.session_name)
+        return SqlSession.parse(obj) if obj is not None else None
 
     def _storage(
         self, savepoint: SqlSavepoint, statement: SqlStatement | None, session: SqlSession | None
@@ -86,26 +90,29 @@ class SavepointGatherer:
         if template is None and attempt is None:
             return None
         name = template.class_name if template is not None else attempt.class_name if attempt is not None else None
-        session_class = find_class(self._rt.store, name)
+        session_class = find_class(self._context.store, name)
         if isinstance(session_class, Violation):
             return None
-        account = template.service_account_name if template is not None else None
-        known = attempt.service_account_name if template is None and attempt is not None else None
-        used = account or known or session_class.spec.service_account.name
-        return SavepointStorage(session_class.metadata.name, session_class.spec.storage.savepoint_root, used)
+        of_template = template.service_account_name if template is not None else None
+        of_attempt = attempt.service_account_name if template is None and attempt is not None else None
+        account = of_template or of_attempt or session_class.spec.service_account.name
+        return SavepointStorage(session_class.metadata.name, session_class.spec.storage.savepoint_root, account)
 
     def class_of(self, name: str) -> SqlSessionClass | None:
-        session_class = find_class(self._rt.store, name)
+        """Returns the class of that name, None if there is none."""
+        session_class = find_class(self._context.store, name)
         return None if isinstance(session_class, Violation) else session_class
 
-    async def _observation(
-        self, savepoint: SqlSavepoint, attempt: SavepointAttempt, session: SqlSession | None
-    ) -> Observation:
-        """What the driver says of the present attempt. A driver pod never runs two gateways: its UID is the process."""
-        pod = await read_pod(self._rt, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
-        if is_driver_over(self._rt, pod, session):
+    async def _observation(self, savepoint: SqlSavepoint, session: SqlSession | None) -> Observation | None:
+        """What the driver says of the attempt under way, None without one. A driver pod never runs two gateways: its UID is the
+        process."""
+        attempt = savepoint.status.attempt
+        if savepoint.status.phase is not SavepointPhase.IN_PROGRESS or attempt is None:
+            return None
+        pod = await read_pod(self._context, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
+        if is_driver_over(self._context, pod, session):
             return Unobserved.DRIVER_GONE
-        client = self._rt.drivers.client(attempt.pod_uid)
+        client = self._context.drivers.client(attempt.pod_uid)
         if client is None:
             return Unobserved.UNREACHABLE
         try:
@@ -116,11 +123,11 @@ class SavepointGatherer:
 
     def _referring(self, namespace: str, savepoint: SqlSavepoint) -> list[SqlStatement]:
         """Statements that may refer to it: few of a namespace's have anything to do with savepoints at all."""
-        named = savepoint.spec.statement_ref.name
+        own = savepoint.spec.statement_ref.name
         return [
             SqlStatement.parse(obj)
-            for obj in self._rt.store.by_index(STATEMENTS_BY_NAMESPACE, namespace)
-            if obj["metadata"]["name"] == named or _restores(obj)
+            for obj in self._context.store.by_index(STATEMENTS_BY_NAMESPACE, namespace)
+            if _refers_to_savepoints(StatementView(obj), own)
         ]
 
     def _retention(self, savepoint: SqlSavepoint, statement: SqlStatement | None) -> RetentionDecision | None:
@@ -128,29 +135,26 @@ class SavepointGatherer:
         if statement is None or statement.spec.streaming is None or not is_stream(statement.spec):
             return None
         namespace = savepoint.metadata.namespace
-        of_statement = self._rt.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement.metadata.name))
+        of_statement = self._context.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement.metadata.name))
         savepoints = [SqlSavepoint.parse(obj) for obj in of_statement]
-        kept = references.referenced(savepoints, self._referring(namespace, savepoint))
+        names = references.referenced(savepoints, self._referring(namespace, savepoint))
         decisions = retention.evaluate(
             [_entry(each) for each in savepoints if not each.metadata.is_deleting],
             statement.spec.streaming.savepoints.retention,
-            self._rt.clock(),
-            kept,
+            self._context.clock(),
+            names,
         )
         return next((each for each in decisions if each.name == savepoint.metadata.name), None)
 
-    def _terminating(self, namespace: str) -> bool:
-        obj = self._rt.store.get(NAMESPACE, "", namespace)
-        return obj is not None and obj["metadata"].get("deletionTimestamp") is not None
+
+def attempt_of(status: SavepointAttempt) -> Attempt:
+    """Returns the attempt that a status keeps."""
+    driver = Driver(status.pod_name, status.pod_uid, status.boot_id)
+    return Attempt(driver, status.statement_uid, status.class_name, status.service_account_name)
 
 
-def attempt_of(known: SavepointAttempt) -> Attempt:
-    driver = Driver(known.pod_name, known.pod_uid, known.boot_id)
-    return Attempt(driver, known.statement_uid, known.class_name, known.service_account_name)
-
-
-def recorded(attempt: Attempt) -> SavepointAttempt:
-    """The attempt as the status keeps it."""
+def attempt_status(attempt: Attempt) -> SavepointAttempt:
+    """Returns the attempt as a status keeps it."""
     return SavepointAttempt(
         pod_name=attempt.driver.pod_name,
         pod_uid=attempt.driver.pod_uid,
@@ -162,7 +166,7 @@ def recorded(attempt: Attempt) -> SavepointAttempt:
 
 
 def observation_of(view: SavepointView) -> Observation:
-    """What a gateway's view of an attempt means."""
+    """Returns what a gateway's view of an attempt means."""
     match view.state:
         case SavepointState.RUNNING:
             return Running()
@@ -179,9 +183,9 @@ def observation_of(view: SavepointView) -> Observation:
             return Failed(view.message or "the driver gave no reason", view.location_invalid)
 
 
-def _restores(statement: Object) -> bool:
-    spec = statement["spec"].get("streaming") or {}
-    return bool(spec.get("startFrom") or statement.get("status", {}).get("streaming", {}).get("restoredFrom"))
+def _refers_to_savepoints(statement: StatementView, own: str) -> bool:
+    is_restored = statement.start_from is not None or bool(statement.restored_from)
+    return statement.name == own or is_restored
 
 
 def _entry(savepoint: SqlSavepoint) -> retention.Savepoint:

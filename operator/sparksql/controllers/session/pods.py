@@ -1,4 +1,4 @@
-"""Driver pods as facts. A pod is called gone only after a live read: a watch may lag behind."""
+"""Driver pods as decisions see them. A pod is called gone only after a live read: a watch may lag behind."""
 
 from __future__ import annotations
 
@@ -27,27 +27,29 @@ _IMAGE_PROBLEMS = frozenset(
 
 
 def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
-    """Whether a pod with a driver's name is that driver: the one of `uid`, or, while that is not known, one that the session
+    """Tells whether a pod with a driver's name is that driver: the one of `uid`, or, while that is not known, one that the session
     alone owns. A pod that somebody else made under the name is none."""
     return bool(pod["metadata"]["uid"] == uid) if uid is not None else belongs_to(pod, session_uid)
 
 
 async def read_pod(
-    rt: ControllerContext, namespace: str, name: str, uid: str | None, session_uid: str = ""
+    context: ControllerContext, namespace: str, name: str, uid: str | None, session_uid: str = ""
 ) -> PodFacts | None:
-    """The driver pod of that name and UID, None once the API server has confirmed that there is none. Without a UID it is a pod
-    that the session of `session_uid` alone owns."""
-    obj = rt.store.get(POD, namespace, name)
+    """Returns the driver pod of that name and UID, None once the API server has confirmed that there is none.
+
+    Without a UID it is a pod that the session of `session_uid` alone owns. Raises ApiError.
+    """
+    obj = context.store.get(POD, namespace, name)
     if obj is None or not is_driver(obj, session_uid, uid):
-        obj = await rt.status.refresh(POD, namespace, name)
-    return pod_facts(obj) if obj is not None and is_driver(obj, session_uid, uid) else None
+        obj = await context.status.refresh(POD, namespace, name)
+    return pod_snapshot(obj) if obj is not None and is_driver(obj, session_uid, uid) else None
 
 
-def is_driver_over(rt: ControllerContext, pod: PodFacts | None, session: SqlSession | None) -> bool:
-    """Whether the driver that work was handed to is over: its pod is gone or has ended, or its session waits for it no more."""
+def is_driver_over(context: ControllerContext, pod: PodFacts | None, session: SqlSession | None) -> bool:
+    """Tells whether the driver that work was handed to is over: its pod is gone or has ended, or its session waits for it no more."""
     if pod is None or pod.ended is not None:
         return True
-    if not has_outlived(pod, rt.clock(), rt.config.deadlines.termination_seconds):
+    if not has_outlived(pod, context.clock(), context.config.deadlines.termination_seconds):
         return False
     status = session.status if session is not None else None
     return (
@@ -58,8 +60,8 @@ def is_driver_over(rt: ControllerContext, pod: PodFacts | None, session: SqlSess
     )
 
 
-def pod_facts(pod: Object) -> PodFacts:
-    """Facts of a raw pod."""
+def pod_snapshot(pod: Object) -> PodFacts:
+    """Returns what a decision sees of a raw pod."""
     metadata, spec, status = pod["metadata"], pod.get("spec", {}), pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", ())}
     containers = {c["name"]: c for c in status.get("containerStatuses", ())}

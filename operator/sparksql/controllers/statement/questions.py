@@ -15,7 +15,7 @@ from sparksql.wire.control import OperationView
 
 
 @dataclass
-class _Asked:
+class _Inquiry:
     question: Question
     operation_id: str | None = None  # while it is being answered
     answer: OperationView | None = None
@@ -25,31 +25,31 @@ class Questions:
     """Asks drivers without making a reconcile wait: an answer is there at a later look."""
 
     def __init__(self) -> None:
-        self._asked: dict[Key, _Asked] = {}
+        self._inquiries: dict[Key, _Inquiry] = {}
 
     def forget(self, statement: Key) -> None:
-        """Nothing is asked about the statement any more."""
-        self._asked.pop(statement, None)
+        """Drops what was asked about the statement."""
+        self._inquiries.pop(statement, None)
 
     def answer(self, statement: Key, question: Question | None) -> OperationView | None:
-        """The last word on this very question; any other one is forgotten."""
-        asked = self._asked.get(statement)
-        if asked is None or asked.question != question:
-            self._asked.pop(statement, None)
+        """Returns the last answer to this very question; any other one is forgotten."""
+        inquiry = self._inquiries.get(statement)
+        if inquiry is None or inquiry.question != question:
+            self._inquiries.pop(statement, None)
             return None
-        return asked.answer
+        return inquiry.answer
 
     async def ask(self, statement: Key, question: Question, client: GatewayClient) -> bool:
         """Asks, or looks what has become of it; True when the answer has come. An old one holds until then.
 
         Raises what the client raises; asking again is the same then.
         """
-        asked = self._asked.get(statement)
-        if asked is None or asked.question != question:
-            asked = self._asked[statement] = _Asked(question)
-        asked.operation_id = asked.operation_id or str(uuid.uuid4())
-        view = await client.submit(asked.operation_id, question.request)
+        inquiry = self._inquiries.get(statement)
+        if inquiry is None or inquiry.question != question:
+            inquiry = self._inquiries[statement] = _Inquiry(question)
+        inquiry.operation_id = inquiry.operation_id or str(uuid.uuid4())
+        view = await client.submit(inquiry.operation_id, question.request)
         if not view.state.is_terminal:
             return False
-        asked.operation_id, asked.answer = None, view
+        inquiry.operation_id, inquiry.answer = None, view
         return True

@@ -17,16 +17,16 @@ from sparksql.kube.resources import SECRETS
 from sparksql.wire.control import Parameter
 
 
-class _Missing(Exception):
+class _MissingError(Exception):
     pass
 
 
-class _Unusable(Exception):
+class _UnusableError(Exception):
     pass
 
 
 async def read_inputs(client: KubeClient, statement: SqlStatement) -> Inputs | MissingReference | Violation:
-    """Inputs of the statement. Raises ApiError only when the API server itself fails."""
+    """Returns the inputs of the statement, or what they lack. Raises ApiError only when the API server itself fails."""
     spec, namespace = statement.spec, statement.metadata.namespace
     try:
         if spec.sql_from is not None:
@@ -35,9 +35,9 @@ async def read_inputs(client: KubeClient, statement: SqlStatement) -> Inputs | M
         else:
             sql = spec.sql or ""
         parameters = [await _parameter(client, namespace, p, i) for i, p in enumerate(spec.parameters)]
-    except _Missing as missing:
+    except _MissingError as missing:
         return MissingReference(str(missing))
-    except _Unusable as unusable:
+    except _UnusableError as unusable:
         return Violation(Reason.INVALID_SPEC, str(unusable))
     return Inputs(sql, tuple(parameters))
 
@@ -57,7 +57,7 @@ async def _parameter(client: KubeClient, namespace: str, parameter: StatementPar
 async def _config_map_value(client: KubeClient, namespace: str, ref: ConfigMapKeySelector, field: str) -> str:
     value = await config_map_text(client, namespace, ref)
     if value is None:
-        raise _Missing(
+        raise _MissingError(
             f"{field}: ConfigMap {ref.name} with key {ref.key} does not exist in namespace {namespace}; create it"
         )
     return value
@@ -65,14 +65,14 @@ async def _config_map_value(client: KubeClient, namespace: str, ref: ConfigMapKe
 
 async def _secret_value(client: KubeClient, namespace: str, ref: SecretKeySelector, field: str) -> str:
     try:
-        found = await client.get(SECRETS, namespace, ref.name)
-        encoded = found["data"][ref.key]
+        secret = await client.get(SECRETS, namespace, ref.name)
+        encoded = secret["data"][ref.key]
     except (NotFound, KeyError):
         message = f"{field}: Secret {ref.name} with key {ref.key} does not exist in namespace {namespace}; create it"
-        raise _Missing(message) from None
+        raise _MissingError(message) from None
     try:
         return base64.b64decode(encoded, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise _Unusable(
+        raise _UnusableError(
             f"{field}: key {ref.key} of Secret {ref.name} is not UTF-8 text; a parameter needs text"
         ) from None

@@ -15,13 +15,13 @@ from sparksql.domain.event import Event
 from sparksql.domain.savepoint.locations import deletion_blocker, recorded_root
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
-    Cleaner,
     Command,
     Completed,
     Decision,
+    DeletionJob,
     Failed,
     Snapshot,
-    StartCleaner,
+    StartDeletionJob,
 )
 from sparksql.domain.savepoint.status import restated, used_by
 from sparksql.domain.savepoint.steps import current_id
@@ -38,12 +38,12 @@ def deleting(s: Snapshot) -> Decision:
     if s.attempt is not None and s.savepoint.status.phase is Phase.IN_PROGRESS and not _is_over(s):
         message = "waits for the driver's word that the copy has ended"
         return _hold(s, message, CancelCopy(current_id(s.savepoint), s.attempt.driver, "it is deleted"))
-    if s.used_by and s.cleaner is Cleaner.ABSENT:
+    if s.used_by and s.deletion_job is DeletionJob.ABSENT:
         names = ", ".join(used_by(s)[:5]) + (" and others" if len(used_by(s)) > 5 else "")
         return _hold(s, f"statements refer to it: {names}", warn=True)
     if not _has_data_to_delete(s):
         return _let_go(s)
-    return _clean(s)
+    return _delete_data(s)
 
 
 def _is_over(s: Snapshot) -> bool:
@@ -57,20 +57,20 @@ def _has_data_to_delete(s: Snapshot) -> bool:
     return wished and s.savepoint.status.location is not None
 
 
-def _clean(s: Snapshot) -> Decision:
+def _delete_data(s: Snapshot) -> Decision:
     """Data first; the object after they are confirmed gone."""
     location, root, forbidden = s.savepoint.status.location, recorded_root(s.savepoint), deletion_blocker(s)
-    match s.cleaner:
-        case Cleaner.SUCCEEDED:
+    match s.deletion_job:
+        case DeletionJob.SUCCEEDED:
             return _let_go(s)
-        case Cleaner.FAILED:
+        case DeletionJob.FAILED:
             return _let_go(s, "the Job that deletes its data failed")
-        case Cleaner.RUNNING:
+        case DeletionJob.RUNNING:
             return _hold(s, "its data is being deleted")
-        case Cleaner.ABSENT if forbidden is not None or location is None or root is None:
+        case DeletionJob.ABSENT if forbidden is not None or location is None or root is None:
             return _let_go(s, f"its data is not deleted: {forbidden}")
-        case Cleaner.ABSENT:
-            return _hold(s, "its data is being deleted", StartCleaner(location, root, s.savepoint.metadata.uid))
+        case DeletionJob.ABSENT:
+            return _hold(s, "its data is being deleted", StartDeletionJob(location, root, s.savepoint.metadata.uid))
         case other:
             assert_never(other)
 

@@ -66,7 +66,7 @@ Observation = Running | Completed | Failed | Unobserved
 """What the driver that was asked last said of an attempt; a `Unobserved` tells why there is none."""
 
 
-class Cleaner(Enum):
+class DeletionJob(Enum):
     """The Job that removes a savepoint's data."""
 
     ABSENT = auto()
@@ -94,7 +94,7 @@ class Snapshot:
     trigger: SavepointTrigger = SavepointTrigger.MANUAL
     used_by: tuple[str, ...] = ()
     retention: RetentionDecision | None = None
-    cleaner: Cleaner = Cleaner.ABSENT
+    deletion_job: DeletionJob = DeletionJob.ABSENT
     namespace_terminating: bool = False
 
 
@@ -132,7 +132,7 @@ class CancelCopy:
 
 
 @dataclass(frozen=True)
-class StartCleaner:
+class StartDeletionJob:
     """Make the Job that removes `target`: only below `root`, only where the marker file names `owner_uid`."""
 
     target: str
@@ -145,7 +145,7 @@ class DeleteSelf:
     """Retention does not keep it."""
 
 
-Command = StartCopy | VerifyExisting | CancelCopy | StartCleaner | DeleteSelf
+Command = StartCopy | VerifyExisting | CancelCopy | StartDeletionJob | DeleteSelf
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from typing import Any
 from sparksql.gateway.catalog.name_patterns import NamePattern, escaped
 from sparksql.gateway.catalog.sources import (
     SESSION_CATALOG,
+    CatalogSource,
     Function,
     PluginSource,
     Relation,
     SessionSource,
-    Source,
     is_a,
     read_json,
 )
@@ -198,7 +198,7 @@ class Catalog:
     def _name(self, catalog: str | None) -> str:
         return catalog or self.current()[0]
 
-    def _sources(self, name: str) -> list[Source]:
+    def _sources(self, name: str) -> list[CatalogSource]:
         """The one source of a catalog's objects; none for an unknown catalog."""
         if name not in self.catalogs():
             return []

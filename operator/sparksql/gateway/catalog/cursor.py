@@ -15,7 +15,7 @@ from enum import Enum, auto
 MAX_TABLES = 16  # whose columns are looked up
 
 
-class Place(Enum):
+class CursorPlace(Enum):
     """Names the kinds of words that can stand at the cursor."""
 
     NOTHING = auto()  # inside a literal, a comment, or after something that has no name
@@ -44,7 +44,7 @@ class Table:
 class Wish:
     """Describes what is wanted at the cursor. A candidate stands for all of `qualifier.prefix` and begins with `typed`."""
 
-    place: Place
+    place: CursorPlace
     qualifier: tuple[str, ...] = ()
     prefix: str = ""
     typed: str = ""
@@ -54,7 +54,7 @@ class Wish:
     named_queries: tuple[str, ...] = ()
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """Kinds of tokens that make a difference here."""
 
     WORD = auto()
@@ -65,10 +65,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Token:
+class CursorToken:
     """A token of the text. `is_open` says that what is typed at its end belongs to it, as after a quote without its pair."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     is_open: bool = False
@@ -81,17 +81,17 @@ class Token:
     @property
     def upper(self) -> str:
         """Returns a word in capitals, any other token as it is."""
-        return self.text.upper() if self.kind is Kind.WORD else self.text
+        return self.text.upper() if self.kind is TokenKind.WORD else self.text
 
     @property
     def is_name(self) -> bool:
         """Returns whether the token may be an identifier."""
-        return self.kind in (Kind.WORD, Kind.QUOTED)
+        return self.kind in (TokenKind.WORD, TokenKind.QUOTED)
 
     @property
     def name(self) -> str:
         """The name without its backticks."""
-        if self.kind is not Kind.QUOTED:
+        if self.kind is not TokenKind.QUOTED:
             return self.text
         return (self.text[1:] if self.is_open else self.text[1:-1]).replace("``", "`")
 
@@ -111,7 +111,7 @@ _TOKEN = re.compile(
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokens(text: str) -> Iterator[CursorToken]:
     """Tokens of a text, without blanks."""
     position = 0
     while found := _TOKEN.match(text, position):
@@ -121,20 +121,20 @@ def tokens(text: str) -> Iterator[Token]:
                 continue
             case "block":
                 position, is_open = _end_of_comment(text, position)
-                yield Token(Kind.COMMENT, text[found.start() : position], found.start(), is_open)
+                yield CursorToken(TokenKind.COMMENT, text[found.start() : position], found.start(), is_open)
             case "line":
-                yield Token(Kind.COMMENT, found[0], found.start(), True)
+                yield CursorToken(TokenKind.COMMENT, found[0], found.start(), True)
             case "word":
-                yield Token(Kind.WORD, found[0], found.start())
+                yield CursorToken(TokenKind.WORD, found[0], found.start())
             case "quoted":
-                yield Token(Kind.QUOTED, found[0], found.start(), not found["c5"])
+                yield CursorToken(TokenKind.QUOTED, found[0], found.start(), not found["c5"])
             case "sign":
-                yield Token(Kind.SIGN, found[0], found.start())
+                yield CursorToken(TokenKind.SIGN, found[0], found.start())
             case "number":  # open: what is typed at its end belongs to it
-                yield Token(Kind.LITERAL, found[0], found.start(), True)
+                yield CursorToken(TokenKind.LITERAL, found[0], found.start(), True)
             case _:
                 is_closed = any(found[group] for group in ("c1", "c2", "c3", "c4"))
-                yield Token(Kind.LITERAL, found[0], found.start(), not is_closed)
+                yield CursorToken(TokenKind.LITERAL, found[0], found.start(), not is_closed)
 
 
 def _end_of_comment(text: str, position: int) -> tuple[int, bool]:
@@ -152,13 +152,13 @@ def read_cursor(text: str, position: int) -> Wish:
     """Returns what is wanted at an offset (in code points; one outside the text is moved to its ends)."""
     cursor = min(max(position, 0), len(text))
     statement = _statement(list(tokens(text)), cursor)
-    if any(token.kind in (Kind.LITERAL, Kind.COMMENT) and _holds(token, cursor) for token in statement):
-        return Wish(Place.NOTHING)
-    visible = [token for token in statement if token.kind is not Kind.COMMENT]
+    if any(token.kind in (TokenKind.LITERAL, TokenKind.COMMENT) and _holds(token, cursor) for token in statement):
+        return Wish(CursorPlace.NOTHING)
+    visible = [token for token in statement if token.kind is not TokenKind.COMMENT]
     before = [token for token in visible if token.start < cursor]
     typed = _typed_name(before, cursor)
     if typed is None:
-        return Wish(Place.NOTHING)
+        return Wish(CursorPlace.NOTHING)
     qualifier, partial = typed
     context = before[: len(before) - 2 * len(qualifier) - (partial is not None)]
     return Wish(
@@ -166,17 +166,17 @@ def read_cursor(text: str, position: int) -> Wish:
         qualifier=tuple(token.name for token in qualifier),
         prefix="" if partial is None else _cut(partial, cursor).name,
         typed="".join(f"{token.text}." for token in qualifier),
-        is_quoted=partial is not None and partial.kind is Kind.QUOTED,
+        is_quoted=partial is not None and partial.kind is TokenKind.QUOTED,
         tables=_tables(visible),
         named_queries=_named_queries(visible),
     )
 
 
-def _statement(found: Sequence[Token], cursor: int) -> list[Token]:
+def _statement(found: Sequence[CursorToken], cursor: int) -> list[CursorToken]:
     """Tokens of the statement that the cursor is in; semicolons inside a block end one too."""
-    statement: list[Token] = []
+    statement: list[CursorToken] = []
     for token in found:
-        if token.kind is Kind.SIGN and token.text == ";":
+        if token.kind is TokenKind.SIGN and token.text == ";":
             if token.start >= cursor:
                 break
             statement = []
@@ -185,27 +185,27 @@ def _statement(found: Sequence[Token], cursor: int) -> list[Token]:
     return statement
 
 
-def _holds(token: Token, cursor: int) -> bool:
+def _holds(token: CursorToken, cursor: int) -> bool:
     return token.start < cursor < token.end or (token.is_open and cursor == token.end)
 
 
-def _cut(token: Token, cursor: int) -> Token:
+def _cut(token: CursorToken, cursor: int) -> CursorToken:
     """The part of a name before the cursor; without its last backtick, a quoted one is open."""
     text = token.text[: cursor - token.start]
-    return Token(token.kind, text, token.start, token.is_open or len(text) < len(token.text))
+    return CursorToken(token.kind, text, token.start, token.is_open or len(text) < len(token.text))
 
 
-def _typed_name(before: Sequence[Token], cursor: int) -> tuple[list[Token], Token | None] | None:
+def _typed_name(before: Sequence[CursorToken], cursor: int) -> tuple[list[CursorToken], CursorToken | None] | None:
     """The name that ends at the cursor: its qualifier, and what is there of its last part. None if none can stand here."""
     remaining = list(before)
-    partial: Token | None = None
+    partial: CursorToken | None = None
     begin = cursor
     if remaining and remaining[-1].is_name and remaining[-1].end >= cursor:
         partial = remaining.pop()
         begin = partial.start
-        if partial.kind is Kind.QUOTED and not partial.is_open and partial.end == cursor:
+        if partial.kind is TokenKind.QUOTED and not partial.is_open and partial.end == cursor:
             return None
-    qualifier: list[Token] = []
+    qualifier: list[CursorToken] = []
     while remaining and remaining[-1].text == "." and remaining[-1].end == begin:
         dot = remaining.pop()
         if not remaining or not remaining[-1].is_name or remaining[-1].end != dot.start:
@@ -227,39 +227,39 @@ _EXPRESSION_WORDS = frozenset({
 _LIST_WORDS = frozenset({"FROM", "JOIN", "SELECT", "BY", "SET", "TABLE", "VALUES", "WHERE", "ON", "HAVING", "USE"})
 
 
-def _place(context: Sequence[Token]) -> Place:
+def _place(context: Sequence[CursorToken]) -> CursorPlace:
     """What can stand after these tokens."""
     words = [token.upper for token in context]
     while words[-1:] == ["EXISTS"] and "IF" in words[-3:-1]:  # DROP TABLE IF EXISTS name
         del words[len(words) - 1 - words[::-1].index("IF") :]
     if not words:
-        return Place.KEYWORD
+        return CursorPlace.KEYWORD
     last = words[-1]
     if words[0] == "SHOW" and last in ("IN", "FROM"):
-        return Place.RELATION if words[1] in ("COLUMNS", "PARTITIONS") else Place.NAMESPACE
+        return CursorPlace.RELATION if words[1] in ("COLUMNS", "PARTITIONS") else CursorPlace.NAMESPACE
     if words[0] in ("DESCRIBE", "DESC") and last in ("DESCRIBE", "DESC", "EXTENDED", "FORMATTED"):
-        return Place.RELATION
+        return CursorPlace.RELATION
     if words[0] == "MERGE" and last == "USING":
-        return Place.RELATION
+        return CursorPlace.RELATION
     if last in _RELATION_WORDS:
-        return Place.RELATION
+        return CursorPlace.RELATION
     if last in _NAMESPACE_WORDS:
-        return Place.NAMESPACE
+        return CursorPlace.NAMESPACE
     if last == ":":  # a parameter's name, or a path into a value
-        return Place.NOTHING
+        return CursorPlace.NOTHING
     if last == ",":
         return _place_in_list(words)
     if last == "*" and words[-2:-1] and words[-2] in ("SELECT", "DISTINCT", "ALL", ",", "."):
-        return Place.KEYWORD
+        return CursorPlace.KEYWORD
     if last in _EXPRESSION_WORDS or last in _OPENING_SIGNS:
-        return Place.EXPRESSION
-    return Place.KEYWORD
+        return CursorPlace.EXPRESSION
+    return CursorPlace.KEYWORD
 
 
 _OPENING_SIGNS = frozenset("(=<>+-*/%|&^~![{")
 
 
-def _place_in_list(words: Sequence[str]) -> Place:
+def _place_in_list(words: Sequence[str]) -> CursorPlace:
     """What the comma at the end separates: tables of a FROM, or expressions."""
     depth = 0
     for word in reversed(words):
@@ -267,11 +267,11 @@ def _place_in_list(words: Sequence[str]) -> Place:
             depth += 1
         elif word == "(":
             if depth == 0:
-                return Place.EXPRESSION
+                return CursorPlace.EXPRESSION
             depth -= 1
         elif depth == 0 and word in _LIST_WORDS:
-            return Place.RELATION if word == "FROM" else Place.EXPRESSION
-    return Place.EXPRESSION
+            return CursorPlace.RELATION if word == "FROM" else CursorPlace.EXPRESSION
+    return CursorPlace.EXPRESSION
 
 
 _TABLE_WORDS = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "OVERWRITE", "USING"})
@@ -286,7 +286,7 @@ _NO_ALIAS = frozenset({
 # fmt: on
 
 
-def _tables(statement: Sequence[Token]) -> tuple[Table, ...]:
+def _tables(statement: Sequence[CursorToken]) -> tuple[Table, ...]:
     """Tables that the statement names, the first MAX_TABLES."""
     found: dict[Table, None] = {}
     position = 0
@@ -304,7 +304,7 @@ def _tables(statement: Sequence[Token]) -> tuple[Table, ...]:
     return tuple(found)[:MAX_TABLES]
 
 
-def _table(statement: Sequence[Token], index: int) -> tuple[Table | None, int]:
+def _table(statement: Sequence[CursorToken], index: int) -> tuple[Table | None, int]:
     """The table whose name begins at this token, and the index after its alias."""
     parts: list[str] = []
     while index < len(statement) and statement[index].is_name and statement[index].upper not in _NO_ALIAS:
@@ -324,7 +324,7 @@ def _table(statement: Sequence[Token], index: int) -> tuple[Table | None, int]:
     return Table(tuple(parts), alias), index
 
 
-def _named_queries(statement: Sequence[Token]) -> tuple[str, ...]:
+def _named_queries(statement: Sequence[CursorToken]) -> tuple[str, ...]:
     """Names that a WITH gives: those before `AS (`."""
     if all(token.upper != "WITH" for token in statement):
         return ()

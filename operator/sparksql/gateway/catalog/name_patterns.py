@@ -83,7 +83,8 @@ def may_lie_below(namespace: Sequence[str], pattern: NamePattern) -> bool:
 def find_namespaces(
     children: Callable[[tuple[str, ...]], list[tuple[str, ...]]], pattern: NamePattern
 ) -> list[tuple[str, ...]]:
-    """Returns all namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below one."""
+    """Returns all namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below
+    one."""
     found: list[tuple[str, ...]] = []
     waiting = children(())[::-1]
     for _ in range(MAX_NAMESPACES):

@@ -51,7 +51,7 @@ class Function:
     class_name: Callable[[], str]
 
 
-class Source(Protocol):
+class CatalogSource(Protocol):
     """Objects of one catalog: by patterns, and by the exact namespace that they are in."""
 
     def schemas(self, pattern: NamePattern) -> list[str]:

@@ -1,7 +1,7 @@
 """Runs one classified text in Spark, in the thread that it is called from, and stops it from another.
 
-Each operation has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing is started once the operation is cancelled;
-a path-based table is written only while the operation holds it.
+Each operation has its own thread and its own Spark job group. Invariants: a statement's settings are gone when it ends; nothing
+is started once the operation is cancelled; a path-based table is written only while the operation holds it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SparkExecutor:
         self._clean_fingerprint = self._driver.fingerprint()
 
     def classify(self, request: SubmitRequest) -> Classified:
-        """Raises StatementError for what will not run."""
+        """Reads a manifest's text, in the base session. Raises StatementError for what will not run."""
         rules.statement_conf(request.conf, self._policy)
         self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
         try:

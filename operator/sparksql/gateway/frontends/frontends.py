@@ -1,4 +1,5 @@
-"""Opens the frontends with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's port."""
+"""Opens the frontends with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's
+port."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ T = TypeVar("T")
 
 
 class OperationManager:
-    """Takes statements, runs them in slots and threads, and ends them. `clock` gives UTC times; `slots` statements run at a time."""
+    """Takes statements, runs them in slots and threads, and ends them. `clock` gives UTC times; `slots` statements run at a
+    time."""
 
     def __init__(
         self,

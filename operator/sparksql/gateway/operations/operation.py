@@ -66,8 +66,8 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """Tells how a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
-    cancelled."""
+    """Tells how a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because
+    it was cancelled."""
 
     result: StoredResult | None = None
     error: OperationError | None = None

@@ -141,7 +141,8 @@ class OperationRegister:
     def end(
         self, operation_id: str, state: OperationState, error: OperationError | None = None, **changes: Any
     ) -> OperationView:
-        """Ends an operation in `state`. Raises IllegalTransitionError. Keeps as much of the error as can be shown; secret values are to be masked before."""
+        """Ends an operation in `state`. Raises IllegalTransitionError. Keeps as much of the error as can be shown; secret
+        values are to be masked before."""
         error = error and bounded(error)
         return self._move(operation_id, state, completion_time=self._clock(), error=error, **changes)
 

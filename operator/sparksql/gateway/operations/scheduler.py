@@ -1,20 +1,20 @@
 """Who runs next: slots, statements that run alone, and one writer per path-based table. A pure state machine.
 
 Statements wait in queues: those of manifests share one, each session of a client has its own. All queues share the slots: a
-free one goes to the queue that has the fewest, of equal ones to who came first, and at last to whoever was passed over
-PATIENCE times, so that nobody waits for ever. A statement that changes its session is exclusive: it waits until nothing else
-of its queue is admitted, and while it waits nothing behind it in that queue is admitted (a barrier).
+free one goes to the queue that has the fewest, of equal ones to who came first, and at last to whoever was passed over PATIENCE
+times, so that nobody waits for ever. A statement that changes its session is exclusive: it waits until nothing else of its
+queue is admitted, and while it waits nothing behind it in that queue is admitted (a barrier).
 
-A statement that needs no executor is local: it is admitted beside the slots, since it would else wait for statements that do.
-A few run so at a time, and fewer of one queue, because each occupies the driver; more of them take slots like all others.
+A statement that needs no executor is local: it is admitted beside the slots, since it would else wait for statements that do. A
+few run so at a time, and fewer of one queue, because each occupies the driver; more of them take slots like all others.
 
-A writer learns its target only by analysis, when it already has a slot. If the target is taken it is parked: it gives its
-slot back, still counts as admitted (a barrier waits for it), and gets slot and lock again, in the order of asking, before
-anything new is admitted. A statement holds the locks of one write at a time and asks for all of them at once, so there is no
-cycle to wait in.
+A writer learns its target only by analysis, when it already has a slot. If the target is taken it is parked: it gives its slot
+back, still counts as admitted (a barrier waits for it), and gets slot and lock again, in the order of asking, before anything
+new is admitted. A statement holds the locks of one write at a time and asks for all of them at once, so there is no cycle to
+wait in.
 
-Invariants: slots in use never exceed the maximum, nor those beside them theirs; an exclusive statement is alone in its queue; the order within a queue is
-that of submission; two holders' targets never overlap.
+Invariants: slots in use never exceed the maximum, nor those beside them theirs; an exclusive statement is alone in its queue;
+the order within a queue is that of submission; two holders' targets never overlap.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def overlap(left: frozenset[str], right: frozenset[str]) -> bool:
 
 
 class Scheduler:
-    """Says who waits, who runs and who excludes whom. Every method that changes something returns the Step that follows from it."""
+    """Says who waits, who runs and who excludes whom. Every method that changes something returns the Step that follows from
+    it."""
 
     def __init__(self, slots: int) -> None:
         self._slots = max(1, slots)
@@ -110,7 +111,8 @@ class Scheduler:
         return Step(admitted=(operation_id,))
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
-        """Asks for the targets that an admitted statement is to write. It is among `resumed` of this step when it may, else it is parked."""
+        """Asks for the targets that an admitted statement is to write. It is among `resumed` of this step when it may, else it
+        is parked."""
         entry = self._admitted[operation_id]
         entry.targets = targets
         entry.parked = True

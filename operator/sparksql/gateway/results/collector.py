@@ -49,7 +49,7 @@ SPILL_CONF = {
 
 
 @dataclass(frozen=True)
-class Shape:
+class ResultShape:
     """Columns of a result as Spark names them, and which of them (by position) must become text."""
 
     columns: tuple[Column, ...]
@@ -71,7 +71,8 @@ class Collected:
 
 @dataclass(frozen=True)
 class Written:
-    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
+    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows`
+    rows."""
 
     schema: pa.Schema
     batch_rows: int
@@ -85,10 +86,10 @@ class Collector:
         self._session = session
         self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
 
-    def shape(self, frame: Dataset) -> Shape:
+    def shape(self, frame: Dataset) -> ResultShape:
         """Columns of a JVM Dataset."""
         schema = _struct(frame.schema())
-        return Shape(
+        return ResultShape(
             columns=_columns(schema),
             as_text=tuple(index for index, field in enumerate(schema.fields) if _needs_text(field.dataType)),
             time_zone=str(self._session.sessionState().conf().sessionLocalTimeZone()),
@@ -98,7 +99,7 @@ class Collector:
         """Columns of a JVM StructType."""
         return _columns(_struct(schema))
 
-    def presentable(self, frame: Dataset, shape: Shape) -> Any:
+    def presentable(self, frame: Dataset, shape: ResultShape) -> Any:
         """Returns the same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
         names = [f"c{index}" for index in range(len(shape.columns))]
         renamed = frame.toDF(self._jvm.PythonUtils.toSeq(names))

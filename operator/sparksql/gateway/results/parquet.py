@@ -37,7 +37,8 @@ class RowGroup:
 def index_files(
     files: HadoopFiles, folder: str, written: Written, wanted: int
 ) -> tuple[tuple[RowGroup, ...], int, int]:
-    """Returns the row groups of a written result until more than `wanted` rows are found, how many rows those have, and their bytes."""
+    """Returns the row groups of a written result until more than `wanted` rows are found, how many rows those have, and their
+    bytes."""
     groups: list[RowGroup] = []
     total = size = 0
     for uri in files.parts(folder):

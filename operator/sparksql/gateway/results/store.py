@@ -139,7 +139,7 @@ class ResultStore:
         return expires
 
     def get(self, operation_id: str) -> StoredResult:
-        """Raises UnknownResultError or ExpiredResultError."""
+        """Returns a result that is kept. Raises UnknownResultError or ExpiredResultError."""
         with self._lock:
             kept = self._kept.get(operation_id)
             gone = operation_id in self._gone

@@ -69,7 +69,7 @@ class ClientExecutor:
         return len(kinds) == 1 and kinds[0].dml
 
     def classify(self, request: SubmitRequest) -> Classified:
-        """Raises StatementError for what will not run."""
+        """Reads a client's text: Spark SQL, or a command of Flink's dialect. Raises StatementError for what will not run."""
         client = self._client
         rules.statement_conf(request.conf, client.policy)
         self._command = flink_dialect.interpret(request.sql)
@@ -92,7 +92,8 @@ class ClientExecutor:
         return self.classified
 
     def run(self, operation: Operation) -> StoredResult:
-        """Raises StatementError, or OperationCancelledError."""
+        """Runs the text in the client's session and keeps its rows within the quota. Raises StatementError, or
+        OperationCancelledError."""
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():
@@ -126,7 +127,8 @@ class ClientExecutor:
 
 
 def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str, str], *, share_views: bool) -> Any:
-    """Makes a new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not allowed."""
+    """Makes a new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not
+    allowed."""
     own = {key: value for key, value in properties.items() if key.startswith(flink_dialect.SPARK_KEY)}
     settings = rules.statement_conf(own, policy)
     session = driver.clone() if share_views else driver.clone_without_views()

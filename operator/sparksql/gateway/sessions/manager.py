@@ -72,7 +72,7 @@ class SessionManager:
         return spark
 
     async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> ClientSession:
-        """Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
+        """Opens a session with its own JVM session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
         spark, policy = self.spark(taking=True), self._lifecycle.settings.config.policy
         most = self._settings.session_max_num
         if 0 < most <= len(self._sessions) + self._opening:

@@ -179,7 +179,8 @@ class SessionService:
         return self.operation(session, operation)
 
     def cancel(self, session: str, operation: str) -> OperationInfo:
-        """Raises ClientError ILLEGAL_TRANSITION for an operation that has ended."""
+        """Begins to stop an operation and returns it as it is now. Raises ClientError ILLEGAL_TRANSITION for an operation that
+        has ended."""
         found = self._find(session, operation)
         view = self.operation(session, operation)
         if view.status.is_terminal:

@@ -184,7 +184,8 @@ class SparkDriver:
         return execution
 
     def fingerprint(self) -> str:
-        """Returns a text that is equal for the base session in equal states: settings, current schema, temporary views and functions, variables."""
+        """Returns a text that is equal for the base session in equal states: settings, current schema, temporary views and
+        functions, variables."""
         state = self.base.sessionState()
         catalog = state.catalog()
         return "\n".join(

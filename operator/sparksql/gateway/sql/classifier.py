@@ -78,7 +78,8 @@ class Classifier:
         return self._split(sql, Lexed(self._jvm, sql))
 
     def classify(self, sql: str, parameters: Sequence[Parameter], mode: StatementMode) -> Classified:
-        """Raises StatementError for a text that is too large, does not parse, is not allowed, or does not fit its mode."""
+        """Reads a text into checked statements. Raises StatementError for a text that is too large, does not parse, is not
+        allowed, or does not fit its mode."""
         check_parameters(len(parameters))
         check_text("\n".join((sql, *(parameter.type for parameter in parameters))))
         lexed = Lexed(self._jvm, sql) if parameters or ";" in sql else None

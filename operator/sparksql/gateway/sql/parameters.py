@@ -74,8 +74,9 @@ class ParameterBinder:
         return self._parser.parsePlanWithParameters(sql, context)
 
     def _bound(self, plan: LogicalPlan, literals: Mapping[str, Any]) -> Any:
-        """A plan with its markers replaced, where Spark's way is closed: it writes a literal's text into the statement, which not every
-        parser does, and with `escapedStringLiterals` it reads a string that has a quote or a backslash otherwise than it has written it.
+        """A plan with its markers replaced, where Spark's way is closed: it writes a literal's text into the statement, which
+        not every parser does, and with `escapedStringLiterals` it reads a string that has a quote or a backslash otherwise
+        than it has written it.
 
         Raises StatementError for a marker that is no part of an expression, or where Spark binds later.
         """

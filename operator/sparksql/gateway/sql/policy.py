@@ -2,8 +2,8 @@
 
 Rules work on Spark's parsed plan. Each statement of a script, of `init`, of a BEGIN..END block and of EXECUTE IMMEDIATE is
 checked before the text runs, so the text of EXECUTE IMMEDIATE must be a literal (also inside a block): what only shows at run
-time cannot be checked. reflect and java_method are not here: they are taken out of the session's function registry. Nor are local files:
-Hadoop's file system itself knows which ones SQL may use (images/session/java).
+time cannot be checked. reflect and java_method are not here: they are taken out of the session's function registry. Nor are
+local files: Hadoop's file system itself knows which ones SQL may use (images/session/java).
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def not_allowed(message: str) -> StatementError:
 
 
 def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
-    """Refuses a key that SET or RESET may not touch, and a value that is not for it. Raises StatementError naming the key as written."""
+    """Refuses a key that SET or RESET may not touch, and a value that is not for it. Raises StatementError naming the key as
+    written."""
     if normalise(key) in {normalise(enforced) for enforced in policy.enforced_conf}:
         raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
     if is_denied(key):

@@ -21,7 +21,7 @@ from sparksql.gateway.spark.scala import elements, option, scala_object, simple_
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.sql.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
-from sparksql.gateway.streaming.kafka.options import PROVIDER, Format, kafka_table
+from sparksql.gateway.streaming.kafka.options import PROVIDER, ValueFormat, kafka_table
 from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.kafka.values import read
 from sparksql.gateway.streaming.sources import rewritten
@@ -74,12 +74,12 @@ def _by_name(jvm: Jvm, node: LogicalPlan) -> Any | None:
 def used(
     driver: SparkDriver, session: JvmSession, text: str, plan: LogicalPlan, use: Callable[[Any], T]
 ) -> tuple[Any, T]:
-    """Returns what `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it if Spark
-    cannot analyse it as it is.
+    """Returns what `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it
+    if Spark cannot analyse it as it is.
 
-    Looking at each of a plan's nodes takes longer than analysing it, so statements that Spark can analyse do not pay for it, but
-    for those that give a relation options, which Spark ignores for a temporary view. Raises what `use` raises, and StatementError for
-    what the tables refuse.
+    Looking at each of a plan's nodes takes longer than analysing it, so statements that Spark can analyse do not pay for it,
+    but for those that give a relation options, which Spark ignores for a temporary view. Raises what `use` raises, and
+    StatementError for what the tables refuse.
     """
     has_options = _RELATION_OPTIONS.search(text) is not None
     if has_options:
@@ -183,7 +183,7 @@ class _Binder:
             if metadata is None or provider_of(metadata) != PROVIDER or is_view(metadata):
                 continue
             table = kafka_table(metadata, {}, self._driver.policy, streaming=False)
-            if table.format is not Format.RAW:
+            if table.format is not ValueFormat.RAW:
                 raise table.invalid(
                     "it cannot be read in a subquery of an expression; put it into a WITH: "
                     "WITH k AS (SELECT ... FROM t) SELECT ... WHERE x IN (SELECT ... FROM k)"

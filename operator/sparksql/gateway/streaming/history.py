@@ -1,9 +1,9 @@
 """What a stream of an Iceberg table would leave out.
 
-Iceberg begins a stream with the files that the oldest snapshot it still has added. Once `expire_snapshots` has removed older ones,
-rows that came before are in the table and not in the stream, without an error. A stream whose last snapshot is no longer on the
-table's line cannot go on; after CREATE OR REPLACE or a rollback Iceberg says so with a bare NullPointerException (both measured
-with Iceberg 1.12.0).
+Iceberg begins a stream with the files that the oldest snapshot it still has added. Once `expire_snapshots` has removed older
+ones, rows that came before are in the table and not in the stream, without an error. A stream whose last snapshot is no longer
+on the table's line cannot go on; after CREATE OR REPLACE or a rollback Iceberg says so with a bare NullPointerException (both
+measured with Iceberg 1.12.0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a streaming query would give now: its rows go into memory, with a checkpoint that is thrown away.
 
-Of tables of files, Iceberg and Delta it reads what is there, and ends. Kafka and `rate` have no end, so it shows what they give as it
-comes, until there are rows enough or its time is over.
+Of tables of files, Iceberg and Delta it reads what is there, and ends. Kafka and `rate` have no end, so it shows what they give
+as it comes, until there are rows enough or its time is over.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def previewed(
     folder: str,
     show: Callable[[Any, int], None],
 ) -> Iterator[Previewed]:
-    """Yields the first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is called with a
-    Dataset of the rows so far and their number, whenever that has changed.
+    """Yields the first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is
+    called with a Dataset of the rows so far and their number, whenever that has changed.
 
     Raises OperationCancelledError, StatementError, or what Spark throws.
     """

@@ -1,7 +1,7 @@
 """Runs a streaming query in its operation's thread, from the start to the end, and stops it between two batches.
 
-Invariants: nothing is written into a table before every check has passed; the thread does not return while its query is
-active, so that an operation that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it, and no
+Invariants: nothing is written into a table before every check has passed; the thread does not return while its query is active,
+so that an operation that has ended leaves nothing that writes; a checkpoint is written only while the `fence` holds it, and no
 two statements go on from one state (`claims`).
 """
 
@@ -141,8 +141,8 @@ class Streams:
     def compare(
         self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
     ) -> StoredResult:
-        """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin with.
-        Both may be in use; nothing is written.
+        """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin
+        with. Both may be in use; nothing is written.
 
         Raises StatementError for what would be refused at the start, IncompatibleStateError if that is because of the state.
         """
@@ -249,8 +249,9 @@ class Streams:
             raise _not_restored(failed) from failed
 
     def _match_state(self, operation: Operation, session: JvmSession, planned: _Planned) -> StateFile:
-        """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last step
-        before the start. Raises StatementError when the state is another one or rows would be left out, or OperationCancelledError."""
+        """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last
+        step before the start. Raises StatementError when the state is another one or rows would be left out, or
+        OperationCancelledError."""
         frame, checkpoint = planned.frame, planned.options.checkpoint
         file = StateFile(self._files, checkpoint)
         description = self._described(operation, session, planned)

@@ -1,8 +1,8 @@
 """Where a stream writes, and what must be refused before it does.
 
 A file table (parquet, orc, csv, json, text, avro) is written by Spark's file sink, which keeps a log of its batches in
-`_spark_metadata` of the table. As soon as that folder is there, readers see only the files in the log; and a batch whose number the
-log has is taken for written. So a query with a fresh checkpoint would lose its first batches in a used table, without an
+`_spark_metadata` of the table. As soon as that folder is there, readers see only the files in the log; and a batch whose number
+the log has is taken for written. So a query with a fresh checkpoint would lose its first batches in a used table, without an
 error, and would hide rows that others have put into the table (measured with Spark 4.1.4).
 
 Spark makes the log when a query starts, long before its first commit, and does not say for whom. So a mark beside it says which
@@ -80,10 +80,9 @@ def _file_sink(relation: Any) -> Sink:
 
 @dataclass(frozen=True)
 class Found:
-    """Describes what there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the sink's log,
-    if it has one; `committed` and `planned` are those of the checkpoint. `is_ours`: the log is known to be this checkpoint's.
-    `holds_data` is not looked for where there is a log.
-    """
+    """Describes what there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the
+    sink's log, if it has one; `committed` and `planned` are those of the checkpoint. `is_ours`: the log is known to be this
+    checkpoint's. `holds_data` is not looked for where there is a log."""
 
     has_log: bool
     is_ours: bool

@@ -2,8 +2,8 @@
 
 Spark looks twice. Its checker walks the analysed plan when a query is started, after the sink has made its log; it has one
 condition, `_LEGACY_ERROR_TEMP_3102`, for nearly all that it refuses, and no place. The rest it refuses while it plans the first
-batch, in the query's own thread, which looks like the failure of a query that runs. Both are asked here, with the output mode that
-the query will have; planning is what EXPLAIN does with a streaming Dataset, and neither reads nor writes (Spark 4.1.4).
+batch, in the query's own thread, which looks like the failure of a query that runs. Both are asked here, with the output mode
+that the query will have; planning is what EXPLAIN does with a streaming Dataset, and neither reads nor writes (Spark 4.1.4).
 """
 
 from __future__ import annotations

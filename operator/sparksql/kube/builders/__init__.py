@@ -1,17 +1,17 @@
-"""Manifests of what the operator makes as pure functions: an `EffectiveSession` or a `Cleaning` in, plain objects out."""
+"""Manifests of what the operator makes as pure functions: an `EffectiveSession` or a `DataDeletion` in, plain objects out."""
 
 from sparksql.kube.builders.access import role_binding, service_account
-from sparksql.kube.builders.cleaner import Cleaning, cleaner_job, cleaner_secret
 from sparksql.kube.builders.conf import spark_conf
+from sparksql.kube.builders.deletion import DataDeletion, deletion_job, deletion_secret
 from sparksql.kube.builders.driver import driver_pod
 from sparksql.kube.builders.executor import executor_template
 from sparksql.kube.builders.network import network_policy, operator_peer
 from sparksql.kube.builders.session import executor_secret, secret, service
 
 __all__ = [
-    "Cleaning",
-    "cleaner_job",
-    "cleaner_secret",
+    "DataDeletion",
+    "deletion_job",
+    "deletion_secret",
     "driver_pod",
     "executor_secret",
     "executor_template",

@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"cache/[0-9a-f]{64}")
 
 
 def check_name(name: str) -> None:
-    """Raises ConnectError."""
+    """Checks the name of an artifact. Raises ConnectError for one that is not allowed."""
     if _BLOCK.fullmatch(name) is None:
         raise not_permitted(
             f"artifact {name[:200]!r} is not allowed over Connect: only blocks of local data (cache/...) are, no code and no files"

@@ -80,7 +80,8 @@ class Execution:
         self._executions = executions
 
     def targets(self) -> frozenset[str]:
-        """Returns what the statement must hold alone before it starts, qualified URIs. Called in its own thread. Raises StatementError."""
+        """Returns what the statement must hold alone before it starts, qualified URIs. Called in its own thread. Raises
+        StatementError."""
         try:
             return self.asked.targets()
         except (AnalysisException, ParseException):

@@ -1,7 +1,7 @@
 """The RPCs of Spark Connect: each is read, checked, given its session and its turn, and forwarded.
 
-Only what is here exists. Invariants: nothing of a client's is decoded on the event loop (see `decoding`); nothing is forwarded that has not been read and passed by the policy; nothing for a
-session that is not ours; no execution without its turn.
+Only what is here exists. Invariants: nothing of a client's is decoded on the event loop (see `decoding`); nothing is forwarded
+that has not been read and passed by the policy; nothing for a session that is not ours; no execution without its turn.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sparksql.wire.driver import SqlPolicy
 
 
 def read_config(data: bytes, policy: SqlPolicy) -> wire.ConfigRequest:
-    """Raises ConnectError, or StatementError for a key that is not allowed."""
+    """Decodes a request of Config and checks its keys. Raises ConnectError, or StatementError for a key that is not allowed."""
     request = decode(wire.ConfigRequest, data)
     operation = request.operation
     match operation.WhichOneof("op_type"):

@@ -80,7 +80,8 @@ def _columns(project: Any) -> str:
 
 
 def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
-    """Returns a DROP TABLE as a text that removes the files of a table that is not Iceberg's (see `execution.drop_table`); any other text as it is.
+    """Returns a DROP TABLE as a text that removes the files of a table that is not Iceberg's (see `execution.drop_table`); any
+    other text as it is.
 
     Connect takes texts alone, so the word is put behind it, and what Spark reads then decides whether that was right.
     """

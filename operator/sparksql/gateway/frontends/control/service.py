@@ -27,7 +27,7 @@ class ControlService:
         self.clients = clients
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Raises ControlError."""
+        """Takes a statement and returns its view; an id that is known is answered and not run again. Raises ControlError."""
         self._check_boot(request.boot_id)
         if self.lifecycle.is_draining and self.lifecycle.register.get(operation_id) is None:
             raise ControlError(503, "Draining", "the gateway takes no new statements")
@@ -39,7 +39,7 @@ class ControlService:
         return await self.lifecycle.spark.operations.submit(operation_id, request)
 
     def cancel(self, operation_id: str, request: CancelRequest) -> OperationView:
-        """Raises ControlError."""
+        """Begins to end a statement, or leaves a tombstone for one that never came; returns its view. Raises ControlError."""
         self._check_boot(request.boot_id)
         if self.lifecycle.spark is None:
             known = self.lifecycle.register.get(operation_id)

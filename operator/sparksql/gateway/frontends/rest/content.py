@@ -18,8 +18,9 @@ from sparksql.wire.control import Column
 
 
 @dataclass(frozen=True)
-class Content:
-    """Says what the content of an operation's result is to a client. `only` is the single value of a result that the statement itself has not got."""
+class ResultContent:
+    """Says what the content of an operation's result is to a client. `only` is the single value of a result that the statement
+    itself has not got."""
 
     columns: tuple[Column, ...]
     kind: ResultKind
@@ -51,17 +52,21 @@ class Page:
     next_uri: str | None
 
 
-def content_of(view: OperationInfo) -> Content:
+def content_of(view: OperationInfo) -> ResultContent:
     """Returns the content of a finished operation: its rows, an INSERT's job id, or OK."""
     job_id = view.handle.replace("-", "")
     if view.is_insert:
-        return Content((Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id)
+        return ResultContent(
+            (Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id
+        )
     if not view.columns:
-        return Content((Column(name="result", type="string"),), ResultKind.SUCCESS, False, only="OK")
-    return Content(view.columns, ResultKind.SUCCESS_WITH_CONTENT, view.is_query, job_id if view.is_query else None)
+        return ResultContent((Column(name="result", type="string"),), ResultKind.SUCCESS, False, only="OK")
+    return ResultContent(
+        view.columns, ResultKind.SUCCESS_WITH_CONTENT, view.is_query, job_id if view.is_query else None
+    )
 
 
-def page_json(page: Page, content: Content, rows: bytes) -> bytes:
+def page_json(page: Page, content: ResultContent, rows: bytes) -> bytes:
     """Returns the body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
     columns = ",".join(
         ColumnInfo(name=name, logical_type=logical, comment=None).to_json()

@@ -1,12 +1,12 @@
 """Error answers in the three forms of the released server. A body has the key `errors` and nothing else.
 
 - what a statement, its result, its completion or a configuration fails with: `Internal server error.` and the chain of causes
-  between two marker lines;
+between two marker lines;
 - what fails on sessions and operations, and requests that cannot be read: the chain of causes alone;
 - what never reached a route: one short text.
 
-Flink's SQL Client shows what follows the last `Caused by: ` up to the next line that begins with a tab and `at `, so Spark's own error
-is always the last cause, and no message may hold either mark.
+Flink's SQL Client shows what follows the last `Caused by: ` up to the next line that begins with a tab and `at `, so Spark's
+own error is always the last cause, and no message may hold either mark.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def server_side(*causes: Cause, status: int = 500) -> RestError:
 
 
 def bad_body(model_name: str | None, why: str) -> RestError:
-    """Returns the error for a body that is no JSON of its model; `model_name` is None for a body that is not there and should be."""
+    """Returns the error for a body that is no JSON of its model; `model_name` is None for a body that is not there and should
+    be."""
     head = "Bad request received. Request did not conform to expected format."
     if model_name is not None:
         head = f"Request did not match expected format {model_name}Body."

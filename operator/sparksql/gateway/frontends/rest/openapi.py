@@ -1,7 +1,7 @@
 """The OpenAPI document of the REST API, generated from its routes and wire models.
 
-`python -m sparksql.gateway.frontends.rest.openapi` writes `docs/rest-openapi.json` below the working directory, `--check` fails if the
-file differs. The gateway serves the same at `/openapi.json`.
+`python -m sparksql.gateway.frontends.rest.openapi` writes `docs/rest-openapi.json` below the working directory, `--check` fails
+if the file differs. The gateway serves the same at `/openapi.json`.
 """
 
 from __future__ import annotations

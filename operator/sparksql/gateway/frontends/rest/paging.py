@@ -25,7 +25,7 @@ class Bookmark:
     end: int | None = None
 
     def start(self, token: int) -> int:
-        """Raises UnexpectedTokenError."""
+        """Returns the number of the first row of a token's page. Raises UnexpectedTokenError."""
         expected = len(self.starts) - 1
         if 0 <= token <= expected:
             return self.starts[token]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from aiohttp import web
 
-from sparksql.gateway.frontends.rest.content import Content, Page, content_of, page_json
+from sparksql.gateway.frontends.rest.content import Page, ResultContent, content_of, page_json
 from sparksql.gateway.frontends.rest.errors import Cause, bad_parameter, ended_badly, unfetchable
 from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, json_response
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
@@ -82,7 +82,9 @@ class Results:
         )
         return json_response(page_json(page, content, rows))
 
-    async def _read(self, view: OperationInfo, content: Content, first: int, most: int) -> tuple[pa.Table, int | None]:
+    async def _read(
+        self, view: OperationInfo, content: ResultContent, first: int, most: int
+    ) -> tuple[pa.Table, int | None]:
         own = content.page(first)
         return (own, None) if own is not None else await self._service.page(view.session, view.handle, first, most)
 

@@ -68,7 +68,8 @@ class ThriftError(Exception):
 
 
 class Calls:
-    """Answers the calls of one connection. `user` is what the client calls itself. Every method raises ClientError or ThriftError."""
+    """Answers the calls of one connection. `user` is what the client calls itself. Every method raises ClientError or
+    ThriftError."""
 
     def __init__(self, service: SessionService, handles: Handles, user: str) -> None:
         self._service = service

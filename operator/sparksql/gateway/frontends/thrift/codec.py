@@ -1,10 +1,11 @@
 """Thrift's binary protocol for messages that are declared as dataclasses.
 
-Why not a Thrift library (thrift 0.25, thriftpy2 0.7.1): none has what a port that strangers reach needs at once. Apache's limits
-the sizes of texts and containers (`string_length_limit`, `container_length_limit`) and has no server for asyncio. thriftpy2
-has one, limits only the depth of a message, and believes the sizes that a peer sends, so that a dozen bytes hold the thread for
-seconds or take gigabytes; its SASL is a client's. Neither writes a TRowSet straight from Arrow, as `rowset` does, and code generated from
-Hive's IDL is eleven thousand lines. That our declarations are those of the IDL is tested against Hive's own classes.
+Why not a Thrift library (thrift 0.25, thriftpy2 0.7.1): none has what a port that strangers reach needs at once. Apache's
+limits the sizes of texts and containers (`string_length_limit`, `container_length_limit`) and has no server for asyncio.
+thriftpy2 has one, limits only the depth of a message, and believes the sizes that a peer sends, so that a dozen bytes hold the
+thread for seconds or take gigabytes; its SASL is a client's. Neither writes a TRowSet straight from Arrow, as `rowset` does,
+and code generated from Hive's IDL is eleven thousand lines. That our declarations are those of the IDL is tested against Hive's
+own classes.
 
 Invariants: decoding takes time and memory in proportion to the message, whatever its bytes say; any bytes give a message or a
 ProtocolError; fields that a declaration does not know are skipped.

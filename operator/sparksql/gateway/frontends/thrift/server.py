@@ -44,7 +44,7 @@ _KEEP_ALIVE_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConnectionLimits:
     """Bounds what clients may take: a number of connections, and seconds.
 
     When there are too many connections, the one that has negotiated for longest makes room for a new one. `frame_seconds` is
@@ -61,7 +61,7 @@ class Limits:
     idle_calls_seconds: float = 3600.0
 
     @classmethod
-    def within(cls, idle_timeout: float) -> Limits:
+    def within(cls, idle_timeout: float) -> ConnectionLimits:
         """Returns the limits for sessions that expire after so many seconds without use; 0 is never."""
         return cls(keep_alive_seconds=min(cls.keep_alive_seconds, idle_timeout / 3)) if idle_timeout > 0 else cls()
 
@@ -69,7 +69,7 @@ class Limits:
 class ThriftServer:
     """The listening port and its connections. Belongs to the event loop."""
 
-    def __init__(self, service: SessionService, token: str, limits: Limits) -> None:
+    def __init__(self, service: SessionService, token: str, limits: ConnectionLimits) -> None:
         self._service = service
         self._token = token
         self._limits = limits
@@ -89,7 +89,7 @@ class ThriftServer:
         return len(self._handles)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:
-        """Raises OSError when the port is taken."""
+        """Begins to listen; without `tls` it speaks none. Raises OSError when the port is taken."""
         self._server = await asyncio.start_server(
             self._accept,
             address,
@@ -170,7 +170,7 @@ class _Connection:
     """An authenticated client: reads its requests while it answers the one before."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: Calls, limits: Limits
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: Calls, limits: ConnectionLimits
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -222,6 +222,6 @@ class _Connection:
 
 async def serve_thrift(service: SessionService, settings: Settings) -> ThriftServer:
     """Listens on the configured port; the caller closes the server. Raises OSError when the port is taken."""
-    server = ThriftServer(service, settings.token, Limits.within(settings.gateway.session_idle_timeout))
+    server = ThriftServer(service, settings.token, ConnectionLimits.within(settings.gateway.session_idle_timeout))
     await server.listen(settings.listen_address, settings.config.endpoints.thrift_port, settings.tls)
     return server

@@ -1,9 +1,9 @@
 """Which files of a checkpoint one committed batch needs: the smallest set that Spark goes on from.
 
-The state of batch N has version N+1. Spark loads a version from the newest whole one up to it (`.snapshot` of the HDFS-backed store,
-`.zip` of RocksDB) and the changes since (`.delta`, `.changelog`); a `.zip` names the `.sst` files that it is made of. What is older
-serves to go back to earlier batches, of which a checkpoint keeps the last hundred. (HDFSBackedStateStoreProvider.loadMap,
-RocksDBFileManager.loadCheckpointFromDfs of Spark 4.1.)
+The state of batch N has version N+1. Spark loads a version from the newest whole one up to it (`.snapshot` of the HDFS-backed
+store, `.zip` of RocksDB) and the changes since (`.delta`, `.changelog`); a `.zip` names the `.sst` files that it is made of.
+What is older serves to go back to earlier batches, of which a checkpoint keeps the last hundred.
+(HDFSBackedStateStoreProvider.loadMap, RocksDBFileManager.loadCheckpointFromDfs of Spark 4.1.)
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def last_committed(paths: Iterable[str]) -> int | None:
 def files_of(
     files: Iterable[File], batch: int, read: Callable[[Sequence[str]], Iterable[bytes | None]]
 ) -> tuple[File, ...]:
-    """Returns the files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for one that is
-    gone."""
+    """Returns the files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for
+    one that is gone."""
     there = [file for file in files if belongs(file.path, batch)]
     bases = _bases(file.path for file in there)
     kept = [file for file in there if not _is_superseded(file.path, bases)]
@@ -54,8 +54,8 @@ def files_of(
 
 
 def belongs(path: str, batch: int) -> bool:
-    """Returns whether a file was there for `batch` or an earlier one. Of offsets Spark wants the batch before, too. Checksums are left out:
-    a client of the local file system takes one that does not fit its file for corruption."""
+    """Returns whether a file was there for `batch` or an earlier one. Of offsets Spark wants the batch before, too. Checksums
+    are left out: a client of the local file system takes one that does not fit its file for corruption."""
     parts = path.split("/")
     if any(part.startswith(".") for part in parts) or path.endswith((".tmp", ".crc")):
         return False
@@ -76,7 +76,8 @@ def belongs(path: str, batch: int) -> bool:
 
 
 def certain_state(paths: Iterable[str]) -> set[str]:
-    """Returns those of the files that a copy consists of without which the state cannot be loaded. Of versions with an id that is not known."""
+    """Returns those of the files that a copy consists of without which the state cannot be loaded. Of versions with an id that
+    is not known."""
     state = {path for path in paths if path.startswith("state/")}
     matches = (_STATE_FILE.fullmatch(path.rpartition("/")[2]) for path in state)
     return set() if any(match is not None and match[2] is not None for match in matches) else state

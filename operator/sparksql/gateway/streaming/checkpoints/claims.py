@@ -1,8 +1,8 @@
 """Which statement of this driver goes on from which state, so that a second one is refused before it touches the first.
 
-Spark tells queries by the id in their checkpoint. When a query starts whose id is one of an active query's, Spark stops that other
-one without a word; each restart of the two then ends the other. Ids are one when a checkpoint's folder was copied by hand to where
-another statement has its own: what the driver itself restores gets an id of its own. Belongs to all threads.
+Spark tells queries by the id in their checkpoint. When a query starts whose id is one of an active query's, Spark stops that
+other one without a word; each restart of the two then ends the other. Ids are one when a checkpoint's folder was copied by hand
+to where another statement has its own: what the driver itself restores gets an id of its own. Belongs to all threads.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Claims:
         self._lock = threading.Lock()
 
     def take(self, claim: Claim) -> None:
-        """Holds a claim. Raises StatementError when another statement holds the same; an earlier run of one statement gives way to the
-        next one, as drivers do."""
+        """Holds a claim. Raises StatementError when another statement holds the same; an earlier run of one statement gives way
+        to the next one, as drivers do."""
         with self._lock:
             for held in self._held.values():
                 if held.statement != claim.statement:

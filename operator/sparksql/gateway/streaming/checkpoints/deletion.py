@@ -19,14 +19,15 @@ _HIDDEN = (".", "_")  # of temporary and checksum files, for Hadoop as for Spark
 
 
 class DeletionRefusedError(Exception):
-    """Says that what lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the same."""
+    """Says that what lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the
+    same."""
 
 
 class CleaningError(Exception):
     """The file system keeps what it was asked to delete."""
 
 
-class Content(Protocol):
+class OpenFile(Protocol):
     """Reads an open file."""
 
     def read(self) -> bytes:
@@ -36,7 +37,7 @@ class Content(Protocol):
         """Closes the file."""
 
 
-class Files(Protocol):
+class FileTree(Protocol):
     """Does what a deletion needs of a file system; `spark.filesystem.HadoopFiles` is one."""
 
     def exists(self, uri: str) -> bool:
@@ -48,7 +49,7 @@ class Files(Protocol):
     def delete(self, uri: str) -> bool:
         """Deletes a file, or a folder with what is in it; returns whether it was there."""
 
-    def open(self, uri: str) -> Content:
+    def open(self, uri: str) -> OpenFile:
         """Opens a file for reading."""
 
 
@@ -62,7 +63,7 @@ def check_place(target: str, root: str) -> None:
         )
 
 
-def clean(files: Files, target: str, root: str, owner_uid: str) -> bool:
+def clean(files: FileTree, target: str, root: str, owner_uid: str) -> bool:
     """Deletes the savepoint of the object `owner_uid` at `target`; False when nothing was there.
 
     Raises DeletionRefusedError, CleaningError, or what the file system raises.
@@ -94,7 +95,7 @@ def _place(uri: str) -> tuple[tuple[str, str], list[str]]:
     return (found[1], found[2] or ""), folders
 
 
-def _check_owner(files: Files, target: str, names: set[str], owner_uid: str) -> None:
+def _check_owner(files: FileTree, target: str, names: set[str], owner_uid: str) -> None:
     if not names:
         return  # the marker went, and then the removal was interrupted
     if OWNER not in names:
@@ -107,7 +108,7 @@ def _check_owner(files: Files, target: str, names: set[str], owner_uid: str) -> 
         raise DeletionRefusedError(f"{target} holds what is no part of a savepoint: {shown}; move it elsewhere")
 
 
-def _marked_uid(files: Files, marker: str) -> str | None:
+def _marked_uid(files: FileTree, marker: str) -> str | None:
     content = files.open(marker)
     try:
         uid = json.loads(content.read())["uid"]
@@ -118,7 +119,7 @@ def _marked_uid(files: Files, marker: str) -> str | None:
     return uid if isinstance(uid, str) else None
 
 
-def _delete(files: Files, uri: str) -> None:
+def _delete(files: FileTree, uri: str) -> None:
     files.delete(uri)
     if files.exists(uri):
         raise CleaningError(

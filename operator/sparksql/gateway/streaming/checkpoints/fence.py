@@ -1,12 +1,12 @@
 """One driver at a time writes a checkpoint: a record beside it names the driver and is looked at while its query runs.
 
 Kubernetes cannot prove that a pod which was deleted by force, or whose node is lost, runs no more. A driver that takes a
-checkpoint over writes its own name into the record. The one before it finds that and stops its query: within `CHECK_SECONDS`, or,
-if it cannot read the record, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new one start
-its query, and only if the operator says that the end of the driver before it was not seen.
+checkpoint over writes its own name into the record. The one before it finds that and stops its query: within `CHECK_SECONDS`,
+or, if it cannot read the record, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new
+one start its query, and only if the operator says that the end of the driver before it was not seen.
 
-Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts.
-A query whose batches go through this process looks before each of them.
+Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts. A
+query whose batches go through this process looks before each of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNREADABLE = (
 log = logging.getLogger(__name__)
 
 
-class Files(Protocol):
+class TextFiles(Protocol):
     """Does what a fence needs of a file system. All calls raise what the file system raises."""
 
     def read_text(self, uri: str) -> str | None:
@@ -65,7 +65,8 @@ class WriterRecord:
 
     @classmethod
     def from_json(cls, text: str) -> WriterRecord:
-        """Raises ValueError for what is no record: one that is just being written, or that an unclean end has cut off."""
+        """Reads a record's text. Raises ValueError for what is no record: one that is just being written, or that an unclean
+        end has cut off."""
         try:
             return cls(**json.loads(text))
         except TypeError as error:
@@ -75,7 +76,7 @@ class WriterRecord:
 class Fence:
     """The checkpoints that this process writes, and the thread that looks after their marks. `clock` is monotonic seconds."""
 
-    def __init__(self, files: Files, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, files: TextFiles, clock: Callable[[], float] = time.monotonic) -> None:
         self.files = files
         self.clock = clock
         self._leases: set[CheckpointLease] = set()

@@ -1,9 +1,10 @@
 """Copies of a checkpoint: pinned to one committed batch, complete or not there at all.
 
 A checkpoint may be copied while its query runs. Spark keeps what the last `spark.sql.streaming.minBatchesToRetain` batches
-need, so the files of a batch N that was committed when the copy began (see `batch_files`) can be taken one after the other as long as
-fewer batches than that are committed meanwhile; a copy that lacks one of them is none. Measured with Spark 4.1.4 on HDFS-backed and
-RocksDB state, with and without changelog: a query that goes on from such a copy gives the rows of one that was never stopped.
+need, so the files of a batch N that was committed when the copy began (see `batch_files`) can be taken one after the other as
+long as fewer batches than that are committed meanwhile; a copy that lacks one of them is none. Measured with Spark 4.1.4 on
+HDFS-backed and RocksDB state, with and without changelog: a query that goes on from such a copy gives the rows of one that was
+never stopped.
 
 The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest.json` last; its presence means complete.
 """
@@ -73,7 +74,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Raises InvalidLocationError for what is no manifest of this form."""
+        """Reads a manifest's text. Raises InvalidLocationError for what is no manifest of this form."""
         try:
             raw = json.loads(text)
             if raw["version"] != FORMAT_VERSION:
@@ -126,7 +127,8 @@ class Savepoints:
         return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
     def inspect(self, location: str) -> Manifest:
-        """Returns the manifest of what lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
+        """Returns the manifest of what lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes
+        nothing.
 
         Raises InvalidLocationError when it is neither, or lacks files.
         """

@@ -16,9 +16,9 @@ from sparksql.gateway.streaming.kafka.options import (
     ENDS,
     OP,
     PROVIDER,
-    Format,
     KafkaColumn,
     KafkaTable,
+    ValueFormat,
     check_table,
     columns_of,
     is_kafka,
@@ -31,7 +31,8 @@ _PROPERTIES = 11  # index of CatalogTable's `properties`
 
 
 def table_definition(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """Returns a parsed CREATE TABLE that Spark can run: one `USING kafka` is checked, others stay as they are. Raises StatementError."""
+    """Returns a parsed CREATE TABLE that Spark can run: one `USING kafka` is checked, others stay as they are. Raises
+    StatementError."""
     if simple_name(plan) != "CreateTable" or not is_kafka(option(plan.tableSpec().provider())):
         return plan
     command = driver.analyse(session, plan).analyzed()
@@ -89,14 +90,14 @@ def _checked(driver: SparkDriver, name: str, columns: tuple[KafkaColumn, ...], o
 
 def _schema(driver: SparkDriver, session: JvmSession, table: KafkaTable) -> Any:
     """StructType of the table's rows. Raises StatementError, or what Spark raises for the source's options."""
-    if table.format is Format.RAW:
+    if table.format is ValueFormat.RAW:
         options = {key: value for key, value in table.options.items() if key.lower() not in ENDS}
         return read(driver.jvm, session, replace(table, options=options), streaming=True).schema()
     columns = list(table.columns)
     schema = driver.jvm.org.apache.spark.sql.types.StructType()
     for column in columns:
         schema = schema.add(column.name, column.type)
-    if table.format is Format.DEBEZIUM and not any(column.is_operation for column in columns):
+    if table.format is ValueFormat.DEBEZIUM and not any(column.is_operation for column in columns):
         schema = schema.add(OP, "string")  # whoever does not see it takes a delete for a row
     whole = replace(table, columns=columns_of(schema))
     read(driver.jvm, session, whole, streaming=True)

@@ -22,7 +22,7 @@ OP = "_op"
 _OWN_PREFIXES = ("value.", "key.")
 
 
-class Format(StrEnum):
+class ValueFormat(StrEnum):
     """Names what `value.format` may be. RAW: no declared columns, Spark's own."""
 
     RAW = "raw"
@@ -31,7 +31,7 @@ class Format(StrEnum):
     DEBEZIUM = "debezium"
 
 
-class Mode(StrEnum):
+class ParseMode(StrEnum):
     """Names what becomes of a record whose value is not what the table declares."""
 
     FAILFAST = "FAILFAST"
@@ -89,27 +89,27 @@ class KafkaTable:
     options: Mapping[str, str] = field(repr=False)
 
     @property
-    def format(self) -> Format:
+    def format(self) -> ValueFormat:
         """Returns the format of values. Raises StatementError for one that is not known."""
         text = self.option(FORMAT)
         try:
-            return Format((text or Format.RAW).lower())
+            return ValueFormat((text or ValueFormat.RAW).lower())
         except ValueError:
-            raise self.invalid(f"option {FORMAT!r} is {text!r}: it must be one of {', '.join(Format)}") from None
+            raise self.invalid(f"option {FORMAT!r} is {text!r}: it must be one of {', '.join(ValueFormat)}") from None
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> ParseMode:
         """Returns the mode of reading. Raises StatementError for one that is not known."""
         text = self.option(MODE)
         try:
-            return Mode((text or Mode.FAILFAST).upper())
+            return ParseMode((text or ParseMode.FAILFAST).upper())
         except ValueError:
-            raise self.invalid(f"option {MODE!r} is {text!r}: it must be one of {', '.join(Mode)}") from None
+            raise self.invalid(f"option {MODE!r} is {text!r}: it must be one of {', '.join(ParseMode)}") from None
 
     @property
     def value_columns(self) -> tuple[KafkaColumn, ...]:
         """The declared columns that are in the value."""
-        has_operation = self.format is Format.DEBEZIUM
+        has_operation = self.format is ValueFormat.DEBEZIUM
         return tuple(c for c in self.columns if not c.is_of_record and not (has_operation and c.is_operation))
 
     @property
@@ -139,10 +139,11 @@ def is_kafka(provider: object) -> bool:
 
 
 def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
-    """Returns the table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises StatementError.
+    """Returns the table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises
+    StatementError.
 
-    What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and
-    a batch cannot begin at the end.
+    What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and a
+    batch cannot begin at the end.
     """
     own: dict[str, str] = {}
     for pair in elements(metadata.storage().properties()):
@@ -158,8 +159,8 @@ def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, s
         columns=columns_of(metadata.schema()),
         options=_merged(own, given),
     )
-    declared = next((value for key, value in own.items() if key.lower() == FORMAT), Format.RAW)
-    if (table.option(FORMAT) or Format.RAW).lower() != declared.lower():
+    declared = next((value for key, value in own.items() if key.lower() == FORMAT), ValueFormat.RAW)
+    if (table.option(FORMAT) or ValueFormat.RAW).lower() != declared.lower():
         raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
     check_options(table, policy)
     return table
@@ -183,7 +184,7 @@ def check_table(table: KafkaTable, policy: SqlPolicy) -> None:
     for key in table.options:
         if key.lower().startswith(_OWN_PREFIXES) and key.lower() not in _OWN:
             raise table.invalid(f"option {key!r} is not known: there are {', '.join(sorted(_OWN))}")
-    if table.format is Format.RAW:
+    if table.format is ValueFormat.RAW:
         _check_raw(table)
     else:
         _check_declared(table)
@@ -207,11 +208,11 @@ def _check_declared(table: KafkaTable) -> None:
         types = ("string",) if _is_op(table, column) else RECORD_COLUMNS.get(column.name.lower(), ("", ()))[1]
         if types and column.type_name not in types:
             raise table.invalid(f"column {column.name} is of the record and must be {' or '.join(types).upper()}")
-    if (table.format is Format.AVRO) != (table.option(AVRO_SCHEMA) is not None):
+    if (table.format is ValueFormat.AVRO) != (table.option(AVRO_SCHEMA) is not None):
         raise table.invalid(
             f"option {AVRO_SCHEMA!r}, the Avro schema as JSON, goes with {FORMAT!r} = 'avro', each needs the other"
         )
-    if table.format is Format.AVRO and table.mode is Mode.DROPMALFORMED:
+    if table.format is ValueFormat.AVRO and table.mode is ParseMode.DROPMALFORMED:
         raise table.invalid(f"option {MODE!r} can be FAILFAST or PERMISSIVE with avro, not DROPMALFORMED")
     _check_key(table)
 
@@ -227,7 +228,7 @@ def _check_key(table: KafkaTable) -> None:
 
 
 def _is_op(table: KafkaTable, column: KafkaColumn) -> bool:
-    return table.format is Format.DEBEZIUM and column.is_operation
+    return table.format is ValueFormat.DEBEZIUM and column.is_operation
 
 
 def _merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.relations import given_options, is_view, metadata_of, provider_of
 from sparksql.gateway.streaming.columns import aligned, check_count
-from sparksql.gateway.streaming.kafka.options import PROVIDER, Format, KafkaTable, is_kafka, kafka_table
+from sparksql.gateway.streaming.kafka.options import PROVIDER, KafkaTable, ValueFormat, is_kafka, kafka_table
 from sparksql.gateway.streaming.kafka.values import encoded
 
 _SINK_COLUMNS = ("key", "value", "headers", "topic", "partition")
@@ -30,7 +30,7 @@ def topic_of(driver: SparkDriver, session: JvmSession, insert: Any) -> Topic | N
         raise table.invalid(
             "it has no PARTITION; give the column `partition` to choose the topic's partition of a record"
         )
-    if table.format is Format.DEBEZIUM:
+    if table.format is ValueFormat.DEBEZIUM:
         raise table.invalid("value.format debezium is read only: write into a table with value.format json or avro")
     return Topic(driver, session, insert, table, is_view(metadata))
 
@@ -46,7 +46,8 @@ class Topic:
     is_view: bool
 
     def command(self, frame: Dataset) -> Any:
-        """Returns the plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can run."""
+        """Returns the plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can
+        run."""
         records = self._records(frame)
         if frame.isStreaming():
             return records.logicalPlan()
@@ -69,7 +70,7 @@ class Topic:
         return RecordStream(records, self._options(records))
 
     def _records(self, frame: Dataset) -> Any:
-        if self.table.format is Format.RAW:
+        if self.table.format is ValueFormat.RAW:
             return self._named(frame)
         jvm, struct = self.driver.jvm, self.driver.jvm.org.apache.spark.sql.types.StructType()
         for column in self.table.written_columns:
@@ -110,8 +111,8 @@ class Topic:
 
 @dataclass(frozen=True)
 class RecordStream:
-    """Does what the start of a stream asks of a Dataset, for one with records: its writer knows where they go, because Spark's `toTable`
-    reads no options of a table."""
+    """Does what the start of a stream asks of a Dataset, for one with records: its writer knows where they go, because Spark's
+    `toTable` reads no options of a table."""
 
     records: Any
     options: dict[str, str] = field(repr=False)

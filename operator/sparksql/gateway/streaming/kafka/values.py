@@ -16,10 +16,10 @@ from sparksql.gateway.streaming.kafka.options import (
     OP,
     PROVIDER,
     RECORD_COLUMNS,
-    Format,
     KafkaColumn,
     KafkaTable,
-    Mode,
+    ParseMode,
+    ValueFormat,
 )
 
 _VALUE, _CORRUPT, _ROW, _CHANGE = "__value", "__corrupt", "__row", "__change"
@@ -48,13 +48,13 @@ def read(jvm: Jvm, session: JvmSession, table: KafkaTable, *, streaming: bool) -
 def _decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
     """A Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
     match table.format:
-        case Format.RAW:
+        case ValueFormat.RAW:
             return records
-        case Format.JSON:
+        case ValueFormat.JSON:
             return _selected(jvm, table, _parsed(jvm, table, records, _struct(jvm, table.value_columns)))
-        case Format.DEBEZIUM:
+        case ValueFormat.DEBEZIUM:
             return _selected(jvm, table, _changes(jvm, table, records))
-        case Format.AVRO:
+        case ValueFormat.AVRO:
             return _selected(jvm, table, _avro(jvm, session, table, records))
 
 
@@ -62,7 +62,7 @@ def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
     """Returns a Dataset for Spark's Kafka sink, of one with the table's written columns."""
     functions, to_seq = jvm.org.apache.spark.sql.functions, jvm.PythonUtils.toSeq
     value = functions.struct(to_seq([_column(jvm, column.name) for column in table.value_columns]))
-    if table.format is Format.AVRO:
+    if table.format is ValueFormat.AVRO:
         value = _avro_functions(jvm, session, table).to_avro(value, table.option(AVRO_SCHEMA))
     else:
         value = functions.to_json(value)
@@ -114,7 +114,11 @@ def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any
 
 def _with_value(jvm: Jvm, table: KafkaTable, records: Any, name: str, value: Any) -> Any:
     """Records with what their values are parsed to. In mode FAILFAST the check that follows comes out of a generator."""
-    return records.withColumn(name, value) if table.mode is Mode.FAILFAST else _computed_once(jvm, records, name, value)
+    return (
+        records.withColumn(name, value)
+        if table.mode is ParseMode.FAILFAST
+        else _computed_once(jvm, records, name, value)
+    )
 
 
 def _computed_once(jvm: Jvm, records: Any, name: str, value: Any) -> Any:
@@ -126,11 +130,11 @@ def _computed_once(jvm: Jvm, records: Any, name: str, value: Any) -> Any:
 
 def _treated(jvm: Jvm, table: KafkaTable, parsed: Any, bad: str, problem: str) -> Any:
     match table.mode:
-        case Mode.PERMISSIVE:
+        case ParseMode.PERMISSIVE:
             return parsed
-        case Mode.DROPMALFORMED:
+        case ParseMode.DROPMALFORMED:
             return parsed.where(f"NOT ({bad})")
-        case Mode.FAILFAST:
+        case ParseMode.FAILFAST:
             name = _UNSAFE.sub("", table.name)
             place = _PLACE.format(problem=f"Kafka table {name}: {problem}", remedy=_remedy(table))
             # Not a filter: one of the query's own could come before it, and leave the record out without a word.
@@ -139,7 +143,7 @@ def _treated(jvm: Jvm, table: KafkaTable, parsed: Any, bad: str, problem: str) -
 
 
 def _remedy(table: KafkaTable) -> str:
-    drops = "" if table.format is Format.AVRO else "value.mode DROPMALFORMED leaves such records out, "
+    drops = "" if table.format is ValueFormat.AVRO else "value.mode DROPMALFORMED leaves such records out, "
     return f"{drops}value.mode PERMISSIVE gives NULLs for what cannot be read"
 
 
@@ -151,7 +155,7 @@ def _select(jvm: Jvm, table: KafkaTable, column: KafkaColumn) -> Any:
     if column.is_of_record:
         return _column(jvm, RECORD_COLUMNS[column.name.lower()][0]).cast(column.type).alias(column.name)
     row = _column(jvm, _ROW)
-    if table.format is Format.DEBEZIUM:
+    if table.format is ValueFormat.DEBEZIUM:
         row = row.getField(OP) if column.is_operation else row.getField(_CHANGED_ROW).getField(column.name)
         return row.alias(column.name)
     return row.getField(column.name).alias(column.name)
@@ -162,7 +166,7 @@ def _expression(jvm: Jvm, text: str) -> Any:
 
 
 def _from_json(jvm: Jvm, struct: Any) -> Any:
-    options = {"mode": Mode.PERMISSIVE.value, "columnNameOfCorruptRecord": _CORRUPT}
+    options = {"mode": ParseMode.PERMISSIVE.value, "columnNameOfCorruptRecord": _CORRUPT}
     text = _column(jvm, "value").cast("string")
     return jvm.org.apache.spark.sql.functions.from_json(text, struct.add(_CORRUPT, "string"), options)
 

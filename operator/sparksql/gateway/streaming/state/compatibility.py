@@ -16,7 +16,13 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 
 from sparksql.gateway.streaming.state import settings
-from sparksql.gateway.streaming.state.description import AGGREGATE, Column, Description, Operator, Source
+from sparksql.gateway.streaming.state.description import (
+    AGGREGATE,
+    Description,
+    StateColumn,
+    StatefulOperator,
+    StreamSource,
+)
 from sparksql.gateway.streaming.state.structure_difference import opaque, parting
 from sparksql.gateway.streaming.state.structure_difference import text as node_text
 
@@ -31,7 +37,7 @@ REMEDY = (
 FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
 
 
-class Change(StrEnum):
+class DifferenceKind(StrEnum):
     """Names the kinds of differences between two descriptions."""
 
     SOURCE_ADDED = "SourceAdded"
@@ -65,7 +71,7 @@ class Change(StrEnum):
 class Difference:
     """Describes one reason why state does not fit. `operator` and `column` are for people; empty where there is none."""
 
-    change: Change
+    change: DifferenceKind
     operator: str = ""
     column: str = ""
     before: str = ""
@@ -98,7 +104,7 @@ def differences(old: Description, new: Description) -> tuple[Difference, ...]:
         found += _group_filters(old, new)
     if not found and old.operators and old.is_of_first_version and not same_text:
         earlier = "an earlier version, which did not write down enough to tell whether another text fits it"
-        found.append(Difference(Change.NOT_COMPARABLE, "the state", "", earlier, ""))
+        found.append(Difference(DifferenceKind.NOT_COMPARABLE, "the state", "", earlier, ""))
     return tuple(found)
 
 
@@ -108,7 +114,7 @@ def _settings(old: Description, new: Description) -> Iterator[Difference]:
         return
     before, after = ({each.name: each for each in given} for given in (old.settings, new.settings))
     for name, was, now in settings.changed(before, after):
-        yield Difference(Change.SETTING_CHANGED, name, "", was, now)
+        yield Difference(DifferenceKind.SETTING_CHANGED, name, "", was, now)
 
 
 def _looks_at_the_clock(*descriptions: Description) -> bool:
@@ -147,24 +153,26 @@ def _sources(of_old: Description, of_new: Description) -> Iterator[Difference]:
         return
     if sorted(before) == sorted(after):
         names = (", ".join(source.name for source in each) for each in (old, new))
-        yield Difference(Change.SOURCES_REORDERED, "sources", "", *names)
+        yield Difference(DifferenceKind.SOURCES_REORDERED, "sources", "", *names)
         return
     for gone, come in _pairings(before, after):
         was, now = (None if gone is None else old[gone]), (None if come is None else new[come])
         if was is None and now is not None:
-            yield Difference(Change.SOURCE_ADDED, f"source {now.name}", after=now.identity)
+            yield Difference(DifferenceKind.SOURCE_ADDED, f"source {now.name}", after=now.identity)
         elif now is None and was is not None:
-            yield Difference(Change.SOURCE_REMOVED, f"source {was.name}", before=was.identity)
+            yield Difference(DifferenceKind.SOURCE_REMOVED, f"source {was.name}", before=was.identity)
         elif was is not None and now is not None:
-            yield Difference(Change.SOURCE_CHANGED, f"source {was.name}", before=was.identity, after=now.identity)
+            yield Difference(
+                DifferenceKind.SOURCE_CHANGED, f"source {was.name}", before=was.identity, after=now.identity
+            )
 
 
-def _options(old: Sequence[Source], new: Sequence[Source]) -> Iterator[Difference]:
+def _options(old: Sequence[StreamSource], new: Sequence[StreamSource]) -> Iterator[Difference]:
     """Options that values are read with: state has what the old ones gave."""
     for was, now in zip(old, new, strict=True):
         if was.reading != now.reading:
             before, after = (f"read with {each.reading or 'no options'}" for each in (was, now))
-            yield Difference(Change.SOURCE_CHANGED, f"source {was.name}", "", before, after)
+            yield Difference(DifferenceKind.SOURCE_CHANGED, f"source {was.name}", "", before, after)
 
 
 def _operators(of_old: Description, of_new: Description, same_text: bool) -> Iterator[Difference]:
@@ -173,16 +181,18 @@ def _operators(of_old: Description, of_new: Description, same_text: bool) -> Ite
     if kinds_before != kinds_after:
         for gone, come in _pairings(kinds_before, kinds_after):
             if gone is not None:
-                yield Difference(Change.OPERATOR_REMOVED, _named(old, gone), before=_text(old[gone]))
+                yield Difference(DifferenceKind.OPERATOR_REMOVED, _named(old, gone), before=_text(old[gone]))
             if come is not None:
-                yield Difference(Change.OPERATOR_ADDED, _named(new, come), after=_text(new[come]))
+                yield Difference(DifferenceKind.OPERATOR_ADDED, _named(new, come), after=_text(new[come]))
         return
     for index, (was, now) in enumerate(zip(old, new, strict=True)):
         name = _named(old, index)
         if was.structure and was.structure == now.structure:
             unknown = None if same_text else opaque(of_new.nodes, now.structure)
             if unknown is not None:
-                yield Difference(Change.NOT_COMPARABLE, name, "", f"{unknown}, which cannot be told from another", "")
+                yield Difference(
+                    DifferenceKind.NOT_COMPARABLE, name, "", f"{unknown}, which cannot be told from another", ""
+                )
             continue
         found = list(_operator_differences(name, was, now))
         if was.structure and now.structure:
@@ -190,7 +200,9 @@ def _operators(of_old: Description, of_new: Description, same_text: bool) -> Ite
         yield from found
 
 
-def _structural(name: str, old: Description, was: Operator, new: Description, now: Operator) -> Difference:
+def _structural(
+    name: str, old: Description, was: StatefulOperator, new: Description, now: StatefulOperator
+) -> Difference:
     """The place where two operators part that read the same."""
     found = parting(old.nodes, was.structure, new.nodes, now.structure)
     match found.path:
@@ -202,7 +214,7 @@ def _structural(name: str, old: Description, was: Operator, new: Description, no
             of = str(found.path[0])
         case _:
             of = "input"
-    return Difference(Change.OPERATOR_CHANGED, name, f"{of}: {found.where}", found.before, found.after)
+    return Difference(DifferenceKind.OPERATOR_CHANGED, name, f"{of}: {found.where}", found.before, found.after)
 
 
 def _group_filters(old: Description, new: Description) -> Iterator[Difference]:
@@ -211,7 +223,7 @@ def _group_filters(old: Description, new: Description) -> Iterator[Difference]:
     if old.is_of_first_version or old.group_filters == new.group_filters:
         return
     before, after = (_conditions(each) for each in (old, new))
-    yield Difference(Change.GROUP_FILTER_CHANGED, "aggregate", "", before, after)
+    yield Difference(DifferenceKind.GROUP_FILTER_CHANGED, "aggregate", "", before, after)
 
 
 def _conditions(description: Description) -> str:
@@ -219,31 +231,39 @@ def _conditions(description: Description) -> str:
     return " and ".join(told) or "none"
 
 
-def _operator_differences(name: str, was: Operator, now: Operator) -> Iterator[Difference]:
+def _operator_differences(name: str, was: StatefulOperator, now: StatefulOperator) -> Iterator[Difference]:
     settings = dict(was.settings), dict(now.settings)
     for key in dict.fromkeys([*settings[0], *settings[1]]):
         before, after = settings[0].get(key, "none"), settings[1].get(key, "none")
         if before != after:
-            yield Difference(Change.OPERATOR_CHANGED, name, key, before, after)
+            yield Difference(DifferenceKind.OPERATOR_CHANGED, name, key, before, after)
     yield from _columns(name, was.keys, now.keys, _KEY)
     yield from _columns(name, was.values, now.values, _AGGREGATE if was.kind == AGGREGATE else _COLUMN)
     if was.inputs != now.inputs:
-        yield Difference(Change.INPUT_CHANGED, name, "", ", ".join(was.inputs), ", ".join(now.inputs))
+        yield Difference(DifferenceKind.INPUT_CHANGED, name, "", ", ".join(was.inputs), ", ".join(now.inputs))
 
 
 # Added, removed, changed, reordered
-_KEY = (Change.KEY_ADDED, Change.KEY_REMOVED, Change.KEY_CHANGED, Change.KEYS_REORDERED)
+_KEY = (DifferenceKind.KEY_ADDED, DifferenceKind.KEY_REMOVED, DifferenceKind.KEY_CHANGED, DifferenceKind.KEYS_REORDERED)
 _AGGREGATE = (
-    Change.AGGREGATE_ADDED,
-    Change.AGGREGATE_REMOVED,
-    Change.AGGREGATE_CHANGED,
-    Change.AGGREGATES_REORDERED,
+    DifferenceKind.AGGREGATE_ADDED,
+    DifferenceKind.AGGREGATE_REMOVED,
+    DifferenceKind.AGGREGATE_CHANGED,
+    DifferenceKind.AGGREGATES_REORDERED,
 )
-_COLUMN = (Change.COLUMN_ADDED, Change.COLUMN_REMOVED, Change.COLUMN_CHANGED, Change.COLUMNS_REORDERED)
+_COLUMN = (
+    DifferenceKind.COLUMN_ADDED,
+    DifferenceKind.COLUMN_REMOVED,
+    DifferenceKind.COLUMN_CHANGED,
+    DifferenceKind.COLUMNS_REORDERED,
+)
 
 
 def _columns(
-    operator: str, old: Sequence[Column], new: Sequence[Column], kinds: tuple[Change, Change, Change, Change]
+    operator: str,
+    old: Sequence[StateColumn],
+    new: Sequence[StateColumn],
+    kinds: tuple[DifferenceKind, DifferenceKind, DifferenceKind, DifferenceKind],
 ) -> Iterator[Difference]:
     """Columns by their place, as Spark reads the rows of its state."""
     added, removed, changed, reordered = kinds
@@ -263,7 +283,7 @@ def _columns(
             yield _changed(changed, operator, old[gone], new[come])
 
 
-def _changed(change: Change, operator: str, was: Column, now: Column) -> Difference:
+def _changed(change: DifferenceKind, operator: str, was: StateColumn, now: StateColumn) -> Difference:
     if was.meaning == now.meaning:
         return Difference(change, operator, was.name, f"{was.meaning} {was.type}".strip(), now.type)
     return Difference(change, operator, was.name, was.meaning, now.meaning)
@@ -274,7 +294,7 @@ def _watermarks(old: Description, new: Description) -> Iterator[Difference]:
     before, after = ([mark.column for mark in each.watermarks] for each in (old, new))
     for gone, come in _pairings(before, after) if before != after else ():
         was, now = (None if gone is None else before[gone]), (None if come is None else after[come])
-        yield Difference(Change.WATERMARK_CHANGED, "watermark", was or now or "", was or "none", now or "none")
+        yield Difference(DifferenceKind.WATERMARK_CHANGED, "watermark", was or now or "", was or "none", now or "none")
 
 
 def _output_modes(old: Description, new: Description) -> Iterator[Difference]:
@@ -283,7 +303,7 @@ def _output_modes(old: Description, new: Description) -> Iterator[Difference]:
     before, after = old.output_mode, new.output_mode
     kept_back = after == UPDATE and any(each.kind == AGGREGATE for each in new.operators)
     if before != after and (COMPLETE in (before, after) or kept_back):
-        yield Difference(Change.OUTPUT_MODE_CHANGED, "output mode", "", before, after)
+        yield Difference(DifferenceKind.OUTPUT_MODE_CHANGED, "output mode", "", before, after)
 
 
 def _pairings(before: Sequence[object], after: Sequence[object]) -> Iterator[tuple[int | None, int | None]]:
@@ -303,43 +323,43 @@ def _sentence(each: Difference, old: Description, new: Description) -> str:
     before, after = _shown(each.before, old.sources), _shown(each.after, new.sources)
     column = _shown(each.column, old.sources if each.before else new.sources)
     match each.change:
-        case Change.SOURCE_ADDED | Change.OPERATOR_ADDED:
+        case DifferenceKind.SOURCE_ADDED | DifferenceKind.OPERATOR_ADDED:
             return f"{each.operator} was added ({after})"
-        case Change.SOURCE_REMOVED | Change.OPERATOR_REMOVED:
+        case DifferenceKind.SOURCE_REMOVED | DifferenceKind.OPERATOR_REMOVED:
             return f"{each.operator} was removed ({before})"
-        case Change.SOURCES_REORDERED:
+        case DifferenceKind.SOURCES_REORDERED:
             return f"sources were {before} in this order, are {after}"
-        case Change.INPUT_CHANGED:
+        case DifferenceKind.INPUT_CHANGED:
             return f"{each.operator}: its input was {before}, is {after}"
-        case Change.OPERATOR_CHANGED:
+        case DifferenceKind.OPERATOR_CHANGED:
             return f"{each.operator}: {column} was {before}, is {after}"
-        case Change.KEY_ADDED:
+        case DifferenceKind.KEY_ADDED:
             return f"{each.operator}: key column {column} was added ({after})"
-        case Change.KEY_REMOVED:
+        case DifferenceKind.KEY_REMOVED:
             return f"{each.operator}: key column {column} was removed ({before})"
-        case Change.AGGREGATE_ADDED | Change.COLUMN_ADDED:
+        case DifferenceKind.AGGREGATE_ADDED | DifferenceKind.COLUMN_ADDED:
             return f"{each.operator}: column {column} was added ({after})"
-        case Change.AGGREGATE_REMOVED | Change.COLUMN_REMOVED:
+        case DifferenceKind.AGGREGATE_REMOVED | DifferenceKind.COLUMN_REMOVED:
             return f"{each.operator}: column {column} was removed ({before})"
-        case Change.KEY_CHANGED:
+        case DifferenceKind.KEY_CHANGED:
             return f"{each.operator}: key column {column} was {before}, is {after}"
-        case Change.AGGREGATE_CHANGED | Change.COLUMN_CHANGED:
+        case DifferenceKind.AGGREGATE_CHANGED | DifferenceKind.COLUMN_CHANGED:
             return f"{each.operator}: column {column} was {before}, is {after}"
-        case Change.KEYS_REORDERED:
+        case DifferenceKind.KEYS_REORDERED:
             return f"{each.operator}: key columns {column} were {before} in this order, are {after}"
-        case Change.AGGREGATES_REORDERED | Change.COLUMNS_REORDERED:
+        case DifferenceKind.AGGREGATES_REORDERED | DifferenceKind.COLUMNS_REORDERED:
             return f"{each.operator}: columns {column} were {before} in this order, are {after}"
-        case Change.GROUP_FILTER_CHANGED:
+        case DifferenceKind.GROUP_FILTER_CHANGED:
             return f"{each.operator}: the condition on its groups was {before}, is {after}"
-        case Change.NOT_COMPARABLE:
+        case DifferenceKind.NOT_COMPARABLE:
             return f"{each.operator} is of {before}"
-        case Change.SETTING_CHANGED:
+        case DifferenceKind.SETTING_CHANGED:
             return f"the setting {each.operator} was {before}, is {after}"
-        case Change.SOURCE_CHANGED | Change.WATERMARK_CHANGED | Change.OUTPUT_MODE_CHANGED:
+        case DifferenceKind.SOURCE_CHANGED | DifferenceKind.WATERMARK_CHANGED | DifferenceKind.OUTPUT_MODE_CHANGED:
             return f"{each.operator} was {before}, is {after}"
 
 
-def named(text: str, sources: Sequence[Source]) -> str:
+def named(text: str, sources: Sequence[StreamSource]) -> str:
     """Returns a meaning with the names of its sources, which are left out when there is only one."""
 
     def name(found: re.Match[str]) -> str:
@@ -349,12 +369,12 @@ def named(text: str, sources: Sequence[Source]) -> str:
     return _SOURCE.sub(name, text)
 
 
-def _shown(text: str, sources: Sequence[Source]) -> str:
+def _shown(text: str, sources: Sequence[StreamSource]) -> str:
     shown = named(text, sources)
     return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
 
 
-def _named(operators: Sequence[Operator], index: int) -> str:
+def _named(operators: Sequence[StatefulOperator], index: int) -> str:
     """An operator's kind, with its number when there are several of the kind."""
     kind = operators[index].kind
     if sum(each.kind == kind for each in operators) == 1:
@@ -362,7 +382,7 @@ def _named(operators: Sequence[Operator], index: int) -> str:
     return f"{kind} {1 + sum(each.kind == kind for each in operators[:index])}"
 
 
-def _text(operator: Operator) -> str:
+def _text(operator: StatefulOperator) -> str:
     parts = [f"by {', '.join(column.meaning for column in operator.keys)}"] if operator.keys else []
     if operator.kind == AGGREGATE and operator.values:
         parts.append(f"of {', '.join(column.meaning for column in operator.values)}")
@@ -372,10 +392,10 @@ def _text(operator: Operator) -> str:
 
 def _without_wording(description: Description) -> Description:
     operators = tuple(
-        Operator(each.kind, _types(each.keys), _types(each.values), (), ()) for each in description.operators
+        StatefulOperator(each.kind, _types(each.keys), _types(each.values), (), ()) for each in description.operators
     )
     return replace(description, watermarks=(), operators=operators, group_filters=())
 
 
-def _types(columns: Sequence[Column]) -> tuple[Column, ...]:
+def _types(columns: Sequence[StateColumn]) -> tuple[StateColumn, ...]:
     return tuple(replace(column, meaning="") for column in columns)

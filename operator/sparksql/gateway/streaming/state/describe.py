@@ -23,11 +23,11 @@ from sparksql.gateway.spark.shapes import Dataset, Expression, Jvm, JvmSession, 
 from sparksql.gateway.streaming.state import settings, source_identity
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
-    Column,
     Description,
-    Operator,
     Setting,
-    Source,
+    StateColumn,
+    StatefulOperator,
+    StreamSource,
     Watermark,
 )
 from sparksql.gateway.streaming.state.expressions import Expressions
@@ -66,8 +66,8 @@ def describe(
     mask: Callable[[str], str],
     qualified: Callable[[str], str],
 ) -> Description:
-    """Returns the description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
-    full form."""
+    """Returns the description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives
+    paths their full form."""
     try:
         return _read(driver, session, frame, text, output_mode, mask, qualified)
     except (Py4JError, RecursionError, UnknownPlanError) as unknown:  # a node or an expression of some extension
@@ -82,24 +82,24 @@ def undescribed(
     spark_version: str,
     text: str,
     output_mode: str,
-    sources: tuple[Source, ...] = (),
-    columns: tuple[Column, ...] = (),
+    sources: tuple[StreamSource, ...] = (),
+    columns: tuple[StateColumn, ...] = (),
 ) -> Description:
-    """Returns the description of a query whose plan cannot be read: its state is taken to fit the very same text over the same sources, with the same
-    `columns`, and nothing else. Both are empty when they cannot be read either."""
+    """Returns the description of a query whose plan cannot be read: its state is taken to fit the very same text over the same
+    sources, with the same `columns`, and nothing else. Both are empty when they cannot be read either."""
     text_hash = hashlib.sha256(text.encode()).hexdigest()
-    operators = (Operator(f"text {text_hash[:12]}", values=columns),)
+    operators = (StatefulOperator(f"text {text_hash[:12]}", values=columns),)
     return Description(spark_version, text_hash, output_mode.lower(), sources, operators=operators)
 
 
 def _readable(
     jvm: Jvm, frame: Dataset, mask: Callable[[str], str], qualified: Callable[[str], str]
-) -> tuple[tuple[Source, ...], tuple[Column, ...]]:
+) -> tuple[tuple[StreamSource, ...], tuple[StateColumn, ...]]:
     """The sources of a plan that cannot be described, and their columns; none when nothing can be read of them either."""
     try:
         analysed = _analysed(jvm, frame)
         columns = [
-            Column(mask(name), mask(str(column.dataType().catalogString())), mask(f"{name} of the source {of}"))
+            StateColumn(mask(name), mask(str(column.dataType().catalogString())), mask(f"{name} of the source {of}"))
             for leaf, of in source_identity.streamed(analysed)
             for column in elements(leaf.output())
             for name in [str(column.name())]
@@ -133,8 +133,8 @@ def _analysed(jvm: Jvm, frame: Dataset) -> Any:
     return source_identity.undecoded(jvm, inline.apply(frame.queryExecution().analyzed()))
 
 
-def _sources(walk: _Walk, analysed: Any, qualified: Callable[[str], str]) -> tuple[Source, ...]:
-    found: list[Source] = []
+def _sources(walk: _Walk, analysed: Any, qualified: Callable[[str], str]) -> tuple[StreamSource, ...]:
+    found: list[StreamSource] = []
     for leaf, name in source_identity.streamed(analysed):
         if walk.source_number(leaf) > len(found):
             found.append(source_identity.source(leaf, name, qualified))
@@ -197,7 +197,7 @@ class _Walk:
         self._mask = mask
         self._expressions = Expressions(jvm, mask, self._subquery)
         self._sources: dict[int, int] = {}  # number of the source by the id of its first column
-        self.operators: list[Operator] = []
+        self.operators: list[StatefulOperator] = []
         self.watermarks: list[Watermark] = []
 
     def source_number(self, leaf: LogicalPlan) -> int:
@@ -235,10 +235,10 @@ class _Walk:
             case "Join":
                 told = self._join(node, below)
             case "Deduplicate" | "DeduplicateWithinWatermark" if streams:
-                told = self._stateful(Operator("deduplication", self._columns(node.keys()), inputs=told))
+                told = self._stateful(StatefulOperator("deduplication", self._columns(node.keys()), inputs=told))
             case "GlobalLimit" if streams:
                 limit = ("limit", self._text(node.limitExpr()))
-                told = self._stateful(Operator("limit", settings=(limit,), inputs=told))
+                told = self._stateful(StatefulOperator("limit", settings=(limit,), inputs=told))
             case "Union":
                 told = self._union(node, children, told)
             case "Expand":
@@ -246,7 +246,7 @@ class _Walk:
             case "Generate":
                 told = self._generate(node, told)
             case _ if streams and kind not in WITHOUT_STATE:  # it may keep something
-                told = self._stateful(Operator(kind, inputs=told))
+                told = self._stateful(StatefulOperator(kind, inputs=told))
             case _ if kind not in _PLAIN:
                 told = (*told, f"{kind}({', '.join(map(self._text, elements(node.expressions())))})")
         self._define_rest(kind, node)
@@ -277,7 +277,7 @@ class _Walk:
             for key in elements(node.groupingExpressions())
         )
         streams = bool(node.isStreaming())
-        values: dict[str, Column] = {}
+        values: dict[str, StateColumn] = {}
         for result in results:
             for function in _aggregate_functions(result) if streams else ():
                 meaning = self._text(function)
@@ -287,7 +287,7 @@ class _Walk:
             self._expressions.define_named(result)
         if not streams:
             return (*told, f"grouped by {', '.join(key.meaning for key in keys)}")
-        return self._stateful(Operator(AGGREGATE, keys, tuple(values.values()), inputs=told))
+        return self._stateful(StatefulOperator(AGGREGATE, keys, tuple(values.values()), inputs=told))
 
     def _join(self, node: LogicalPlan, below: list[tuple[str, ...]]) -> tuple[str, ...]:
         left, right = node.left(), node.right()
@@ -303,8 +303,8 @@ class _Walk:
             told = tuple(part for part in told if not part.startswith(_WHERE))
         return (*told, f"{kind} join on {self._condition(option(node.condition()))}")
 
-    def _stream_join(self, node: LogicalPlan, kind: str, told: tuple[str, ...]) -> Operator:
-        keys: list[Column] = []
+    def _stream_join(self, node: LogicalPlan, kind: str, told: tuple[str, ...]) -> StatefulOperator:
+        keys: list[StateColumn] = []
         rest = option(node.condition())
         planning = self._jvm.org.apache.spark.sql.catalyst.planning
         found = option(scala_object(planning, "ExtractEquiJoinKeys").unapply(node))
@@ -319,7 +319,7 @@ class _Walk:
             for column in elements(child.output())
         )
         settings = (("type", kind), ("condition", self._condition(rest)))
-        return Operator("join of streams", tuple(keys), values, settings, told)
+        return StatefulOperator("join of streams", tuple(keys), values, settings, told)
 
     def _union(self, node: LogicalPlan, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
         outputs = [elements(child.output()) for child in children]
@@ -341,7 +341,7 @@ class _Walk:
             self._expressions.define(column, f"{text}.{index}")
         return (*told, f"{'outer ' if node.outer() else ''}{text}")
 
-    def _stateful(self, operator: Operator) -> tuple[str, ...]:
+    def _stateful(self, operator: StatefulOperator) -> tuple[str, ...]:
         self.operators.append(operator)
         return (f"operator {len(self.operators)}",)
 
@@ -355,11 +355,11 @@ class _Walk:
         """The parts that AND connects, in one order."""
         return "none" if condition is None else " AND ".join(sorted(map(self._text, _conjuncts(condition))))
 
-    def _columns(self, expressions: Any) -> tuple[Column, ...]:
+    def _columns(self, expressions: Any) -> tuple[StateColumn, ...]:
         return tuple(self._column(_name(each), each, self._text(each)) for each in elements(expressions))
 
-    def _column(self, name: str, expression: Expression, meaning: str) -> Column:
-        return Column(self._mask(name), self._mask(str(expression.dataType().catalogString())), meaning)
+    def _column(self, name: str, expression: Expression, meaning: str) -> StateColumn:
+        return StateColumn(self._mask(name), self._mask(str(expression.dataType().catalogString())), meaning)
 
     def _text(self, expression: Expression) -> str:
         return self._expressions.text(expression)

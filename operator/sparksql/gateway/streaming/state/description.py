@@ -21,9 +21,9 @@ class DescriptionError(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
-    """Describes what a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is for people.
-    `reading` are the options that say how its values are read, each by a digest."""
+class StreamSource:
+    """Describes what a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is
+    for people. `reading` are the options that say how its values are read, each by a digest."""
 
     name: str
     identity: str
@@ -31,7 +31,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Column:
+class StateColumn:
     """A column of state. `meaning` is its expression over columns of the sources, `[1].amount` being one of the first source;
     `type` is Spark's; `name` is that of the result and for people only."""
 
@@ -41,14 +41,14 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Operator:
+class StatefulOperator:
     """An operator with state. `settings` are what else shapes it, such as a join's type; `inputs` are, in order, what its rows
     come from and go through, without projections and filters. `structure` is the digest of all that it is made of, among the
     `nodes` of its description: it decides, and what else is told here is for people. Empty where it is not known."""
 
     kind: str
-    keys: tuple[Column, ...] = ()
-    values: tuple[Column, ...] = ()
+    keys: tuple[StateColumn, ...] = ()
+    values: tuple[StateColumn, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     inputs: tuple[str, ...] = ()
     structure: str = ""
@@ -73,18 +73,17 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Description:
-    """Describes what a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those whose rows
-    they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the state:
-    Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where nobody has
-    looked.
-    """
+    """Describes what a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those
+    whose rows they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the
+    state: Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where
+    nobody has looked."""
 
     spark_version: str
     text_hash: str
     output_mode: str
-    sources: tuple[Source, ...]
+    sources: tuple[StreamSource, ...]
     watermarks: tuple[Watermark, ...] = ()
-    operators: tuple[Operator, ...] = ()
+    operators: tuple[StatefulOperator, ...] = ()
     confs: tuple[tuple[str, str], ...] = ()
     group_filters: tuple[str, ...] = ()
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -107,7 +106,7 @@ class Description:
 
     @classmethod
     def from_json(cls, text: str) -> Description:
-        """Raises DescriptionError for what is no description of this form."""
+        """Reads a description's text. Raises DescriptionError for what is no description of this form."""
         try:
             raw = json.loads(text)
             if raw["version"] not in _READABLE_VERSIONS:
@@ -116,7 +115,7 @@ class Description:
                 spark_version=str(raw["spark_version"]),
                 text_hash=str(raw["text_hash"]),
                 output_mode=str(raw["output_mode"]),
-                sources=tuple(Source(**each) for each in raw["sources"]),
+                sources=tuple(StreamSource(**each) for each in raw["sources"]),
                 watermarks=tuple(Watermark(**each) for each in raw["watermarks"]),
                 operators=tuple(map(_operator, raw["operators"])),
                 confs=_pairs(raw["confs"]),
@@ -129,10 +128,10 @@ class Description:
             raise DescriptionError("it is not a description of state") from broken
 
 
-def _operator(raw: Any) -> Operator:
-    keys, values = (tuple(Column(**each) for each in raw[part]) for part in ("keys", "values"))
+def _operator(raw: Any) -> StatefulOperator:
+    keys, values = (tuple(StateColumn(**each) for each in raw[part]) for part in ("keys", "values"))
     inputs = tuple(map(str, raw["inputs"]))
-    return Operator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, str(raw.get("structure", "")))
+    return StatefulOperator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, str(raw.get("structure", "")))
 
 
 def _settings(raw: Any) -> tuple[Setting, ...] | None:

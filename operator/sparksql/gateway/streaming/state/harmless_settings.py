@@ -1,7 +1,7 @@
 """Names of settings that do not say what a query means: settings of Spark 4.1, Delta and Hadoop, each looked at.
 
-They say how a query runs, how rows and state lie, where tables are, or how results are shown and written. A name that a later version
-adds is not among them, and counts.
+They say how a query runs, how rows and state lie, where tables are, or how results are shown and written. A name that a later
+version adds is not among them, and counts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Settings of a session that may say what a query means.
 
-Spark's plans have most of what a setting means, but not all: how a text is read as a time, how a struct becomes text, how files are
-read, is asked of the session while the query runs, and Hadoop's file formats ask settings of their own. So every setting counts that
-is given and that a program of the image may read, but those of harmless_settings.py, and Spark's own that are not of SQL: they say
-what drivers and executors are. A name that is only a user's own (`SET my.day = ...`) stands for its value in the text, and the plan
-has that.
+Spark's plans have most of what a setting means, but not all: how a text is read as a time, how a struct becomes text, how files
+are read, is asked of the session while the query runs, and Hadoop's file formats ask settings of their own. So every setting
+counts that is given and that a program of the image may read, but those of harmless_settings.py, and Spark's own that are not
+of SQL: they say what drivers and executors are. A name that is only a user's own (`SET my.day = ...`) stands for its value in
+the text, and the plan has that.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _BETWEEN = "\u0001"
 
 
 def of_session(jvm: Jvm, session: JvmSession, *, zone_counts: bool) -> tuple[Setting, ...]:
-    """Returns the settings of a session that may say what its queries mean, by name. `zone_counts`: the time zone does, too: where it
-    counts in an expression, the plan has it."""
+    """Returns the settings of a session that may say what its queries mean, by name. `zone_counts`: the time zone does, too:
+    where it counts in an expression, the plan has it."""
     entries = jvm.org.apache.spark.internal.config.ConfigEntry
     found = [_told(entries, name, value) for name, value in _given(session) if counts(name)]
     if zone_counts:

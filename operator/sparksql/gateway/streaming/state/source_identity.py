@@ -14,7 +14,7 @@ from sparksql.gateway.spark.scala import elements, fields, option, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.sources import rewritten
-from sparksql.gateway.streaming.state.description import Source
+from sparksql.gateway.streaming.state.description import StreamSource
 from sparksql.gateway.streaming.state.read_options import of_scala, read_by_stream, read_by_table
 
 # In lower case; those of Kafka, then that of Iceberg.
@@ -30,7 +30,8 @@ _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
 def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
-    """Returns the streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the text."""
+    """Returns the streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the
+    text."""
     pending = [(plan, "")]
     while pending:
         node, name = pending.pop()
@@ -42,8 +43,8 @@ def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
 
 
 def undecoded(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """Returns an analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
-    of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
+    """Returns an analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded
+    is no part of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
 
     def replaced(node: LogicalPlan) -> Any | None:
         leaf = _decoded_leaf(node.child()) if simple_name(node) == "SubqueryAlias" else None
@@ -66,7 +67,7 @@ def _decoded_leaf(node: LogicalPlan) -> Any | None:
     return node if simple_name(node) == "StreamingRelationV2" and is_kafka(node.sourceName()) else None
 
 
-def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Source:
+def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> StreamSource:
     """Returns what a streaming leaf streams. `qualified` gives a path its full form."""
     if simple_name(leaf) == "StreamingRelationV2":
         identifier, catalog = option(leaf.identifier()), option(leaf.catalog())
@@ -74,8 +75,8 @@ def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Sou
         read = "" if is_kafka(leaf.sourceName()) else read_by_stream(_given(leaf.extraOptions())).strip()
         if identifier is not None:
             prefix = "" if catalog is None else f"{catalog.name()}."
-            return Source(name, f"table {prefix}{identifier.toString()}{options}", read)
-        return Source(name, f"{leaf.sourceName()}{options}", read)
+            return StreamSource(name, f"table {prefix}{identifier.toString()}{options}", read)
+        return StreamSource(name, f"{leaf.sourceName()}{options}", read)
     relation = leaf.dataSource()
     table = option(relation.catalogTable())
     given = of_scala(relation.options())
@@ -83,7 +84,7 @@ def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Sou
     if path is None and table is not None and option(table.storage().locationUri()) is not None:
         path = str(table.location().toString())
     place = "" if path is None else f" {qualified(path)}"
-    return Source(name, f"{relation.className()}{place}{_told(given)}", read_by_stream(given).strip())
+    return StreamSource(name, f"{relation.className()}{place}{_told(given)}", read_by_stream(given).strip())
 
 
 def static(leaf: LogicalPlan) -> str:
@@ -129,8 +130,8 @@ def _files(relation: Any, table: str | None, qualified: Callable[[str], str]) ->
 
 
 def is_told(leaf: LogicalPlan) -> bool:
-    """Returns whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library may have
-    nothing but its address in memory."""
+    """Returns whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library
+    may have nothing but its address in memory."""
     if simple_name(leaf) != "LogicalRelation" or option(leaf.catalogTable()) is not None:
         return True
     relation = leaf.relation()
@@ -138,8 +139,8 @@ def is_told(leaf: LogicalPlan) -> bool:
 
 
 def column_ids(leaf: LogicalPlan) -> dict[str, str]:
-    """Returns what tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not known to
-    find values by the names of their columns, as CSV."""
+    """Returns what tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not
+    known to find values by the names of their columns, as CSV."""
     table = leaf.table() if simple_name(leaf) in ("DataSourceV2Relation", "StreamingRelationV2") else None
     if table is not None and str(table.getClass().getName()).startswith("org.apache.iceberg.spark."):
         columns = table.table().schema().columns()
@@ -172,8 +173,8 @@ def _short_name(provider: str) -> str:
 
 
 def reads_times_in_a_zone(leaf: LogicalPlan) -> bool:
-    """Returns whether times of a table may be read in the session's time zone, where they are written without one: as text, and so in
-    the names of partitions. Not of formats that are known to keep instants."""
+    """Returns whether times of a table may be read in the session's time zone, where they are written without one: as text, and
+    so in the names of partitions. Not of formats that are known to keep instants."""
     columns = elements(leaf.output())
     times = [str(column.name()) for column in columns if "timestamp" in str(column.dataType().catalogString())]
     match read_as(leaf):

@@ -36,8 +36,8 @@ def told(kind: str, fields: Fields) -> Fields:
 
 
 def apply(nodes: Nodes, kind: str, fields: Fields, *, commutes: bool, zoned: bool) -> tuple[str, Fields]:
-    """Returns the one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the time
-    zone."""
+    """Returns the one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the
+    time zone."""
     if commutes or kind in _EQUALITIES:
         fields = operands_in_one_order(fields)
     if kind == "Cast" and not zoned:
@@ -93,7 +93,8 @@ def operands_in_one_order(fields: Fields) -> Fields:
 
 
 def cast_without_a_zone(fields: Fields) -> Fields:
-    """Drops the zone of a cast between types that have none: Spark notes the session's time zone at every cast, also at those between types that have no zone."""
+    """Drops the zone of a cast between types that have none: Spark notes the session's time zone at every cast, also at those
+    between types that have no zone."""
     return {name: value for name, value in fields.items() if name != "timeZoneId"}
 
 
@@ -141,7 +142,8 @@ def _added_time(nodes: Nodes, kind: str, fields: Fields) -> tuple[str, Fields]:
 
 
 def _filtered(nodes: Nodes, kind: str, fields: Fields) -> tuple[str, Fields]:
-    """`sum(CASE WHEN c THEN x END)` is `sum(x) FILTER (WHERE c)`, see `_PASSING_NULL`. Not with DISTINCT, whose values Spark keeps apart."""
+    """`sum(CASE WHEN c THEN x END)` is `sum(x) FILTER (WHERE c)`, see `_PASSING_NULL`. Not with DISTINCT, whose values Spark
+    keeps apart."""
     function = fields["aggregateFunction"]
     if nodes.kind(function) not in _PASSING_NULL or fields["isDistinct"] or fields["filter"] is not None:
         return kind, fields

@@ -23,8 +23,8 @@ class TimeWindow:
 
 
 def time_window(jvm: Jvm, column: Any, structs: list[Any]) -> TimeWindow | None:
-    """Returns the windows that a column holds, None for any other. `structs` are expressions of start and end, one for each window that
-    a time is in."""
+    """Returns the windows that a column holds, None for any other. `structs` are expressions of start and end, one for each
+    window that a time is in."""
     if not column.metadata().contains(_MARK):
         return None
     time = _time(structs[0])

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from sparksql.api.names import ANNOTATION_TRIGGER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.cache.indexes import INDEXES
-from sparksql.controllers.savepoint.facts import savepoint_body, savepoints_of, start_of, trigger_of
-from sparksql.controllers.savepoint.gather import attempt_of, observation_of, recorded
+from sparksql.controllers.savepoint.gather import attempt_of, attempt_status, observation_of
+from sparksql.controllers.savepoint.snapshot import savepoints_of, start_of, trigger_of
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
 from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.engine.store import Store
+from sparksql.kube.builders.statement_children import savepoint_of
 from sparksql.wire.savepoints import SavepointState, SavepointView
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.statements import statement
@@ -45,7 +46,7 @@ def store(*savepoints: Any) -> Store:
     return filled
 
 
-# --- facts
+# --- snapshots
 
 
 def test_statement_sees_the_savepoints_that_name_it() -> None:
@@ -63,7 +64,7 @@ def test_statement_that_does_not_stream_has_no_savepoints(spec: dict[str, Any]) 
     assert savepoints_of(store(savepoint()), statement(**spec)) == ()
 
 
-def test_savepoint_facts_match_the_metadata_spec_and_status_of_the_object() -> None:
+def test_savepoint_snapshot_matches_the_metadata_spec_and_status_of_the_object() -> None:
     status = {
         "phase": "Completed", "trigger": "Periodic", "location": "s3a://b/before", "message": "complete",
         "completionTime": "2026-01-31T09:00:00Z",
@@ -104,7 +105,7 @@ def test_start_from_finds_a_savepoint_of_any_statement_in_the_same_namespace() -
 
 @pytest.mark.parametrize("trigger", SavepointTrigger)
 def test_created_savepoint_is_read_back_with_its_trigger_and_statement(trigger: SavepointTrigger) -> None:
-    body = savepoint_body("one-stop", "team-a", "one", trigger)
+    body = savepoint_of(statement(), "one-stop", trigger)
     body["metadata"].update(uid="u", creationTimestamp="2026-01-31T08:00:00Z", resourceVersion="1")
     made = SqlSavepoint.parse(body)
     assert trigger_of(made) is trigger
@@ -138,18 +139,18 @@ names = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 
 
 @given(names, names, names, names, names, names)
-def test_savepoint_attempt_is_read_back_as_recorded(
+def test_savepoint_attempt_is_read_back_as_attempt_status(
     pod: str, uid: str, boot: str, of: str, klass: str, account: str
 ) -> None:
     attempt = Attempt(Driver(pod, uid, boot), of, klass, account)
-    status = SqlSavepoint.parse(savepoint()).status.replace(attempt=recorded(attempt))
+    status = SqlSavepoint.parse(savepoint()).status.replace(attempt=attempt_status(attempt))
     kept = SqlSavepoint.parse(savepoint(status=status.to_dict())).status.attempt
     assert kept is not None and attempt_of(kept) == attempt
 
 
 def test_savepoint_attempt_is_recorded_under_the_field_names_of_the_api() -> None:
     status = SqlSavepoint.parse(savepoint()).status
-    kept = status.replace(attempt=recorded(Attempt(Driver("p", "u", "b"), "s", "standard", "spark"))).to_dict()
+    kept = status.replace(attempt=attempt_status(Attempt(Driver("p", "u", "b"), "s", "standard", "spark"))).to_dict()
     assert kept["attempt"] == {
         "podName": "p", "podUID": "u", "bootId": "b", "statementUID": "s", "className": "standard",
         "serviceAccountName": "spark",

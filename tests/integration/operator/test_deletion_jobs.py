@@ -15,8 +15,8 @@ from sparksql.api.names import child_base
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.context import ControllerContext
-from sparksql.controllers.savepoint.delete_job import Cleaners
-from sparksql.domain.savepoint.snapshot import Cleaner, StartCleaner
+from sparksql.controllers.savepoint.deletion_jobs import DeletionJobs
+from sparksql.domain.savepoint.snapshot import DeletionJob, StartDeletionJob
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
@@ -38,7 +38,7 @@ class Scene:
     """A SqlSavepoint as the API server has it, and its clean-up."""
 
     client: KubeClient
-    cleaners: Cleaners
+    deletion_jobs: DeletionJobs
     savepoint: SqlSavepoint
 
     @property
@@ -51,11 +51,11 @@ class Scene:
 
     async def start(self) -> None:
         uid = self.savepoint.metadata.uid
-        command = StartCleaner(f"{ROOT}/{self.namespace}/orders/before-release-{uid}", ROOT, uid)
-        await self.cleaners.start(self.savepoint, command, KLASS, "spark")
+        command = StartDeletionJob(f"{ROOT}/{self.namespace}/orders/before-release-{uid}", ROOT, uid)
+        await self.deletion_jobs.start(self.savepoint, command, KLASS, "spark")
 
-    async def state(self) -> Cleaner:
-        return await self.cleaners.state(self.savepoint)
+    async def state(self) -> DeletionJob:
+        return await self.deletion_jobs.state(self.savepoint)
 
     async def report(self, status: dict[str, Any]) -> None:
         await self.client.patch_merge(JOBS, self.namespace, self.name, {"status": status}, subresource="status")
@@ -67,8 +67,8 @@ async def scene(crds: ApiServer, namespace: str) -> AsyncIterator[Scene]:
         spec = {"statementRef": {"name": "orders"}, "reclaimPolicy": "Delete"}
         body = {"apiVersion": SAVEPOINTS.api_version, "kind": "SqlSavepoint", "metadata": {"name": "before-release"}}
         made = await client.create(SAVEPOINTS, namespace, {**body, "spec": spec})
-        runtime = cast(ControllerContext, SimpleNamespace(client=client, config=OperatorConfig()))
-        yield Scene(client, Cleaners(runtime), SqlSavepoint.parse(made))
+        context = cast(ControllerContext, SimpleNamespace(client=client, config=OperatorConfig()))
+        yield Scene(client, DeletionJobs(context), SqlSavepoint.parse(made))
 
 
 def _condition(type_: str, status: str = "True") -> dict[str, str]:
@@ -81,9 +81,9 @@ def _times(*names: str) -> dict[str, str]:
 
 
 async def test_a_cleanup_job_is_created_once_with_its_settings_in_a_secret(scene: Scene) -> None:
-    assert await scene.state() is Cleaner.ABSENT
+    assert await scene.state() is DeletionJob.ABSENT
     await scene.start()
-    assert await scene.state() is Cleaner.RUNNING
+    assert await scene.state() is DeletionJob.RUNNING
     job = await scene.client.get(JOBS, scene.namespace, scene.name)
     await scene.start()
     assert (await scene.client.get(JOBS, scene.namespace, scene.name))["metadata"]["uid"] == job["metadata"]["uid"]
@@ -96,19 +96,19 @@ async def test_a_cleanup_job_is_created_once_with_its_settings_in_a_secret(scene
 async def test_a_cleanup_job_has_succeeded_only_with_the_complete_condition(scene: Scene) -> None:
     await scene.start()
     await scene.report({"active": 1, **_times("startTime")})
-    assert await scene.state() is Cleaner.RUNNING
+    assert await scene.state() is DeletionJob.RUNNING
     await scene.report({"active": 0, "succeeded": 1, "conditions": [_condition("SuccessCriteriaMet")]})
-    assert await scene.state() is Cleaner.RUNNING
+    assert await scene.state() is DeletionJob.RUNNING
     ended = [_condition("SuccessCriteriaMet"), _condition("Complete")]
     await scene.report({"conditions": ended, **_times("completionTime")})
-    assert await scene.state() is Cleaner.SUCCEEDED
+    assert await scene.state() is DeletionJob.SUCCEEDED
 
 
 async def test_a_failed_job_is_told(scene: Scene) -> None:
     await scene.start()
     conditions = [_condition("FailureTarget"), _condition("Failed")]
     await scene.report({"failed": 1, "conditions": conditions, **_times("startTime")})
-    assert await scene.state() is Cleaner.FAILED
+    assert await scene.state() is DeletionJob.FAILED
 
 
 async def test_the_end_of_anothers_job_is_not_believed(scene: Scene) -> None:
@@ -117,14 +117,14 @@ async def test_the_end_of_anothers_job_is_not_believed(scene: Scene) -> None:
     await scene.client.create(JOBS, scene.namespace, {**body, "spec": {"template": {"spec": spec}}})
     conditions = [_condition("SuccessCriteriaMet"), _condition("Complete")]
     await scene.report({"succeeded": 1, "conditions": conditions, **_times("startTime", "completionTime")})
-    assert await scene.state() is Cleaner.ABSENT
+    assert await scene.state() is DeletionJob.ABSENT
     await scene.start()
-    assert await scene.state() is Cleaner.ABSENT
+    assert await scene.state() is DeletionJob.ABSENT
 
 
 async def test_no_cleanup_job_or_secret_is_created_in_a_terminating_namespace(scene: Scene) -> None:
     await scene.client.delete(NAMESPACES, "", scene.namespace)  # it stays: no namespace controller runs
     await scene.start()
-    assert await scene.state() is Cleaner.ABSENT
+    assert await scene.state() is DeletionJob.ABSENT
     with pytest.raises(NotFound):
         await scene.client.get(SECRETS, scene.namespace, scene.name)

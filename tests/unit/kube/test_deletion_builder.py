@@ -18,12 +18,12 @@ from sparksql.api.session_class import (
 )
 from sparksql.api.settings import SessionSettings
 from sparksql.gateway import clean
-from sparksql.kube.builders import Cleaning, cleaner_job, cleaner_secret
-from sparksql.kube.builders.cleaner import CONF_FILE, REFUSED_CODE, is_cleaner_of
+from sparksql.kube.builders import DataDeletion, deletion_job, deletion_secret
+from sparksql.kube.builders.deletion import CONF_FILE, REFUSED_CODE, is_deletion_job_of
 from tests.unit.kube.effective_sessions import FULL
 
 ROOT = "s3a://lake/savepoints"
-PLAIN = Cleaning(
+PLAIN = DataDeletion(
     namespace="team-a",
     savepoint="before-release",
     uid="6f0c2a9e-0000-4000-8000-000000000002",
@@ -56,13 +56,13 @@ LABELS = {
 }
 
 
-def pod(cleaning: Cleaning) -> dict[str, Any]:
-    found: dict[str, Any] = cleaner_job(cleaning)["spec"]["template"]
+def pod(deletion: DataDeletion) -> dict[str, Any]:
+    found: dict[str, Any] = deletion_job(deletion)["spec"]["template"]
     return found
 
 
 def test_job_without_a_template_golden() -> None:
-    job = cleaner_job(PLAIN)
+    job = deletion_job(PLAIN)
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     assert job["metadata"] == {"name": NAME, "namespace": "team-a", "labels": LABELS}
     assert {key: value for key, value in job["spec"].items() if key != "template"} == {
@@ -164,7 +164,7 @@ def test_no_template_loosens_the_job_or_keeps_it_from_its_end() -> None:
 
 
 def test_the_secret_has_the_settings_of_file_systems_only_and_goes_with_the_savepoint() -> None:
-    secret = cleaner_secret(RICH)
+    secret = deletion_secret(RICH)
     assert secret["metadata"] == {
         "name": NAME,
         "namespace": "team-a",
@@ -183,7 +183,7 @@ def test_the_secret_has_the_settings_of_file_systems_only_and_goes_with_the_save
         "spark.hadoop.b": "class",
         "spark.hadoop.c": "enforced",
     }
-    assert "enforced" not in json.dumps(cleaner_job(RICH))
+    assert "enforced" not in json.dumps(deletion_job(RICH))
 
 
 def test_the_longest_name_fits_a_label_and_another_uid_has_another_name() -> None:
@@ -192,10 +192,10 @@ def test_the_longest_name_fits_a_label_and_another_uid_has_another_name() -> Non
     assert replace(PLAIN, uid="other").name != PLAIN.name
 
 
-def test_cleaner_job_is_recognised_by_the_uid_of_its_savepoint() -> None:
-    assert is_cleaner_of(cleaner_job(PLAIN), PLAIN.uid)
-    assert not is_cleaner_of(cleaner_job(PLAIN), "other")
-    assert not is_cleaner_of({"metadata": {"name": NAME}}, PLAIN.uid)
+def test_deletion_job_is_recognised_by_the_uid_of_its_savepoint() -> None:
+    assert is_deletion_job_of(deletion_job(PLAIN), PLAIN.uid)
+    assert not is_deletion_job_of(deletion_job(PLAIN), "other")
+    assert not is_deletion_job_of({"metadata": {"name": NAME}}, PLAIN.uid)
 
 
 def test_job_and_program_agree_on_the_code_of_a_refusal() -> None:
@@ -204,5 +204,5 @@ def test_job_and_program_agree_on_the_code_of_a_refusal() -> None:
 
 def test_building_leaves_the_template_alone() -> None:
     before = copy.deepcopy(FULL.driver_template)
-    cleaner_job(RICH)
+    deletion_job(RICH)
     assert FULL.driver_template == before

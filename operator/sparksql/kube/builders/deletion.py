@@ -36,8 +36,8 @@ _OF_A_DRIVER = ("command", "ports", "lifecycle", "readinessProbe", "livenessProb
 
 
 @dataclass(frozen=True)
-class Cleaning:
-    """One clean-up: `target` is deleted if it lies below `root` and its marker file names `uid`, the SqlSavepoint's.
+class DataDeletion:
+    """One deletion: `target` is deleted if it lies below `root` and its marker file names `uid`, the SqlSavepoint's.
 
     `service_account` is that of the sessions; `operator_conf` the Spark configuration that lies below the class's.
     """
@@ -57,29 +57,29 @@ class Cleaning:
         return names.child_base(self.savepoint, self.uid)
 
 
-def cleaner_secret(cleaning: Cleaning) -> dict[str, Any]:
-    """The settings of file systems that the class gives, which may hold keys; nothing else of its configuration."""
-    session_class = cleaning.session_class
-    conf = {**cleaning.operator_conf, **session_class.defaults.conf, **session_class.enforced_conf}
+def deletion_secret(deletion: DataDeletion) -> dict[str, Any]:
+    """Returns the Secret with the settings of file systems that the class gives, which may hold keys; nothing else of its configuration."""
+    session_class = deletion.session_class
+    conf = {**deletion.operator_conf, **session_class.defaults.conf, **session_class.enforced_conf}
     settings = {key: value for key, value in conf.items() if key.startswith(_SETTINGS)}
-    owner = {"apiVersion": names.API_VERSION, "kind": "SqlSavepoint", "name": cleaning.savepoint, "uid": cleaning.uid}
+    owner = {"apiVersion": names.API_VERSION, "kind": "SqlSavepoint", "name": deletion.savepoint, "uid": deletion.uid}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {**_metadata(cleaning), "ownerReferences": [owner]},
+        "metadata": {**_metadata(deletion), "ownerReferences": [owner]},
         "type": "Opaque",
         "data": {CONF_FILE: base64.b64encode(json.dumps(settings, sort_keys=True).encode()).decode()},
     }
 
 
-def cleaner_job(cleaning: Cleaning) -> dict[str, Any]:
-    """The Job. It tries again after a failure, but not after a violation, and ends within DEADLINE_SECONDS."""
+def deletion_job(deletion: DataDeletion) -> dict[str, Any]:
+    """Returns the Job. It tries again after a failure, but not after a violation, and ends within DEADLINE_SECONDS."""
     violation = {"containerName": pods.CONTAINER, "operator": "In", "values": [REFUSED_CODE]}
-    pod = _pod(cleaning)
+    pod = _pod(deletion)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(cleaning),
+        "metadata": _metadata(deletion),
         "spec": {
             "activeDeadlineSeconds": DEADLINE_SECONDS,
             "backoffLimit": BACKOFF_LIMIT,
@@ -90,55 +90,55 @@ def cleaner_job(cleaning: Cleaning) -> dict[str, Any]:
     }
 
 
-def is_cleaner_of(job: Mapping[str, Any], uid: str) -> bool:
-    """Whether a Job was made for the SqlSavepoint of this UID."""
+def is_deletion_job_of(job: Mapping[str, Any], uid: str) -> bool:
+    """Tells whether a Job was made for the SqlSavepoint of this UID."""
     return (job["metadata"].get("labels") or {}).get(LABEL_SAVEPOINT_UID) == uid
 
 
-def _metadata(cleaning: Cleaning) -> dict[str, Any]:
-    return {"name": cleaning.name, "namespace": cleaning.namespace, "labels": _labels(cleaning)}
+def _metadata(deletion: DataDeletion) -> dict[str, Any]:
+    return {"name": deletion.name, "namespace": deletion.namespace, "labels": _labels(deletion)}
 
 
-def _labels(cleaning: Cleaning) -> dict[str, str]:
+def _labels(deletion: DataDeletion) -> dict[str, str]:
     return {
         names.LABEL_NAME: APP_NAME,
         names.LABEL_COMPONENT: COMPONENT,
         names.LABEL_MANAGED_BY: names.MANAGED_BY,
-        LABEL_SAVEPOINT: cleaning.savepoint,
-        LABEL_SAVEPOINT_UID: cleaning.uid,
+        LABEL_SAVEPOINT: deletion.savepoint,
+        LABEL_SAVEPOINT_UID: deletion.uid,
     }
 
 
-def _pod(cleaning: Cleaning) -> dict[str, Any]:
-    pod = pods.from_template(cleaning.session_class.pod_template.driver, _labels(cleaning), {})
-    pods.schedule(pod, cleaning.session_class.scheduling)
+def _pod(deletion: DataDeletion) -> dict[str, Any]:
+    pod = pods.from_template(deletion.session_class.pod_template.driver, _labels(deletion), {})
+    pods.schedule(pod, deletion.session_class.scheduling)
     spec = pod["spec"]
     spec |= {
         "restartPolicy": "Never",
-        "serviceAccountName": cleaning.service_account,
+        "serviceAccountName": deletion.service_account,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
     }
     container = pods.take_container(spec)
     spec["containers"] = [container]  # a sidecar that does not end by itself would keep the Job from its end
-    _fill_container(container, cleaning)
-    pods.add_volumes(spec, container, cleaning.session_class.storage.volume_claim, ("/tmp",))  # noqa: S108 - the pod's own
+    _fill_container(container, deletion)
+    pods.add_volumes(spec, container, deletion.session_class.storage.volume_claim, ("/tmp",))  # noqa: S108 - the pod's own
     # A mounted Secret will do here: the program deletes one folder, and nothing that it reads is shown to anybody.
-    pods.add_secret(spec, container, cleaning.name)
+    pods.add_secret(spec, container, deletion.name)
     container["env"] = pods.put(container.get("env"), [pods.file_roots(spec, container)], "name")
     pods.restrict(spec)
     return pod
 
 
-def _fill_container(container: dict[str, Any], cleaning: Cleaning) -> None:
+def _fill_container(container: dict[str, Any], deletion: DataDeletion) -> None:
     program = ["python3", "-m", "sparksql.gateway.clean"]
-    place = [f"--target={cleaning.target}", f"--root={cleaning.root}", f"--owner-uid={cleaning.uid}"]
+    place = [f"--target={deletion.target}", f"--root={deletion.root}", f"--owner-uid={deletion.uid}"]
     for field_of_a_driver in _OF_A_DRIVER:
         container.pop(field_of_a_driver, None)
     container |= {
-        "image": cleaning.session_class.image,
-        "imagePullPolicy": str(cleaning.session_class.image_pull_policy),
+        "image": deletion.session_class.image,
+        "imagePullPolicy": str(deletion.session_class.image_pull_policy),
         "args": [*program, *place, f"--conf={wire.DEFAULT_CONFIG_DIR}/{CONF_FILE}"],
         "resources": _RESOURCES,
     }

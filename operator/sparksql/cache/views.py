@@ -1,0 +1,255 @@
+"""Typed readings of the objects in the store, which are raw: the one place that knows names of fields and defaults of the API.
+
+Nothing is parsed or checked: indexes and queues read a thousand objects where a decision parses one. A view is made where it
+is used, and costs a third of a microsecond. Which objects are valid is for the CRDs to say; a field that was not set has the API's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sparksql.api.conditions import ConditionStatus, ConditionType
+from sparksql.api.execution import StatementMode
+from sparksql.api.names import dedicated_session_name
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase, SavepointSource, SqlSavepointSpec
+from sparksql.api.session import SessionDesiredState, SessionPhase, SqlSessionSpec
+from sparksql.api.statement import SqlStatementSpec, StatementDesiredState
+from sparksql.domain.admission import order
+from sparksql.domain.statement.phases import ENDED, HANDED_OVER
+
+Object = dict[str, Any]
+Fields = Mapping[str, Any]
+
+_ENDED = frozenset(phase.value for phase in ENDED)
+_HANDED_OVER = frozenset(phase.value for phase in HANDED_OVER)
+_OVER = frozenset(phase.value for phase in SavepointPhase if phase.is_terminal)
+_MODE: StatementMode = SqlStatementSpec.model_fields["mode"].default
+_PRIORITY: int = SqlStatementSpec.model_fields["priority"].default
+_STATEMENT_STATE: StatementDesiredState = SqlStatementSpec.model_fields["desired_state"].default
+_SESSION_STATE: SessionDesiredState = SqlSessionSpec.model_fields["desired_state"].default
+_SOURCE: SavepointSource = SqlSavepointSpec.model_fields["source"].default
+_NOTHING: Fields = {}
+
+
+class ObjectView:
+    """What an object of any kind says of itself. `created` is the API server's RFC 3339 text, whose order is that of time."""
+
+    __slots__ = ("_metadata", "_spec", "_status")
+
+    def __init__(self, obj: Object) -> None:
+        # Properties that look these up would double what a sort of a long queue costs.
+        self._metadata: Fields = obj["metadata"]
+        self._spec: Fields = obj.get("spec", _NOTHING)
+        self._status: Fields = obj.get("status", _NOTHING)
+
+    @property
+    def name(self) -> str:
+        name: str = self._metadata["name"]
+        return name
+
+    @property
+    def namespace(self) -> str:
+        """Empty for an object of a cluster-scoped kind."""
+        namespace: str = self._metadata.get("namespace", "")
+        return namespace
+
+    @property
+    def created(self) -> str:
+        created: str = self._metadata["creationTimestamp"]
+        return created
+
+    @property
+    def is_deleting(self) -> bool:
+        return "deletionTimestamp" in self._metadata
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        labels: Mapping[str, str] = self._metadata.get("labels") or {}
+        return labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        annotations: Mapping[str, str] = self._metadata.get("annotations") or {}
+        return annotations
+
+    @property
+    def phase(self) -> str | None:
+        """None of an object that the operator has not seen yet."""
+        phase: str | None = self._status.get("phase")
+        return phase
+
+    @property
+    def ready_reason(self) -> str:
+        """Reason of the Ready condition, empty without one."""
+        reason: str = self._condition(ConditionType.READY).get("reason", "")
+        return reason
+
+    @property
+    def is_stalled(self) -> bool:
+        return bool(self._condition(ConditionType.STALLED).get("status") == ConditionStatus.TRUE)
+
+    def _condition(self, type_: ConditionType) -> Fields:
+        conditions: Sequence[Fields] = self._status.get("conditions", ())
+        for condition in conditions:
+            if condition.get("type") == type_:
+                return condition
+        return _NOTHING
+
+
+class StatementView(ObjectView):
+    """A SqlStatement."""
+
+    __slots__ = ()
+
+    @property
+    def session_name(self) -> str:
+        """Name of the session that it uses: the one it names or the one it owns."""
+        ref = self._spec.get("sessionRef")
+        return str(ref["name"]) if ref else dedicated_session_name(self.name, self._metadata["uid"])
+
+    @property
+    def owns_session(self) -> bool:
+        """Whether its session is a dedicated one; the template of that may be empty."""
+        return self._spec.get("session") is not None
+
+    @property
+    def is_stream(self) -> bool:
+        """As `domain.statement.stream.spec.is_stream`."""
+        is_streaming = self._spec.get("streaming") is not None
+        return is_streaming and bool(self._spec.get("mode", _MODE) == StatementMode.EXECUTE)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is to run."""
+        state = self._spec.get("desiredState", _STATEMENT_STATE)
+        return bool(state == StatementDesiredState.RUNNING) and not self.is_deleting
+
+    @property
+    def queue_order(self) -> tuple[int, str, str]:
+        """Sort key of its session's queue."""
+        metadata = self._metadata
+        return order(self._spec.get("priority", _PRIORITY), metadata["creationTimestamp"], metadata["name"])
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        return tuple(dependency["name"] for dependency in self._spec.get("dependsOn", ()))
+
+    @property
+    def start_from(self) -> str | None:
+        """Name of the savepoint that it starts from."""
+        start = (self._spec.get("streaming") or _NOTHING).get("startFrom")
+        return str(start["savepointRef"]["name"]) if start else None
+
+    @property
+    def is_saved_by_schedule(self) -> bool:
+        """Whether it has a schedule of savepoints that is not paused."""
+        savepoints = (self._spec.get("streaming") or _NOTHING).get("savepoints") or _NOTHING
+        schedule = savepoints.get("schedule") or _NOTHING
+        return bool(schedule) and not schedule.get("paused", False)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase in _ENDED
+
+    @property
+    def is_handed_over(self) -> bool:
+        return self.phase in _HANDED_OVER
+
+    @property
+    def operation_id(self) -> str:
+        """Empty without an attempt that was handed over."""
+        return str(self._status.get("operationId") or "")
+
+    @property
+    def pod_uid(self) -> str:
+        """UID of the driver pod that the attempt was handed to, empty without one."""
+        return str(self._status.get("session", _NOTHING).get("podUID", ""))
+
+    @property
+    def next_attempt_time(self) -> datetime | None:
+        due = self._status.get("nextAttemptTime")
+        return datetime.fromisoformat(due) if due is not None else None
+
+    @property
+    def met_dependencies(self) -> tuple[str, ...]:
+        return tuple(self._status.get("metDependencies", ()))
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether it is a streaming statement that has committed a batch in its current run."""
+        return self._streaming.get("committedBatchId") is not None
+
+    @property
+    def checkpoint_location(self) -> str | None:
+        location: str | None = self._streaming.get("checkpointLocation")
+        return location
+
+    @property
+    def restored_from(self) -> Fields | None:
+        """The savepoint that its state came from."""
+        restored: Fields | None = self._streaming.get("restoredFrom")
+        return restored
+
+    @property
+    def last_savepoint(self) -> Fields | None:
+        """The newest savepoint of it that is complete: name, location and time."""
+        last: Fields | None = self._streaming.get("lastSavepoint")
+        return last
+
+    @property
+    def _streaming(self) -> Fields:
+        return self._status.get("streaming") or _NOTHING
+
+
+class SessionView(ObjectView):
+    """A SqlSession."""
+
+    __slots__ = ()
+
+    @property
+    def class_name(self) -> str | None:
+        """None when it takes the cluster's default class."""
+        return self._spec.get("className") or None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is to have a driver."""
+        state = self._spec.get("desiredState", _SESSION_STATE)
+        return bool(state == SessionDesiredState.RUNNING) and not self.is_deleting
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether a limit keeps it from starting: of sessions, or of what one session asks for."""
+        return self.phase == SessionPhase.PENDING and self.ready_reason == Reason.LIMIT_EXCEEDED
+
+    @property
+    def boot_id(self) -> str | None:
+        """The process of the driver that serves it."""
+        boot_id: str | None = self._status.get("driver", _NOTHING).get("bootId")
+        return boot_id
+
+
+class SavepointView(ObjectView):
+    """A SqlSavepoint."""
+
+    __slots__ = ()
+
+    @property
+    def statement_name(self) -> str:
+        return str(self._spec["statementRef"]["name"])
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase in _OVER
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether its data are its own; what an adopted one holds may be another one's as well."""
+        return bool(self._spec.get("source", _SOURCE) == SavepointSource.COPY)
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._status.get("sizeBytes", 0))

@@ -1,0 +1,52 @@
+"""SqlSavepoints as a statement sees them, read from the store. Pure."""
+
+from __future__ import annotations
+
+from sparksql.api.names import ANNOTATION_TRIGGER
+from sparksql.api.savepoint import SavepointSource, SavepointTrigger, SqlSavepoint
+from sparksql.api.statement import SqlStatement
+from sparksql.cache.indexes import SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped
+from sparksql.domain.statement.snapshot import SavepointFacts
+from sparksql.domain.statement.stream.spec import is_stream
+from sparksql.engine.store import Store
+
+
+def savepoints_of(store: Store, statement: SqlStatement) -> tuple[SavepointFacts, ...]:
+    """Returns the savepoints that name a streaming statement, none for any other."""
+    if not is_stream(statement.spec):
+        return ()
+    objects = store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(statement.metadata.namespace, statement.metadata.name))
+    return tuple(_snapshot(SqlSavepoint.parse(obj)) for obj in objects)
+
+
+def start_of(store: Store, statement: SqlStatement) -> SavepointFacts | None:
+    """Returns the savepoint that a statement's `startFrom` names, None if there is no such object."""
+    streaming = statement.spec.streaming
+    if streaming is None or streaming.start_from is None:
+        return None
+    obj = store.get(SAVEPOINT, statement.metadata.namespace, streaming.start_from.savepoint_ref.name)
+    return _snapshot(SqlSavepoint.parse(obj)) if obj is not None else None
+
+
+def trigger_of(savepoint: SqlSavepoint) -> SavepointTrigger:
+    """Returns why it was made: the operator marks its own."""
+    annotation = savepoint.metadata.annotations.get(ANNOTATION_TRIGGER, "")
+    triggers = {trigger.value: trigger for trigger in SavepointTrigger}
+    return savepoint.status.trigger or triggers.get(annotation, SavepointTrigger.MANUAL)
+
+
+def _snapshot(savepoint: SqlSavepoint) -> SavepointFacts:
+    metadata, status = savepoint.metadata, savepoint.status
+    assert metadata.creation_timestamp is not None
+    return SavepointFacts(
+        name=metadata.name,
+        phase=status.phase,
+        created=metadata.creation_timestamp,
+        trigger=trigger_of(savepoint),
+        location=status.location,
+        ended=status.completion_time,
+        deleting=metadata.is_deleting,
+        pinned=savepoint.spec.pinned,
+        adopted=savepoint.spec.source is SavepointSource.EXISTING,
+        message=status.message or "",
+    )

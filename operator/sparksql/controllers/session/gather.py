@@ -1,0 +1,170 @@
+"""Everything a decision about a session needs, read in one place. A pod is called gone only after a live read."""
+
+from __future__ import annotations
+
+from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
+from sparksql.api.reasons import Reason
+from sparksql.api.savepoint import SavepointPhase
+from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.session import SqlSession
+from sparksql.api.session_class import SqlSessionClass
+from sparksql.api.statement import StatementPhase
+from sparksql.cache.classes import find_class
+from sparksql.cache.indexes import LIVE_BY_SESSION, SAVEPOINTS_BY_STATEMENT, SESSION, scoped
+from sparksql.cache.namespaces import is_terminating, labels_of
+from sparksql.cache.views import SavepointView, SessionView, StatementView
+from sparksql.controllers.context import ControllerContext
+from sparksql.controllers.session.driver import SessionChildren
+from sparksql.controllers.session.pods import read_pod
+from sparksql.domain.session import session_limits
+from sparksql.domain.session.resolve import Resolved, resolve
+from sparksql.domain.session.snapshot import PodEnd, PodFacts, Snapshot
+from sparksql.domain.violation import Violation
+from sparksql.engine.key import Key
+from sparksql.kube.client import Object
+from sparksql.wire.control import GatewayInfo
+
+# Reasons that come up while the children are made, and stay until somebody acts.
+_START_BLOCKERS = frozenset({Reason.STORAGE_NOT_READY, Reason.INIT_SOURCE_NOT_FOUND, Reason.CHILD_CONFLICT})
+
+
+class SessionGatherer:
+    """Reads snapshots of sessions, and follows their drivers meanwhile: what these say is part of a snapshot."""
+
+    def __init__(self, context: ControllerContext, children: SessionChildren) -> None:
+        self._context = context
+        self._children = children
+
+    async def gather(self, session: SqlSession, refusal: Violation | None) -> Snapshot:
+        """Returns the snapshot of a session. `refusal` is what has just kept its driver from being made. Raises ApiError."""
+        namespace = session.metadata.namespace
+        session_class, resolution = self.resolve(session)
+        pod = await self._pod(session)
+        gateway = self._last_info(session, pod)
+        await self._follow(session, pod)
+        return Snapshot(
+            now=self._context.clock(),
+            session=session,
+            resolution=resolution,
+            pod=pod,
+            gateway=gateway,
+            pod_end=self._pod_end(session),
+            **self._counts(session),
+            limit_violation=self._limit_violation(session, session_class),
+            namespace_terminating=is_terminating(self._context.store, namespace),
+            start_blocker=refusal or await self._start_blocker(session, resolution),
+            deadlines=self._context.config.deadlines,
+            max_restarts=self._context.config.max_driver_restarts,
+        )
+
+    def resolve(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Violation]:
+        """Returns the session's class, None if there is none, and what a driver of the session is made from, or why there
+        cannot be one."""
+        session_class = find_class(self._context.store, session.spec.class_name)
+        if isinstance(session_class, Violation):
+            return None, session_class
+        labels = labels_of(self._context.store, session.metadata.namespace)
+        return session_class, resolve(session, session_class, labels, self._context.config.defaults)
+
+    async def _start_blocker(self, session: SqlSession, resolution: Resolved | Violation) -> Violation | None:
+        """What kept the last driver from being made, if it still does."""
+        stalled = find_condition(session.status.conditions, ConditionType.STALLED)
+        is_stalled = stalled is not None and stalled.status is ConditionStatus.TRUE
+        if stalled is None or not is_stalled or stalled.reason not in _START_BLOCKERS:
+            return None
+        waits = session.status.phase is Phase.PENDING and not session.metadata.is_deleting
+        if not waits or isinstance(resolution, Violation):
+            return None
+        return await self._children.start_blocker(session, resolution)
+
+    async def _pod(self, session: SqlSession) -> PodFacts | None:
+        driver = session.status.driver
+        if driver is None or driver.pod_name is None:
+            return None
+        metadata = session.metadata
+        return await read_pod(self._context, metadata.namespace, driver.pod_name, driver.pod_uid, metadata.uid)
+
+    def _pod_end(self, session: SqlSession) -> PodEnd | None:
+        driver = session.status.driver
+        if driver is None or driver.pod_uid is None:
+            return None
+        return self._context.terminations.end_of(driver.pod_uid)
+
+    def _last_info(self, session: SqlSession, pod: PodFacts | None) -> GatewayInfo | None:
+        """What the driver of `status.driver` last said of itself: asked before a dead one is let go."""
+        driver, key = session.status.driver, _key(session)
+        uid = pod.uid if pod is not None else driver.pod_uid if driver is not None else None
+        is_followed = uid is not None and self._context.drivers.followed_pod(key) == uid
+        return self._context.drivers.info(key) if is_followed else None
+
+    async def _follow(self, session: SqlSession, pod: PodFacts | None) -> None:
+        """Keeps the event stream of a living driver open; lets go of it once its pod is gone."""
+        drivers, key = self._context.drivers, _key(session)
+        if pod is None:
+            drivers.unfollow(key)
+            return
+        if pod.ip is None or pod.ended is not None or drivers.followed_pod(key) == pod.uid:
+            return
+        address = await self._children.address(session, pod.ip, pod.uid)
+        if address is not None:
+            drivers.follow(key, address)
+
+    def _counts(self, session: SqlSession) -> dict[str, int]:
+        """The snapshot's counts of statements and savepoints.
+
+        A statement waits for another session of its own when that is deleted.
+        """
+        metadata = session.metadata
+        objects = self._context.store.by_index(LIVE_BY_SESSION, scoped(metadata.namespace, metadata.name))
+        live = [StatementView(obj) for obj in objects]
+        held = [each for each in live if not (metadata.is_deleting and each.owns_session)]
+        running = [each for each in live if each.is_handed_over]
+        stopped = [each for each in held if each.phase == StatementPhase.STOPPED]
+        return {
+            "running": len(running),
+            "queued": sum(not each.is_handed_over and each.phase != StatementPhase.STOPPED for each in held),
+            "streams": sum(each.is_stream for each in running),
+            "resting": len(stopped),
+            "savepoints": sum(self._is_being_saved(each) for each in stopped),
+        }
+
+    def _is_being_saved(self, statement: StatementView) -> bool:
+        key = scoped(statement.namespace, statement.name)
+        savepoints = map(SavepointView, self._context.store.by_index(SAVEPOINTS_BY_STATEMENT, key))
+        return any(savepoint.phase == SavepointPhase.IN_PROGRESS for savepoint in savepoints)
+
+    def _limit_violation(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
+        """The limit of sessions that leaves none for this one; asked only of one that has no driver yet."""
+        if session_class is None or session.status.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING):
+            return None
+        limits, most = session_class.spec.limits, self._context.config.limits.sessions
+        bounds = session_limits.SessionLimits(most or None, limits.sessions, limits.sessions_per_namespace)
+        if bounds == session_limits.SessionLimits():
+            return None
+        default = find_class(self._context.store, None)
+        unnamed = "" if isinstance(default, Violation) else default.metadata.name
+        entries = [self._queue_entry(obj, unnamed) for obj in self._context.store.list(SESSION)]
+        identity = (session.metadata.namespace, session.metadata.name)
+        own = next((entry for entry in entries if (entry.namespace, entry.name) == identity), None)
+        return session_limits.limit_violation(own, entries, bounds) if own is not None else None
+
+    def _queue_entry(self, obj: Object, unnamed: str) -> session_limits.SessionQueueEntry:
+        """A session as limits of sessions see it; `unnamed` is the class of those that name none."""
+        view = SessionView(obj)
+        return session_limits.SessionQueueEntry(
+            namespace=view.namespace,
+            name=view.name,
+            created=view.created,
+            class_name=view.class_name or unnamed,
+            phase=Phase(view.phase) if view.phase is not None else None,
+            held_up=view.is_stalled and (not view.is_over_limit or self._is_too_large(obj)),
+            wanted=view.is_wanted,
+        )
+
+    def _is_too_large(self, obj: Object) -> bool:
+        """Whether a session over a limit asks for too much itself, so that it waits for no place."""
+        return isinstance(self.resolve(SqlSession.parse(obj))[1], Violation)
+
+
+def _key(session: SqlSession) -> Key:
+    return Key(SESSION, session.metadata.namespace, session.metadata.name)
