@@ -42,7 +42,6 @@ READ: dict[str, str] = {
     "domain/savepoint": (
         "LocalReference.name Retention.keep_daily Retention.keep_hourly Retention.keep_last Retention.keep_weekly "
         "Retention.keep_within_seconds "
-        ""
         "SqlSavepointSpec.backoff_limit SqlSavepointSpec.location SqlSavepointSpec.pinned "
         "SqlSavepointSpec.reclaim_policy SqlSavepointSpec.source SqlSavepointSpec.statement_ref "
         "SqlSavepointSpec.timeout_seconds Storage.savepoint_root"
