@@ -168,7 +168,7 @@ async def test_token_file_that_is_missing_is_told(tmp_path: Path) -> None:
         await Authenticator(found).identity()
 
 
-def test_tls_is_as_the_kubeconfig_says() -> None:
+def test_tls_of_the_client_is_as_the_kubeconfig_says() -> None:
     assert Credentials("http://api").ssl_context(Identity()) is None
     checked = Credentials(SERVER).ssl_context(Identity())
     unchecked = Credentials(SERVER, insecure=True).ssl_context(Identity())
@@ -182,7 +182,7 @@ def test_tls_is_as_the_kubeconfig_says() -> None:
     assert made.server_hostname == "inner"
 
 
-def test_in_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_in_a_pod_are_those_of_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     (tmp_path / "token").write_text("t")
@@ -195,7 +195,7 @@ def test_in_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.ca, found.token_path) == (b"CA", tmp_path / "token")
 
 
-def test_outside_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_outside_a_pod_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(CredentialsError, match="not in a pod"):
         Credentials.from_in_cluster(tmp_path)
