@@ -160,7 +160,9 @@ def api() -> DynamicClient:
         prefix="demo-"
     )  # what it discovers is by default shared by all clusters at the same address
     atexit.register(shutil.rmtree, folder)
-    return dynamic.DynamicClient(config.new_client_from_config(os.environ["KUBECONFIG"]), cache_file=f"{folder}/discovery.json")
+    return dynamic.DynamicClient(
+        config.new_client_from_config(os.environ["KUBECONFIG"]), cache_file=f"{folder}/discovery.json"
+    )
 
 
 def objects(kind: str, namespace: str) -> list[dict[str, Any]]:
