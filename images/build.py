@@ -56,7 +56,10 @@ IMAGES = {
         Image(
             "session",
             "images/session/Dockerfile",
-            ("images/session", *(f"operator/sparksql/{part}" for part in ("__init__.py", "api", "wire", "gateway"))),
+            (
+                "images/session",
+                *(f"operator/sparksql/{part}" for part in ("__init__.py", "logs.py", "api", "wire", "gateway")),
+            ),
             takes_spark_version=True,
         ),
         Image("operator", "images/operator/Dockerfile", ("images/operator", "operator/sparksql")),

@@ -1,17 +1,24 @@
-"""Run levels of the test pyramid in order and show count and time of each. Usage: levels.py LEVEL...
+"""Run levels of the test pyramid and show count and time of each. Usage: levels.py LEVEL...
 
-A level that fails does not stop the next ones; the exit code is 1 when any failed or ran no test.
+Levels that do not disturb each other run side by side. A level that fails does not stop the others; the exit code is 1 when any
+failed or ran no test, 130 when the run was interrupted.
 """
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
+import contextlib
+import os
+import re
+import signal
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,6 +36,22 @@ LEVELS: dict[str, tuple[str, ...]] = {
 # the same cluster, most of the time for a pod to start or a deadline to pass.
 PROCESSES = {"unit": 2, "integration": 2, "gateway": 2, "e2e": 3}
 
+# Makes way for the pods of the level beside it, which have deadlines of a cluster to keep.
+NICENESS = {"gateway": 5}
+
+Lane = tuple[str, ...]
+Stage = tuple[Lane, ...]
+# Stages follow each other, lanes of a stage run side by side, levels of a lane follow each other. Only one lane has the cluster.
+# The gateway's level computes; the faults wait for nodes, pods and deadlines for much of their time.
+STAGES: tuple[Stage, ...] = (
+    (("unit",), ("integration", "images")),
+    (("e2e",),),
+    (("gateway",), ("faults", "conformance")),
+)
+PROGRESS_SECONDS = 30
+# What pytest prints with -q: a character for each test that has ended, and at the end of a full line how far it is.
+ENDED = re.compile(r"^([.sxXFE]+)(?: *\[ *\d+%\])?$", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -44,21 +67,93 @@ class Outcome:
         return self.exit_code == 0 and self.passed > 0
 
 
-def run(level: str) -> Outcome:
-    print(f"\n=== {level}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
-        if level in PROCESSES:
-            command += ["-n", str(PROCESSES[level]), "--dist", "loadfile"]
-        started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
-        seconds = time.monotonic() - started
-        if not report.exists():
-            return Outcome(level, 0, 0, 0, seconds, code)
-        suites = ElementTree.parse(report).getroot().iter("testsuite")
-        counts = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
-        for suite in suites:
+def plan(levels: Iterable[str]) -> list[Stage]:
+    """Returns the stages with these levels alone."""
+    wanted = {*levels}
+    kept = [[tuple(level for level in lane if level in wanted) for lane in stage] for stage in STAGES]
+    return [stage for lanes in kept if (stage := tuple(lane for lane in lanes if lane))]
+
+
+@dataclass
+class Run:
+    """Runs of levels: those under way and what came of those that have ended."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    under_way: dict[str, Path] = field(default_factory=dict)
+    """Levels whose output goes to a file meanwhile, and that file."""
+
+    async def stages(self, stages: Iterable[Stage]) -> None:
+        for stage in stages:
+            async with asyncio.TaskGroup() as lanes:
+                running = [lanes.create_task(self._lane(lane, shared=len(stage) > 1)) for lane in stage]
+                progress = lanes.create_task(self._progress())
+                await asyncio.wait(running)
+                progress.cancel()
+
+    async def _lane(self, lane: Lane, shared: bool) -> None:
+        for level in lane:
+            with tempfile.TemporaryDirectory() as folder:
+                report = Path(folder, "report.xml")
+                started = time.monotonic()
+                if shared:
+                    code = await self._captured(level, report, Path(folder, "output"))
+                else:
+                    print(f"\n=== {level}", flush=True)
+                    code = await run(level, report, None)
+                self.outcomes[level] = outcome(level, report, time.monotonic() - started, code)
+
+    async def _captured(self, level: str, report: Path, output: Path) -> int:
+        """Runs a level beside others: its output is shown at once when it has ended."""
+        print(f"\n=== {level}: begun, its output follows when it has ended", flush=True)
+        self.under_way[level] = output
+        try:
+            with output.open("wb") as file:
+                return await run(level, report, file)
+        finally:
+            del self.under_way[level]
+            show(level, output)
+
+    async def _progress(self) -> None:
+        """Says every half minute how far the levels are whose output is not seen."""
+        while True:
+            await asyncio.sleep(PROGRESS_SECONDS)
+            if self.under_way:
+                print(", ".join(f"{level}: {ended(file)} tests" for level, file in self.under_way.items()), flush=True)
+
+
+async def run(level: str, report: Path, output: IO[bytes] | None) -> int:
+    """Runs a level as a process group of its own; returns its exit code. Interrupts the group once when it is cancelled."""
+    command = [sys.executable, "-u", "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
+    if level in PROCESSES:
+        command += ["-n", str(PROCESSES[level]), "--dist", "loadfile"]
+    if level in NICENESS:
+        command = ["nice", "-n", str(NICENESS[level]), *command]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdout=output, stderr=output, stdin=asyncio.subprocess.DEVNULL, process_group=0
+    )
+    try:
+        return await process.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        await process.wait()
+        raise
+
+
+def show(level: str, output: Path) -> None:
+    print(f"\n=== {level}\n{output.read_text(errors='replace')}", flush=True)
+
+
+def ended(output: Path) -> int:
+    """Returns how many tests have ended, as pytest's output says."""
+    return sum(map(len, ENDED.findall(output.read_text(errors="replace"))))
+
+
+def outcome(level: str, report: Path, seconds: float, code: int) -> Outcome:
+    """Returns what a level's report says; nothing passed where it has written none."""
+    counts = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
+    if report.exists():
+        for suite in ElementTree.parse(report).getroot().iter("testsuite"):
             for name in counts:
                 counts[name] += int(suite.get(name, 0))
     failed = counts["failures"] + counts["errors"]
@@ -66,12 +161,7 @@ def run(level: str) -> Outcome:
     return Outcome(level, passed, failed, counts["skipped"], seconds, code)
 
 
-def main(levels: list[str]) -> int:
-    unknown = [level for level in levels if level not in LEVELS]
-    if unknown or not levels:
-        print(f"usage: levels.py LEVEL...; levels: {' '.join(LEVELS)}", file=sys.stderr)
-        return 2
-    outcomes = [run(level) for level in levels]
+def print_table(outcomes: list[Outcome]) -> None:
     print(f"\n{'level':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
     for o in outcomes:
         print(
@@ -79,7 +169,33 @@ def main(levels: list[str]) -> int:
         )
     total = [sum(getattr(o, name) for o in outcomes) for name in ("passed", "failed", "skipped")]
     print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
-    return 0 if all(o.is_good for o in outcomes) else 1
+
+
+async def run_stages(levels: list[str]) -> dict[str, Outcome] | None:
+    """Runs the levels. None when the process was told to end: the levels under way have been, too."""
+    this = asyncio.current_task()
+    assert this is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, this.cancel)
+    made = Run()
+    try:
+        await made.stages(plan(levels))
+    except asyncio.CancelledError:
+        return None
+    return made.outcomes
+
+
+def main(levels: list[str]) -> int:
+    unknown = [level for level in levels if level not in LEVELS]
+    if unknown or not levels:
+        print(f"usage: levels.py LEVEL...; levels: {' '.join(LEVELS)}", file=sys.stderr)
+        return 2
+    outcomes = asyncio.run(run_stages(levels))
+    if outcomes is None:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    print_table([outcomes[level] for level in levels])
+    return 0 if all(each.is_good for each in outcomes.values()) else 1
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from http.client import HTTPSConnection
 from typing import Any
 
 from sparksql.api import names
-from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
+from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.kube.builders import executor_template
 from tests.support.apiserver import MERGE_PATCH, ApiServer
 

@@ -66,7 +66,7 @@ def _statements() -> list[tuple[str, Object, tuple[str, str]]]:
 
 
 def _advanced(obj: SqlStatement, phase: StatementPhase, reason: Reason = Reason.PENDING, **updates: Any) -> Object:
-    return _document(obj, statements.advance(obj, NOW, phase, reason, "why", **updates))
+    return _document(obj, statements.with_phase(obj, NOW, phase, reason, "why", **updates))
 
 
 def _streams() -> list[tuple[str, Object, tuple[str, str]]]:
@@ -84,10 +84,10 @@ def _streams() -> list[tuple[str, Object, tuple[str, str]]]:
         ("stream about to go on", _advanced(runs, StatementPhase.STOPPED, Reason.STOPPED_BY_USER), IN_PROGRESS),
         (
             "stream that a change does not fit",
-            _advanced(runs, StatementPhase.RUNNING, Reason.STATE_INCOMPATIBLE, parked=True),
+            _advanced(runs, StatementPhase.RUNNING, Reason.STATE_INCOMPATIBLE, stalled=True),
             FAILED,
         ),
-        ("stream parked", _advanced(runs, StatementPhase.STOPPED, Reason.STATE_INCOMPATIBLE, parked=True), FAILED),
+        ("stream parked", _advanced(runs, StatementPhase.STOPPED, Reason.STATE_INCOMPATIBLE, stalled=True), FAILED),
         ("stream Canceled by wish", _advanced(canceled, StatementPhase.CANCELED), CURRENT),
         ("stream Error", _advanced(runs, StatementPhase.ERROR), FAILED),
     ]
@@ -106,10 +106,10 @@ def _sessions() -> list[tuple[str, Object, tuple[str, str]]]:
         SessionPhase.FAILED: FAILED,
     }
     made = [
-        (f"session {phase}", _document(obj, sessions.advance(obj, NOW, phase, Reason.PENDING, "why")), verdict)
+        (f"session {phase}", _document(obj, sessions.with_phase(obj, NOW, phase, Reason.PENDING, "why")), verdict)
         for phase, verdict in verdicts.items()
     ]
-    refused = sessions.advance(obj, NOW, SessionPhase.PENDING, Reason.CLASS_NOT_FOUND, "why", stalled=True)
+    refused = sessions.with_phase(obj, NOW, SessionPhase.PENDING, Reason.CLASS_NOT_FOUND, "why", stalled=True)
     # It heals by itself, so kstatus goes on waiting; Argo CD shows it to a person at once.
     return [*made, ("session that needs a person", _document(obj, refused), (IN_PROGRESS[0], FAILED[1]))]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.api.session_class import SqlSessionClassSpec
-from sparksql.domain.session.effective import Scheduling, VolumeClaim
+from sparksql.api.session_class import Scheduling, SqlSessionClassSpec, VolumeClaim
 from sparksql.kube.builders import Cleaning, cleaner_job
 from tests.chart.drivers import IMAGE, Change, Driver, Manifest, issue_token, make, plain_pod, prepare, start_driver
 from tests.chart.executors import FORBIDDEN, OWN, UID_LABEL, label, said, volume
@@ -90,8 +89,8 @@ RICH: Manifest = {
     [
         {},
         {"executor_template": RICH},
-        {"volume_claim": VolumeClaim("spark-data", "/data")},
-        {"scheduling": Scheduling("yunikorn", {"kueue.x-k8s.io/queue-name": "batch"})},
+        {"volume_claim": VolumeClaim(name="spark-data", mount_path="/data")},
+        {"scheduling": Scheduling(scheduler_name="yunikorn", queue_label={"kueue.x-k8s.io/queue-name": "batch"})},
     ],
     ids=["plain", "a template", "a claim", "a queue"],
 )

@@ -20,7 +20,7 @@ from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.frontends import http_limits
 from sparksql.gateway.frontends.connect.server import MAX_CONNECTIONS, MAX_RPCS, MAX_STREAMS
 from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.server import Limits
+from sparksql.gateway.frontends.thrift.server import ConnectionLimits
 from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.wire.driver import TLS_CERT_FILE
 from tests.support.client_session import RestSession, open_rest, rest_http
@@ -243,8 +243,8 @@ DEADLINES = {
     "rest, half a head": http_limits.HEAD_SECONDS,
     "rest, half a body": http_limits.BODY_SECONDS + http_limits.LINGER_SECONDS,
     "rest, unread": http_limits.WRITE_SECONDS,
-    "thrift, silent": Limits().negotiation_seconds,
-    "thrift, half a negotiation": Limits().negotiation_seconds,
+    "thrift, silent": ConnectionLimits().negotiation_seconds,
+    "thrift, half a negotiation": ConnectionLimits().negotiation_seconds,
     "connect, silent": HANDSHAKE_SECONDS,
     "connect, half a preface": HANDSHAKE_SECONDS,
 }

@@ -14,13 +14,8 @@ import pytest
 import pytest_asyncio
 
 from sparksql.api import names
-from sparksql.domain.session.effective import (
-    DriverSize,
-    EffectiveSession,
-    ExecutorSize,
-    Scheduling,
-    VolumeClaim,
-)
+from sparksql.api.session_class import Scheduling, VolumeClaim
+from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.engine.store import Store
 from sparksql.kube import builders
 from sparksql.kube.client import KubeClient
@@ -280,8 +275,8 @@ def effective(namespace: str, uid: str) -> EffectiveSession:
         enforced_conf={},
         service_account="spark",
         create_service_account=True,
-        volume_claim=VolumeClaim("spark-data", "/data"),
-        scheduling=Scheduling("yunikorn", {"kueue.x-k8s.io/queue-name": "batch"}),
+        volume_claim=VolumeClaim(name="spark-data", mount_path="/data"),
+        scheduling=Scheduling(scheduler_name="yunikorn", queue_label={"kueue.x-k8s.io/queue-name": "batch"}),
         network_clients=({"podSelector": {"matchLabels": {"app": "bi"}}},),
         driver_template=template,
         executor_template=template,

@@ -32,7 +32,7 @@ class ApiModel(BaseModel):
 
     @classmethod
     def copy_of(cls, other: BaseModel) -> Self:
-        """Copy what `other`, a model of the control protocol, says under the same names; what it says besides is left out.
+        """Copies what `other`, a model of the control protocol, says under the same names; what it says besides is left out.
 
         Raises `pydantic.ValidationError` as `parse` does.
         """

@@ -11,7 +11,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionDesiredState, SessionPhase
 from sparksql.api.statement import StatementPhase
-from sparksql.domain.session.places import Contender
+from sparksql.domain.session.session_limits import SessionQueueEntry
 from sparksql.domain.statement.phases import ENDED
 from sparksql.engine.key import Key
 from sparksql.engine.store import Index
@@ -116,11 +116,11 @@ def is_over(savepoint: Object) -> bool:
     return phase is not None and SavepointPhase(phase).is_terminal
 
 
-def contender(session: Object, unnamed: str, *, refused: bool) -> Contender:
+def contender(session: Object, unnamed: str, *, refused: bool) -> SessionQueueEntry:
     """A session as limits of sessions see it; `unnamed` is the class of those that name none, `refused` tells that it may not
     start as its spec is, whatever place there is."""
     metadata, spec, phase = session["metadata"], session["spec"], phase_of(session)
-    return Contender(
+    return SessionQueueEntry(
         namespace=metadata["namespace"],
         name=metadata["name"],
         created=metadata["creationTimestamp"],

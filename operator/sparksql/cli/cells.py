@@ -6,19 +6,15 @@ casts them). The same value looks the same whichever it came from, for all types
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 import unicodedata
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
+
+from sparksql.wire.values import FLOATS, INTEGERS, Nested, json_of_text, json_value, text
 
 Cell = Any  # str, bool, int, float, Decimal, date, datetime, timedelta, bytes, list, dict or None
 
-_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-_FLOATS = frozenset({"float", "double"})
-_SAME_EVERYWHERE = _INTEGERS | {"string", "boolean", "date"}
+_SAME_EVERYWHERE = INTEGERS | {"string", "boolean", "date"}
 
 
 def is_plain(column_type: str) -> bool:
@@ -28,75 +24,17 @@ def is_plain(column_type: str) -> bool:
 
 def is_number(column_type: str) -> bool:
     """Numbers are aligned to the right."""
-    return column_type in _INTEGERS | _FLOATS or column_type.startswith("decimal(")
+    return column_type in INTEGERS | FLOATS or column_type.startswith("decimal(")
 
 
 def cell_text(value: Cell) -> str | None:
-    """Text of a cell for tables and CSV as Spark's own cast to string writes it; None is NULL."""
-    match value:
-        case None | str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return _float_text(value)
-        case Decimal():
-            return format(value, "f")
-        case datetime():  # Arrow carries the session's time zone, the one Spark prints in
-            return _without_trailing_zeros(value.replace(tzinfo=None).isoformat(sep=" "))
-        case date():
-            return value.isoformat()
-        case bytes():
-            return base64.b64encode(value).decode()
-        case list() | dict():
-            return json.dumps(json_cell(value), ensure_ascii=False)
-        case _:
-            return str(value)
+    """Returns a cell's text for tables and CSV, None for NULL; lists and maps as JSON, so that other programs can read them."""
+    return text(value, Nested.JSON)
 
 
 def json_cell(value: Cell, column_type: str = "") -> Any:
-    """Value of a cell for JSON: numbers and booleans as such, decimals as strings (a JSON reader would round them)."""
-    match value:
-        case None | bool() | int():
-            return value
-        case str():
-            return _from_text(value, column_type)
-        case float():
-            return value if math.isfinite(value) else _float_text(value)
-        case list():
-            return [json_cell(item) for item in value]
-        case dict():
-            return {cell_text(key): json_cell(item) for key, item in value.items()}
-        case Decimal() | date() | bytes() | timedelta():
-            return cell_text(value)
-        case _:
-            return str(value)
-
-
-def _from_text(text: str, column_type: str) -> Any:
-    if column_type in _INTEGERS:
-        return int(text)
-    if column_type in _FLOATS:
-        return json_cell(float(text))
-    if column_type == "boolean":
-        return text == "true"
-    return text
-
-
-def _float_text(value: float) -> str:
-    """As Java and so Spark prints a double: `1234.5`, `1.0E10`."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    mantissa, _, exponent = format(Decimal(repr(value)).normalize(), "E").partition("E")
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
-
-
-def _without_trailing_zeros(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    """Returns a cell for JSON: numbers and booleans as such, decimals as strings (a JSON reader would round them)."""
+    return json_of_text(value, column_type) if isinstance(value, str) else json_value(value)
 
 
 def _is_unsafe(char: str) -> bool:

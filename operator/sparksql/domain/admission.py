@@ -40,12 +40,12 @@ class Turn:
 
 
 def order(priority: int, created: str, name: str) -> tuple[int, str, str]:
-    """Sort key of a line: priority, then creation time, then name."""
+    """Returns the sort key of a line: priority, then creation time, then name."""
     return (-priority, created, name)
 
 
 def turn(name: str, line: Iterable[QueueEntry], slots: int) -> Turn:
-    """Turn of the waiting contender `name` in a line that is in order."""
+    """Returns the turn of the waiting contender `name` in a line that is in order."""
     waiting, taken, in_transit, found = 0, 0, False, False
     for entry in line:
         if entry.name == name:
@@ -66,12 +66,12 @@ def turn(name: str, line: Iterable[QueueEntry], slots: int) -> Turn:
 
 
 def next_in_queue(line: Iterable[QueueEntry]) -> str | None:
-    """Name of the first waiting contender of a line that is in order; nobody behind it is looked at."""
+    """Returns the name of the first waiting contender of a line that is in order; nobody behind it is looked at."""
     return next((c.name for c in line if c.place is QueueState.WAITING), None)
 
 
 def exceeds_queue(name: str, contenders: Sequence[QueueEntry], limit: int) -> bool:
-    """Whether `name` is beyond the `limit` of statements that may wait in its session. The oldest ones keep their place."""
+    """Tells whether `name` is beyond the `limit` of statements that may wait in its session. The oldest ones keep their place."""
     if len(contenders) <= limit:
         return False
     queued = sorted((c.created, c.name) for c in contenders if c.place in (QueueState.WAITING, QueueState.BLOCKED))

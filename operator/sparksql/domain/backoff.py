@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def exponential(failures: int, first: float, most: float) -> float:
-    """Seconds to wait after `failures` (1 or more) failures in a row: `first`, doubled each time, at most `most`."""
+    """Returns the seconds to wait after `failures` (1 or more) failures in a row: `first`, doubled each time, at most `most`."""
     return float(min(most, first * 2 ** min(max(failures, 1) - 1, 30)))

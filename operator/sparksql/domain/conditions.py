@@ -6,10 +6,11 @@ Ready (Flux, Argo CD, `kubectl wait`) goes on. A wish that is not yet fulfilled 
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
 from typing import assert_never
 
-from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
+from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState, StatementPhase
@@ -39,22 +40,36 @@ _WORK = (ConditionType.SUCCEEDED, ConditionType.FINISHED)
 
 
 def stated(standing: Standing, reason: str, message: str = "", work: Work | None = None) -> tuple[Condition, ...]:
-    """The conditions of an object that stands like this; `work` only of a kind that comes to an end."""
+    """Returns the conditions of an object that stands like this; `work` only of a kind that comes to an end."""
     pairs = [*zip(_STANDING, standing.value, strict=True)]
     if work is not None:
         pairs += zip(_WORK, work.value, strict=True)
     return tuple(Condition(type=type_, status=status, reason=reason, message=message) for type_, status in pairs)
 
 
+def of_generation(conditions: tuple[Condition, ...], generation: int, now: datetime) -> tuple[Condition, ...]:
+    """Returns the conditions as they are, as of the object's present generation."""
+    return merge_conditions(conditions, conditions, generation=generation, now=now)
+
+
+def ready_reason(conditions: tuple[Condition, ...]) -> str:
+    """Returns the reason of the current phase, as the Ready condition has it; empty without one."""
+    ready = find_condition(conditions, ConditionType.READY)
+    return ready.reason if ready is not None else ""
+
+
 def statement_standing(
-    phase: StatementPhase, wanted: StatementDesiredState, *, serves: bool = False, parked: bool = False
+    phase: StatementPhase, wanted: StatementDesiredState, *, serves: bool = False, stalled: bool = False
 ) -> tuple[Standing, Work]:
-    """Of a statement in `phase` whose spec wants it to be `wanted`. `serves`: a streaming one that runs and is well; `parked`: one
-    that rests until a person acts, or runs as it was before a change that is refused."""
+    """Tells how a statement in `phase` stands whose spec wants it to be `wanted`.
+
+    `serves`: a streaming one that runs and is well; `stalled`: one that is suspended until a person acts, or runs as it was
+    before a change that is refused.
+    """
     match phase:
         case StatementPhase.INITIALIZED | StatementPhase.PENDING:
             return Standing.UNDER_WAY, Work.OPEN
-        case StatementPhase.RUNNING | StatementPhase.STOPPED if parked:
+        case StatementPhase.RUNNING | StatementPhase.STOPPED if stalled:
             return Standing.STALLED, Work.OPEN
         case StatementPhase.RUNNING:
             return Standing.AS_ASKED if serves else Standing.UNDER_WAY, Work.OPEN
@@ -73,7 +88,7 @@ def statement_standing(
 
 
 def session_standing(phase: SessionPhase, *, stalled: bool = False) -> Standing:
-    """Of a session in `phase`; `stalled` marks a wait that needs a person."""
+    """Tells how a session in `phase` stands; `stalled` marks a wait that needs a person."""
     match phase:
         case SessionPhase.PENDING | SessionPhase.STARTING | SessionPhase.DRAINING:
             return Standing.HELD_UP if stalled else Standing.UNDER_WAY
@@ -88,7 +103,7 @@ def session_standing(phase: SessionPhase, *, stalled: bool = False) -> Standing:
 
 
 def savepoint_standing(phase: SavepointPhase) -> tuple[Standing, Work]:
-    """Of a savepoint in `phase`."""
+    """Tells how a savepoint in `phase` stands."""
     match phase:
         case SavepointPhase.PENDING | SavepointPhase.IN_PROGRESS:
             return Standing.UNDER_WAY, Work.OPEN

@@ -48,7 +48,7 @@ class StartedSpark:
     init_failure: InitFailure | None
 
     def assemble(self, register: OperationRegister, log_mask: LogMask) -> Spark:
-        """Must be called on the event loop that the operations will belong to."""
+        """Makes the parts that need Spark. Must be called on the event loop that the operations will belong to."""
         config = self.settings.config
         hadoop_conf, version = self.driver.context._jsc.hadoopConfiguration(), str(self.driver.context.version)
         files = HadoopFiles(self.driver.jvm, hadoop_conf)

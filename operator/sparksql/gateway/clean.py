@@ -34,6 +34,7 @@ MAX_MESSAGE = 2048  # characters; the kubelet cuts at 4096 bytes
 
 
 def main() -> None:
+    """Deletes the savepoint that the arguments name, writes how that went for the kubelet, and exits with GONE, FAILED or REFUSED."""
     arguments = _arguments()
     try:
         code, message = GONE, _run(arguments)

@@ -20,7 +20,7 @@ from sparksql.wire.control import GatewayState, InitFailure
 
 @dataclass(frozen=True)
 class Spark:
-    """What exists once Spark has started."""
+    """Holds what exists once Spark has started."""
 
     executor: SparkExecutor
     operations: OperationManager
@@ -49,21 +49,22 @@ class Lifecycle:
 
     @property
     def state(self) -> GatewayState:
+        """Returns the state that the process tells."""
         return GatewayState.DRAINING if self.is_draining else self._state
 
     def ready(self, spark: Spark) -> None:
-        """Spark has started and every init statement has run."""
+        """Tells that Spark has started and every init statement has run."""
         self.spark = spark
         self._state = GatewayState.READY
         self.changes.notify()
 
     def init_failed(self, failure: InitFailure) -> None:
-        """An init statement failed: the process stays, so that the reason can be read, and takes no statement."""
+        """Tells that an init statement failed: the process stays, so that the reason can be read, and takes no statement."""
         self.init_failure = failure
         self._state = GatewayState.INIT_FAILED
         self.changes.notify()
 
     def drain(self) -> None:
-        """From now on no new statement is taken."""
+        """Begins to drain: from now on no new statement is taken."""
         self.is_draining = True
         self.changes.notify()

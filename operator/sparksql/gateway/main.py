@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import json
 import logging
 import os
 import signal
@@ -17,12 +16,14 @@ import sys
 import time
 import uuid
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparksql.gateway.operations.audit import FIELDS
 from sparksql.gateway.settings import ConfigError, Settings, read_settings
 from sparksql.gateway.spark.jvm import DriverJvm, JvmError
 from sparksql.gateway.sql.masking import LogMask
+from sparksql.logs import JsonFormatter
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.control.service import ControlService
@@ -34,27 +35,6 @@ log = logging.getLogger("sparksql.gateway")
 # M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of <malloc.h>.
 _MALLOC_OPTIONS = ((-8, 2), (-3, 256 << 10), (-1, 1 << 20))
 _PR_SET_DUMPABLE = 4  # <sys/prctl.h>
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line with the session's name; `extra` fields that the contract of logs names are kept."""
-
-    def __init__(self, namespace: str, name: str) -> None:
-        super().__init__()
-        self._base = {"namespace": namespace, "name": name}
-
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **self._base,
-        }
-        entry |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
-        if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry)
 
 
 def main() -> None:
@@ -171,12 +151,18 @@ def _hide_memory() -> None:
 
 def _set_up_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonFormatter(settings.config.namespace, settings.config.session))
+    handler.setFormatter(JsonFormatter(partial(_fields_of, settings.config.namespace, settings.config.session)))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # pyspark logs the text and plan of each statement that fails.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("SQLQueryContextLogger").disabled = True
+
+
+def _fields_of(namespace: str, session: str, record: logging.LogRecord) -> dict[str, object]:
+    """The session's name, and what the contract of logs names of a record's `extra` fields."""
+    named = {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+    return {"namespace": namespace, "name": session, **named}
 
 
 def _write_jvm_line(line: bytes) -> None:

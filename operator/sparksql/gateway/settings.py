@@ -40,7 +40,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class PodIdentity:
-    """What the downward API tells. Outside a pod `ip` is None and everything binds to loopback."""
+    """Holds what the downward API tells. Outside a pod `ip` is None and everything binds to loopback."""
 
     ip: str | None = None
     name: str | None = None
@@ -49,6 +49,7 @@ class PodIdentity:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> PodIdentity:
+        """Reads POD_IP, POD_NAME, POD_UID and POD_NAMESPACE."""
         return cls(
             ip=environment.get("POD_IP") or None,
             name=environment.get("POD_NAME") or None,
@@ -81,6 +82,7 @@ class Settings:
 
     @property
     def listen_address(self) -> str:
+        """Returns the address to listen on: all of a pod's, else loopback."""
         return "0.0.0.0" if self.pod.ip else "127.0.0.1"  # noqa: S104  in a pod: kubelet probes and port-forward differ
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from sparksql.api.settings import SessionSettings
+from sparksql.domain.session.snapshot import Deadlines
 
 CONFIG_ENV = "SPARKSQL_OPERATOR_CONFIG"
 
@@ -26,17 +27,6 @@ class Lease(_Section):
 
     name: str = "spark-sql-operator"
     namespace: str = ""
-
-
-class DeadlineSeconds(_Section):
-    """Seconds a session may wait before it gives up: for a node, for its image, for its driver, for running statements,
-    for a driver that does not end when its time to do so is over."""
-
-    scheduling_seconds: float = Field(300, gt=0)
-    image_pull_seconds: float = Field(300, gt=0)
-    driver_start_seconds: float = Field(180, gt=0)
-    drain_seconds: float = Field(300, ge=0)
-    termination_seconds: float = Field(60, ge=0)
 
 
 class OperatorLimits(_Section):
@@ -53,7 +43,7 @@ class OperatorConfig(_Section):
     log_level: str = "info"
     lease: Lease = Lease()
     defaults: SessionSettings = SessionSettings()
-    deadlines: DeadlineSeconds = DeadlineSeconds()
+    deadlines: Deadlines = Deadlines()
     limits: OperatorLimits = OperatorLimits()
     max_driver_restarts: int = Field(3, ge=0)
     resync_seconds: float = Field(300, ge=1)

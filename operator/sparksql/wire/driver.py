@@ -49,7 +49,7 @@ class SqlPolicy(WireModel):
     jar_prefixes: tuple[str, ...] = ()
 
 
-class Endpoints(WireModel):
+class OpenEndpoints(WireModel):
     """Which protocols are open to clients besides the operator's own API, and where two of them listen."""
 
     rest: bool = True
@@ -87,7 +87,7 @@ class DriverConfig(WireModel):
     result_root: str = "file:///tmp/sparksql-results"
     drain_seconds: int = 20
     port: int = GATEWAY_PORT
-    endpoints: Endpoints = Endpoints()
+    endpoints: OpenEndpoints = OpenEndpoints()
     clients: ClientLimits = ClientLimits()
 
     def to_file(self) -> str:

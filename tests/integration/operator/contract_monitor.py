@@ -51,7 +51,7 @@ def condition(obj: Object, type_: str) -> str | None:
     return next((c["status"] for c in obj.get("status", {}).get("conditions", ()) if c["type"] == type_), None)
 
 
-class Witness:
+class ContractMonitor:
     """Every version of every statement and session of a namespace that a watch shows."""
 
     def __init__(self, watcher: Watcher, namespace: str) -> None:

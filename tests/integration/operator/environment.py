@@ -1,6 +1,6 @@
-"""One namespace of a real API server with a fake kubelet, operators on demand, and a witness of the contract.
+"""One namespace of a real API server with a fake kubelet, operators on demand, and a monitor of the contract.
 
-The witness watches every SqlStatement and SqlSession and holds what it sees against the contract: legal transitions only,
+The monitor watches every SqlStatement and SqlSession and holds what it sees against the contract: legal transitions only,
 ended phases stay, and conditions as in the contract's table. It is asked at the end of each test.
 """
 
@@ -34,7 +34,7 @@ from sparksql.kube.resources import (
 )
 from sparksql.operator import Operator
 from sparksql.process.config import OperatorConfig
-from tests.integration.operator.contract_monitor import Witness, condition
+from tests.integration.operator.contract_monitor import ContractMonitor, condition
 from tests.integration.operator.fake_gateway import FakeGateway
 from tests.integration.operator.fake_kubelet import FakeKubelet
 from tests.integration.operator.faults import Crash
@@ -58,14 +58,14 @@ class Environment:
         self.class_name = f"class-{namespace}"
         self.kubelet = FakeKubelet(client, watcher, namespace)
         self.ledger = self.kubelet.ledger
-        self.witness = Witness(watcher, namespace)
+        self.monitor = ContractMonitor(watcher, namespace)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Environment]:
-        async with self.kubelet.running(), self.witness.watching():
+        async with self.kubelet.running(), self.monitor.watching():
             yield self
             await self._clean_up()
-        self.witness.verify()
+        self.monitor.verify()
 
     async def _clean_up(self) -> None:
         """Only cluster-scoped objects are seen by other tests; a namespace is never used twice."""
@@ -180,7 +180,7 @@ class Environment:
             if seen:
                 return seen
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds:g} s: {what}; last seen {seen!r}\n{self.witness.story()}")
+                raise AssertionError(f"not within {seconds:g} s: {what}; last seen {seen!r}\n{self.monitor.story()}")
             await asyncio.sleep(POLL_SECONDS)
 
     async def next_second(self, obj: Object) -> None:
@@ -194,14 +194,14 @@ class Environment:
         """The statement or session as soon as `probe` is true for it, as a watch shows it."""
 
         def look() -> Object | None:
-            obj = self.witness.latest(resource, name)
+            obj = self.monitor.latest(resource, name)
             return obj if obj is not None and probe(obj) else None
 
         found: Object = await self._on_news(f"{name}: {what}", look, seconds)
         return found
 
     async def gone(self, resource: Resource, name: str, seconds: float = WAIT_SECONDS) -> None:
-        """Waits for a statement or session that exists to be deleted, and for the witness to know it."""
+        """Waits for a statement or session that exists to be deleted, and for the monitor to know it."""
 
         async def is_missing() -> bool:
             try:
@@ -210,25 +210,25 @@ class Environment:
                 return True
             return False
 
-        # Asked as well: of an object that was made a moment ago the witness may not have heard yet.
-        await self._on_news(f"{name} is gone", lambda: self.witness.latest(resource, name) is None, seconds)
+        # Asked as well: of an object that was made a moment ago the monitor may not have heard yet.
+        await self._on_news(f"{name} is gone", lambda: self.monitor.latest(resource, name) is None, seconds)
         await self.until(f"{name} is gone", is_missing, seconds)
-        await self._on_news(f"{name} is gone", lambda: self.witness.latest(resource, name) is None, seconds)
+        await self._on_news(f"{name} is gone", lambda: self.monitor.latest(resource, name) is None, seconds)
 
     async def _on_news(self, what: str, probe: Callable[[], Any], seconds: float) -> Any:
         try:
             async with asyncio.timeout(seconds):
                 while not (seen := probe()):
-                    await self.witness.news()
+                    await self.monitor.news()
         except TimeoutError:
-            raise AssertionError(f"not within {seconds:g} s: {what}\n{self.witness.story()}") from None
+            raise AssertionError(f"not within {seconds:g} s: {what}\n{self.monitor.story()}") from None
         return seen
 
     async def ended(self, name: str, phase: str, reason: str, seconds: float = WAIT_SECONDS) -> Object:
         """Waits as `kubectl wait --for=condition=Finished` does, then tells how it ended."""
         obj = await self.wait(STATEMENTS, name, "ends", lambda o: condition(o, "Finished") == "True", seconds)
         ready = next(c for c in obj["status"]["conditions"] if c["type"] == "Ready")
-        assert (obj["status"]["phase"], ready["reason"]) == (phase, reason), f"{obj['status']}\n{self.witness.story()}"
+        assert (obj["status"]["phase"], ready["reason"]) == (phase, reason), f"{obj['status']}\n{self.monitor.story()}"
         return obj
 
     async def finished(self, name: str, seconds: float = WAIT_SECONDS) -> Object:

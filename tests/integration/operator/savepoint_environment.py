@@ -1,4 +1,4 @@
-"""A session whose class has a place for checkpoints and savepoints, and a witness of the contract for SqlSavepoint.
+"""A session whose class has a place for checkpoints and savepoints, and a monitor of the contract for SqlSavepoint.
 
 The tables below are written from the contract, not taken from the code under test.
 """
@@ -24,7 +24,7 @@ from sparksql.wire.savepoints import SavepointRequest, SavepointView
 from tests.integration.operator.contract_monitor import TYPES, condition
 from tests.integration.operator.environment import Environment
 from tests.integration.operator.faults import crash
-from tests.integration.operator.stream_contract_monitor import StreamWitness
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 from tests.support.watching import watching
 
@@ -48,7 +48,7 @@ CONDITIONS = {  # Ready, Reconciling, Stalled, Succeeded, Finished
 IN_THE_MANIFEST = ("batchId", "queryId", "sparkVersion", "sizeBytes", "fileCount", "completionTime")
 
 
-class SavepointWitness(StreamWitness):
+class SavepointContractMonitor(StreamContractMonitor):
     """Watches SqlSavepoints as well, and holds them against the contract for them."""
 
     @contextlib.asynccontextmanager
@@ -124,7 +124,7 @@ class SavepointEnvironment(Environment):
         credentials = Credentials.from_kubeconfig(server.kubeconfig)
         async with KubeClient(credentials) as client, watching(server.kubeconfig) as watcher:
             env = cls(client, watcher, namespace, credentials)
-            env.witness = SavepointWitness(watcher, namespace)
+            env.monitor = SavepointContractMonitor(watcher, namespace)
             async with env.running():
                 await env.create_class(storage={"checkpointRoot": ROOT, "savepointRoot": f"{SAVEPOINT_ROOT}/"})
                 await env.create_session()
@@ -166,14 +166,14 @@ class SavepointEnvironment(Environment):
 
     async def saved(self, name: str = "sp") -> Object:
         obj = await self.wait(SAVEPOINTS, name, "ends", lambda o: condition(o, "Finished") == "True")
-        assert obj["status"]["phase"] == "Completed", f"{obj['status']}\n{self.witness.story()}"
+        assert obj["status"]["phase"] == "Completed", f"{obj['status']}\n{self.monitor.story()}"
         return obj
 
     async def made_by_operator(self, suffix: str, statement: str = "st") -> str:
         """Name of the savepoint that the operator made of a statement."""
 
         def found() -> str | None:
-            names = self.witness.names()
+            names = self.monitor.names()
             return next((name for name in names if name.startswith(f"{statement}{suffix}")), None)
 
         return str(await self._on_news(f"a savepoint {statement}{suffix}", found, 90.0))

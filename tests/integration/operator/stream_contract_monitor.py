@@ -1,4 +1,4 @@
-"""The witness of streaming statements: further ways than those of batch, and a checkpoint that stays.
+"""The monitor of streaming statements: further ways than those of batch, and a checkpoint that stays.
 
 The tables below are written from the contract, not taken from the code under test.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tests.integration.operator.contract_monitor import ENDED, TYPES, Witness, condition
+from tests.integration.operator.contract_monitor import ENDED, TYPES, ContractMonitor, condition
 
 Object = dict[str, Any]
 ABNORMAL = ENDED - {"Finished"}
@@ -40,8 +40,8 @@ def is_stream(obj: Object) -> bool:
     return spec.get("streaming") is not None and spec.get("mode", "Execute") == "Execute"
 
 
-class StreamWitness(Witness):
-    """Holds streaming statements against the contract for them, everything else as `Witness` does."""
+class StreamContractMonitor(ContractMonitor):
+    """Holds streaming statements against the contract for them, everything else as `ContractMonitor` does."""
 
     def verify(self) -> None:
         everything = self._seen

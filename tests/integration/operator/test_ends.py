@@ -216,7 +216,7 @@ async def test_ttl_removes_an_ended_statement(ready: Environment) -> None:
         await ready.create_statement("failed", "SELECT FAIL", ttlSecondsAfterFinished=0)
         await ready.gone(STATEMENTS, "failed")
         await ready.gone(STATEMENTS, "short")
-    assert [ready.witness.phases(name)[-1] for name in ("failed", "short")] == ["Error", "Finished"]
+    assert [ready.monitor.phases(name)[-1] for name in ("failed", "short")] == ["Error", "Finished"]
 
 
 async def test_ttl_is_kept_over_a_restart(ready: Environment) -> None:

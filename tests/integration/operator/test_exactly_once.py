@@ -1,6 +1,6 @@
 """At most once, whatever goes wrong between the operator's steps; and exactly once when a driver is there to finish it.
 
-Each test breaks one step of the way of an INSERT. The ledger of the fake gateways tells how often it ran, the witness that
+Each test breaks one step of the way of an INSERT. The ledger of the fake gateways tells how often it ran, the monitor that
 no status ever went back.
 """
 

@@ -10,7 +10,7 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import EVENTS, SESSION_CLASSES, SESSIONS, STATEMENTS
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
-from tests.integration.operator.stream_contract_monitor import StreamWitness
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 from tests.support.watching import watching
 
@@ -56,7 +56,7 @@ async def test_stream_that_is_stopped_is_neither_running_nor_queued(crds: ApiSer
         contextlib.AsyncExitStack() as stack,
     ):
         env = Environment(client, watcher, namespace, credentials)
-        env.witness = StreamWitness(watcher, namespace)
+        env.monitor = StreamContractMonitor(watcher, namespace)
         await stack.enter_async_context(env.running())
         await env.create_class(storage={"checkpointRoot": "file:///data/checkpoints"})
         await env.create_session()

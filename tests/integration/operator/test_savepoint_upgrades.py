@@ -259,12 +259,12 @@ async def test_schedule_makes_savepoints_and_retention_removes_them(env: Savepoi
         await env.save("mine")
         await env.saved("mine")
         await env.wish(streaming={"savepoints": rules})
-        await env.until("two of them have gone", lambda: len(env.witness.names()) - _living(env) >= 2)
+        await env.until("two of them have gone", lambda: len(env.monitor.names()) - _living(env) >= 2)
         await env.wish(streaming={"savepoints": {"schedule": {"paused": True}}})
         await env.until("the rules are met", lambda: _settled(env))
         left = (await env.client.list(SAVEPOINTS, env.namespace)).items
         statement = await env.get(STATEMENTS, "st")
-    made = [name for name in env.witness.names() if name != "mine"]
+    made = [name for name in env.monitor.names() if name != "mine"]
     kept = sorted(obj["metadata"]["name"] for obj in left)
     assert kept == ["mine", *sorted(made)[-2:]]  # their names end in the time
     assert {obj["status"]["trigger"] for obj in left} == {"Manual", "Periodic"}
@@ -301,8 +301,8 @@ async def cleaning(env: SavepointEnvironment) -> AsyncIterator[None]:
 
     async def work() -> None:
         while True:
-            for name in env.witness.names():
-                savepoint = env.witness.latest(SAVEPOINTS, name)
+            for name in env.monitor.names():
+                savepoint = env.monitor.latest(SAVEPOINTS, name)
                 job = await env.job_of(savepoint) if savepoint is not None else None
                 if job is not None and not job.get("status", {}).get("conditions"):
                     await env.end_job(savepoint or {}, "SuccessCriteriaMet", "Complete")
@@ -318,12 +318,12 @@ async def cleaning(env: SavepointEnvironment) -> AsyncIterator[None]:
 
 
 def _living(env: SavepointEnvironment) -> int:
-    return sum(1 for name in env.witness.names() if env.witness.latest(SAVEPOINTS, name) is not None)
+    return sum(1 for name in env.monitor.names() if env.monitor.latest(SAVEPOINTS, name) is not None)
 
 
 def _settled(env: SavepointEnvironment) -> bool:
     """Nothing is being taken or removed, and two of the operator's own are left."""
-    found = [env.witness.latest(SAVEPOINTS, name) for name in env.witness.names()]
+    found = [env.monitor.latest(SAVEPOINTS, name) for name in env.monitor.names()]
     living = [obj for obj in found if obj is not None]
     over = all(obj.get("status", {}).get("phase") == "Completed" for obj in living)
     return over and len(living) == 3 and not any("deletionTimestamp" in obj["metadata"] for obj in living)

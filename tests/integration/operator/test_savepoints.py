@@ -61,7 +61,7 @@ async def test_savepoint_waits_for_the_first_batch_and_completes_with_full_statu
     assert status["completionTime"] >= status["startTime"]
     assert streaming["lastSavepoint"] == {"name": "sp", "time": status["completionTime"]}
     ways = [("Pending", "Pending"), ("InProgress", "InProgress"), ("Completed", "Completed")]
-    assert env.witness.shown("sp") == ways
+    assert env.monitor.shown("sp") == ways
     (copy,) = drivers.copies("sp")
     asked = copy.request
     assert (asked.checkpoint, asked.target) == (streaming["checkpointLocation"], status["location"])
@@ -196,7 +196,7 @@ async def test_attempt_that_takes_too_long_is_ended_and_made_again(env: Savepoin
     assert first.id in drivers.cancelled
     assert done["status"]["failures"] >= 1
     assert [copy.id for copy in drivers.copies("sp")] == [last.id]
-    assert ("InProgress", "SavepointTimeout") in env.witness.shown("sp")
+    assert ("InProgress", "SavepointTimeout") in env.monitor.shown("sp")
 
 
 @pytest.mark.usefixtures("_at_once")

@@ -14,7 +14,7 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
-from tests.integration.operator.stream_contract_monitor import StreamWitness
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 from tests.support.watching import watching
 
@@ -29,7 +29,7 @@ async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client, watching(crds.kubeconfig) as watcher:
         env = Environment(client, watcher, namespace, credentials)
-        env.witness = StreamWitness(watcher, namespace)
+        env.monitor = StreamContractMonitor(watcher, namespace)
         async with env.running():
             await env.create_class(storage={"checkpointRoot": ROOT})
             await env.create_session(maxConcurrentStatements=1)
@@ -114,7 +114,7 @@ async def test_operator_that_starts_again_asks_at_most_once_more(env: Environmen
         await env.patch(STATEMENTS, "st", {"sql": TEXT})
         await runs(env, attempt=1)
     assert len(env.ledger.looks) == 2
-    assert "Stopped" not in env.witness.phases("st")
+    assert "Stopped" not in env.monitor.phases("st")
     assert ran(env) == [TEXT]
 
 

@@ -15,7 +15,7 @@ from sparksql.kube.resources import PODS, SESSION_CLASSES, SESSIONS, STATEMENTS
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.faults import Faults, Step, crash
-from tests.integration.operator.stream_contract_monitor import StreamWitness
+from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
 from tests.support.watching import watching
 
@@ -30,7 +30,7 @@ async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
     async with KubeClient(credentials) as client, watching(crds.kubeconfig) as watcher:
         env = Environment(client, watcher, namespace, credentials)
-        env.witness = StreamWitness(watcher, namespace)
+        env.monitor = StreamContractMonitor(watcher, namespace)
         async with env.running():
             await env.create_class(storage={"checkpointRoot": f"{ROOT}/"})
             await env.create_session(maxConcurrentStatements=1)
@@ -430,14 +430,14 @@ async def test_stopped_stream_gives_its_dedicated_session_back(env: Environment)
         made = await env.dedicated("own", TEXT, streaming={"restart": {"backoffSeconds": 0}})
         await runs(env, "own")
         session = dedicated_session_name("own", made["metadata"]["uid"])
-        first = env.witness.latest(SESSIONS, session)
+        first = env.monitor.latest(SESSIONS, session)
         await wish(env, "own", desiredState="Stopped")
         await env.in_phase(STATEMENTS, "own", "Stopped", "StoppedByUser")
         await env.gone(SESSIONS, session)
         await env.until("its driver is gone", lambda: has_no_driver(env, session))
         await wish(env, "own", desiredState="Running")
         await runs(env, "own", attempt=2)
-        second = env.witness.latest(SESSIONS, session)
+        second = env.monitor.latest(SESSIONS, session)
         assert first is not None and second is not None
         assert first["metadata"]["uid"] != second["metadata"]["uid"]
     assert locations(env, "own") == ["1", "1"]

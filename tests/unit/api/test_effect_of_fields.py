@@ -55,8 +55,7 @@ READ: dict[str, str] = {
         "Idle.timeout_seconds LabelRequirement.key LabelRequirement.operator LabelRequirement.values "
         "LabelSelector.match_expressions LabelSelector.match_labels Limits.driver Limits.execution_seconds "
         "Limits.executors Limits.queued_statements_per_session NetworkPolicy.clients NetworkPolicy.enabled "
-        "PodTemplates.driver PodTemplates.executor Scheduling.priority_class_name Scheduling.queue_label "
-        "Scheduling.scheduler_name ServiceAccount.name SessionSettings.conf SessionSettings.database "
+        "PodTemplates.driver PodTemplates.executor Scheduling.queue_label ServiceAccount.name SessionSettings.conf SessionSettings.database "
         "SessionSettings.driver SessionSettings.endpoints SessionSettings.executors SessionSettings.idle "
         "SessionSettings.max_lifetime_seconds SessionSettings.statement_timeouts SessionTemplate.image "
         "SessionTemplate.service_account_name SqlSessionClassSpec.allow SqlSessionClassSpec.defaults "
@@ -64,7 +63,7 @@ READ: dict[str, str] = {
         "SqlSessionClassSpec.limits SqlSessionClassSpec.network_policy SqlSessionClassSpec.pod_template "
         "SqlSessionClassSpec.scheduling SqlSessionClassSpec.service_account SqlSessionClassSpec.storage "
         "SqlSessionSpec.desired_state SqlSessionSpec.restart_nonce Storage.result_root Storage.volume_claim "
-        "Storage.warehouse VolumeClaim.mount_path VolumeClaim.name"
+        "Storage.warehouse"
     ),
     "domain/session_class.py": "SqlSessionClassSpec.warm_pool WarmPool.size",
     "domain/statement": (
@@ -80,6 +79,7 @@ READ: dict[str, str] = {
         "Trigger.interval_millis Trigger.max_files_per_trigger Trigger.max_rows_per_trigger Trigger.mode "
         "ValidateAgainst.statement_ref"
     ),
+    "kube/builders": "Scheduling.priority_class_name Scheduling.scheduler_name VolumeClaim.mount_path VolumeClaim.name",
     "gateway/streaming": "Upsert.delete_when Upsert.keys Upsert.order_by",
 }
 

@@ -14,7 +14,7 @@ from sparksql.api.names import ANNOTATION_TRIGGER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.savepoint.facts import savepoint_body, savepoints_of, start_of, trigger_of
-from sparksql.controllers.savepoint.gather import attempt_of, recorded, word_of
+from sparksql.controllers.savepoint.gather import attempt_of, observation_of, recorded
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
 from sparksql.domain.statement.snapshot import Driver, SavepointFacts
 from sparksql.engine.store import Store
@@ -186,10 +186,10 @@ def of_state(state: SavepointState, **fields: Any) -> SavepointView:
     ],
 )
 def test_driver_view_of_a_savepoint_is_read_as_running_completed_or_failed(view: SavepointView, word: Any) -> None:
-    assert word_of(view) == word
-    assert word_of(SavepointView.model_validate_json(view.model_dump_json(by_alias=True))) == word
+    assert observation_of(view) == word
+    assert observation_of(SavepointView.model_validate_json(view.model_dump_json(by_alias=True))) == word
 
 
 def test_adopted_checkpoint_without_a_version_is_complete() -> None:
-    word = word_of(WHOLE.model_copy(update={"spark_version": None}))
-    assert isinstance(word, Completed) and replace(word, spark_version="4.1.4") == word_of(WHOLE)
+    word = observation_of(WHOLE.model_copy(update={"spark_version": None}))
+    assert isinstance(word, Completed) and replace(word, spark_version="4.1.4") == observation_of(WHOLE)

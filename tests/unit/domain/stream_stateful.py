@@ -18,11 +18,17 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Ask, Cancel, CreateSavepoint, Decision, DeleteSavepoint, Question, Submit
+from sparksql.domain.statement.dependencies import Met
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER
-from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, SessionFacts, Snapshot, Unobserved
+from sparksql.domain.statement.snapshot import (
+    Inputs,
+    SavepointFacts,
+    SessionFacts,
+    Snapshot,
+    Unobserved,
+)
 from sparksql.domain.statement.stream.changes import question
 from sparksql.wire.control import OperationState, OperationView
 from tests.unit.domain.builders.objects import NOW

@@ -35,7 +35,7 @@ STREAM = {"sql": "INSERT INTO t SELECT * FROM STREAM s", "streaming": {}}
 
 
 def of(phase: str, desired: str = "Running", *, parked: bool = False) -> tuple[str, ...]:
-    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), parked=parked)
+    standing, work = statement_standing(StatementPhase(phase), StatementDesiredState(desired), stalled=parked)
     return tuple(str(c.status) for c in stated(standing, "R", work=work))
 
 
@@ -82,7 +82,7 @@ def test_every_phase_of_a_statement_has_a_row() -> None:
 def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: tuple[str, ...]) -> None:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, **STREAM)
     began = NOW - timedelta(seconds=age)
-    made = statements.advance(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
+    made = statements.with_phase(obj, NOW, StatementPhase.RUNNING, Reason.RUNNING, start_time=began)
     assert tuple(str(c.status) for c in made.conditions[:5]) == row
     assert made.conditions[0].reason == ("Running" if row[0] == T else "NoProgress")
 
@@ -96,7 +96,7 @@ def test_running_stream_is_ready_only_while_it_makes_progress(age: float, row: t
     ],
 )
 def test_conditions_of_a_session_follow_its_phase(phase: str, row: tuple[str, ...]) -> None:
-    made = sessions.advance(session(), NOW, SessionPhase(phase), Reason.READY)
+    made = sessions.with_phase(session(), NOW, SessionPhase(phase), Reason.READY)
     assert tuple(str(c.status) for c in made.conditions) == row
     assert tuple(c.type for c in made.conditions) == TYPES[:3]
 
@@ -140,7 +140,7 @@ def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
 def canceled(desired: str) -> SqlStatement:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, desiredState=desired)
     return obj.replace(
-        status=statements.advance(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
+        status=statements.with_phase(obj, NOW, StatementPhase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
     )
 
 
@@ -157,6 +157,6 @@ def test_conditions_of_what_rests_follow_the_generation() -> None:
     obj = canceled("Canceled")
     later = obj.replace(metadata=obj.metadata.replace(generation=9))
     assert {c.observed_generation for c in statements.restated(later, NOW).conditions} == {9}
-    closed = session(sessions.advance(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
+    closed = session(sessions.with_phase(session(), NOW, SessionPhase.CLOSED, Reason.IDLE_TIMEOUT).to_dict())
     moved = closed.replace(metadata=closed.metadata.replace(generation=9))
     assert {c.observed_generation for c in sessions.restated(moved, NOW).conditions} == {9}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.dependencies import Cycle, Failed, Met, Outcome, Unmet, evaluate, find_cycle
+from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Outcome, Unmet, evaluate, find_cycle
 
 Graph = Mapping[str, Sequence[str]]
 NAMES = "abcdefg"

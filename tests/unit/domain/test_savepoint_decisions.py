@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from sparksql.domain.savepoint.decide import decide
-from sparksql.domain.savepoint.retention import Reason as Why
-from sparksql.domain.savepoint.retention import Verdict
+from sparksql.domain.savepoint.retention import RetentionDecision
+from sparksql.domain.savepoint.retention import RetentionReason as Why
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
     CancelCopy,
     DeleteSelf,
     Failed,
-    Place,
+    Observation,
     Running,
+    SavepointStorage,
     StartCopy,
     VerifyExisting,
-    Word,
 )
 from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
 from sparksql.domain.statement.snapshot import Driver, Unobserved
@@ -49,7 +49,7 @@ from tests.unit.domain.builders.streams import resting, stream
 NO_STATE = stream(resting(streaming={}, observedRunNonce=""))
 TWIN = saved().replace(metadata=saved().metadata.replace(uid="another"))
 GOING = saved().replace(metadata=saved().metadata.replace(deletion_timestamp=NOW))
-PLENTY = Place("standard", "s3a://" + "x" * 1000)
+PLENTY = SavepointStorage("standard", "s3a://" + "x" * 1000)
 
 
 def test_savepoint_copy_starts_with_its_intent_recorded_in_the_status() -> None:
@@ -69,7 +69,7 @@ def test_savepoint_copy_starts_with_its_intent_recorded_in_the_status() -> None:
 
 @pytest.mark.parametrize("root", [ROOT, f"{ROOT}/"])
 def test_the_location_is_made_of_names_and_the_uid(root: str) -> None:
-    assert decided(savepoint(), place=Place("standard", root)).status.location == TARGET
+    assert decided(savepoint(), storage=SavepointStorage("standard", root)).status.location == TARGET
 
 
 def test_a_trigger_once_recorded_stays() -> None:
@@ -80,7 +80,7 @@ def test_a_trigger_once_recorded_stays() -> None:
     ("facts", "reason"),
     [
         ({"statement": None}, "StatementNotFound"),
-        ({"place": None}, "SessionNotReady"),
+        ({"storage": None}, "SessionNotReady"),
         ({"statement": stream()}, "Pending"),  # never handed over
         ({"statement": saved(committedBatchId=None)}, "Pending"),
         ({"statement": NO_STATE}, "Pending"),
@@ -100,8 +100,13 @@ def test_savepoint_waits_while_statement_session_state_or_driver_is_missing(fact
     ("facts", "phase", "reason", "names"),
     [
         ({"statement": statement()}, "Failed", "StatementNotStreaming", "spec.statementRef.name"),
-        ({"place": Place("standard", None)}, "Failed", "InvalidSpec", "class standard: spec.storage.savepointRoot"),
-        ({"place": PLENTY}, "Failed", "InvalidSpec", "spec.storage.savepointRoot"),
+        (
+            {"storage": SavepointStorage("standard", None)},
+            "Failed",
+            "InvalidSpec",
+            "class standard: spec.storage.savepointRoot",
+        ),
+        ({"storage": PLENTY}, "Failed", "InvalidSpec", "spec.storage.savepointRoot"),
         ({"statement": stream(resting("Error", streaming={}))}, "Failed", "SavepointFailed", "no state"),
         ({"statement": GOING}, "Abandoned", "Abandoned", "statement one"),
     ],
@@ -147,7 +152,7 @@ def test_pending_savepoint_is_abandoned_once_its_known_statement_is_gone(status:
 def test_savepoint_is_not_continued_with_a_recreated_statement_of_the_same_name() -> None:
     between = savepoint(waiting("Retrying", failures=1, location=TARGET))
     assert told(decided(between, statement=TWIN)) == ("Abandoned", "Abandoned")
-    under_way = decided(savepoint(copying()), statement=TWIN, word=Running())
+    under_way = decided(savepoint(copying()), statement=TWIN, observation=Running())
     assert told(under_way) == ("InProgress", "Canceling")
     (command,) = under_way.commands
     assert isinstance(command, CancelCopy)
@@ -159,9 +164,9 @@ def test_savepoint_is_not_continued_with_a_recreated_statement_of_the_same_name(
     [(Running(), 0, POLL_SECONDS), (Unobserved.UNREACHABLE, 0, 2), (None, 0, 2), (Unobserved.UNKNOWN, 1, 2)],
 )
 def test_savepoint_attempt_under_way_is_asked_about_until_it_ends(
-    word: Word | None, commands: int, wake: float
+    word: Observation | None, commands: int, wake: float
 ) -> None:
-    decision = decided(savepoint(copying()), word=word, driver=None)
+    decision = decided(savepoint(copying()), observation=word, driver=None)
     assert told(decision) == ("InProgress", "InProgress")
     assert len(decision.commands) == commands
     assert decision.attempt == ATTEMPT
@@ -169,25 +174,27 @@ def test_savepoint_attempt_under_way_is_asked_about_until_it_ends(
 
 
 def test_savepoint_attempt_is_reconciled_again_when_its_timeout_expires() -> None:
-    running = decided(savepoint(copying(startTime=ago(599.5))), word=Running())
+    running = decided(savepoint(copying(startTime=ago(599.5))), observation=Running())
     assert running.requeue_after == pytest.approx(0.55)
-    silent = decided(savepoint(copying(startTime=ago(599))), word=Unobserved.UNREACHABLE)
+    silent = decided(savepoint(copying(startTime=ago(599))), observation=Unobserved.UNREACHABLE)
     assert silent.requeue_after == pytest.approx(1.05)
 
 
 def test_a_request_that_was_lost_is_repeated_to_the_same_driver() -> None:
-    (again,) = decided(savepoint(copying()), word=Unobserved.UNKNOWN, driver=Driver("s-2", "pod-2", "boot-2")).commands
+    (again,) = decided(
+        savepoint(copying()), observation=Unobserved.UNKNOWN, driver=Driver("s-2", "pod-2", "boot-2")
+    ).commands
     assert isinstance(again, StartCopy)
     assert (again.id, again.driver, again.target) == (id_of(0), DRIVER, TARGET)
 
 
 def test_a_lost_request_with_nothing_left_to_copy_is_refused_for_good() -> None:
-    decision = decided(savepoint(copying()), word=Unobserved.UNKNOWN, statement=stream())
+    decision = decided(savepoint(copying()), observation=Unobserved.UNKNOWN, statement=stream())
     assert [type(command) for command in decision.commands] == [CancelCopy]
 
 
 def test_savepoint_completes_with_the_batch_size_and_version_the_driver_reports() -> None:
-    decision = decided(savepoint(copying()), word=WHOLE)
+    decision = decided(savepoint(copying()), observation=WHOLE)
     assert told(decision) == ("Completed", "Completed")
     assert conditions(decision) == SAVEPOINT_CONDITIONS["Completed"]
     status = decision.status
@@ -200,13 +207,13 @@ def test_savepoint_completes_with_the_batch_size_and_version_the_driver_reports(
 
 @pytest.mark.parametrize("statement", [None, GOING, TWIN])
 def test_savepoint_copied_in_full_completes_even_without_its_statement(statement: Any) -> None:
-    assert told(decided(savepoint(copying()), word=WHOLE, statement=statement)) == ("Completed", "Completed")
+    assert told(decided(savepoint(copying()), observation=WHOLE, statement=statement)) == ("Completed", "Completed")
 
 
 @pytest.mark.parametrize("word", [Failed("disk full"), Unobserved.DRIVER_GONE])
 @pytest.mark.parametrize(("before", "delay"), [(0, 10), (1, 20), (4, 160), (5, 300), (50, 300)])
-def test_a_failed_attempt_is_repeated_later(word: Word, before: int, delay: float) -> None:
-    decision = decided(savepoint(copying(failures=before), backoffLimit=100), word=word)
+def test_a_failed_attempt_is_repeated_later(word: Observation, before: int, delay: float) -> None:
+    decision = decided(savepoint(copying(failures=before), backoffLimit=100), observation=word)
     assert told(decision) == ("Pending", "Retrying")
     assert decision.status.failures == before + 1
     assert decision.status.next_attempt_time == NOW + timedelta(seconds=delay)
@@ -232,13 +239,13 @@ def test_the_back_off_is_waited_for() -> None:
 
 def test_a_retry_uses_the_same_location_wherever_the_class_saves_now() -> None:
     status = waiting("Retrying", failures=1, location=TARGET)
-    assert decided(savepoint(status), place=Place("standard", "s3a://new")).status.location == TARGET
-    assert decided(savepoint(status), place=Place("standard", None)).status.location == TARGET
+    assert decided(savepoint(status), storage=SavepointStorage("standard", "s3a://new")).status.location == TARGET
+    assert decided(savepoint(status), storage=SavepointStorage("standard", None)).status.location == TARGET
 
 
 @pytest.mark.parametrize("limit", [0, 3])
 def test_savepoint_fails_when_its_last_attempt_fails(limit: int) -> None:
-    decision = decided(savepoint(copying(failures=limit), backoffLimit=limit), word=Failed("disk full"))
+    decision = decided(savepoint(copying(failures=limit), backoffLimit=limit), observation=Failed("disk full"))
     assert told(decision) == ("Failed", "SavepointFailed")
     assert conditions(decision) == SAVEPOINT_CONDITIONS["Failed"]
     assert decision.status.failures == limit + 1
@@ -255,8 +262,8 @@ def test_a_limit_lowered_meanwhile_counts() -> None:
 
 
 @pytest.mark.parametrize("word", [Running(), Unobserved.UNKNOWN, Unobserved.UNREACHABLE])
-def test_an_attempt_that_takes_too_long_is_cancelled_first(word: Word) -> None:
-    decision = decided(savepoint(copying(startTime=ago(600))), word=word)
+def test_an_attempt_that_takes_too_long_is_cancelled_first(word: Observation) -> None:
+    decision = decided(savepoint(copying(startTime=ago(600))), observation=word)
     assert told(decision) == ("InProgress", "SavepointTimeout")
     assert [type(command) for command in decision.commands] == [CancelCopy]
     assert decision.status.failures == 0
@@ -264,55 +271,62 @@ def test_an_attempt_that_takes_too_long_is_cancelled_first(word: Word) -> None:
 
 def test_savepoint_timeout_counts_as_a_failure_once_the_driver_confirms_it() -> None:
     late = copying("SavepointTimeout", startTime=ago(601))
-    decision = decided(savepoint(late), word=Failed("cancelled"))
+    decision = decided(savepoint(late), observation=Failed("cancelled"))
     assert told(decision) == ("Pending", "SavepointTimeout")
     assert decision.status.failures == 1
     assert "timeoutSeconds (600)" in (decision.status.message or "")
-    last = decided(savepoint(late, backoffLimit=0), word=Failed("cancelled"))
+    last = decided(savepoint(late, backoffLimit=0), observation=Failed("cancelled"))
     assert told(last) == ("Failed", "SavepointFailed")
     assert "timeoutSeconds (600)" in (last.status.message or "")
-    assert told(decided(savepoint(late), word=WHOLE)) == ("Completed", "Completed")
+    assert told(decided(savepoint(late), observation=WHOLE)) == ("Completed", "Completed")
 
 
 def test_a_longer_timeout_does_not_take_back_a_cancel() -> None:
     late = savepoint(copying("SavepointTimeout", startTime=ago(601)), timeoutSeconds=6000)
-    assert [type(command) for command in decided(late, word=Running()).commands] == [CancelCopy]
+    assert [type(command) for command in decided(late, observation=Running()).commands] == [CancelCopy]
 
 
 @pytest.mark.parametrize("gone", [None, GOING])
 def test_savepoint_whose_statement_is_gone_ends_its_copy_before_it_is_abandoned(gone: Any) -> None:
-    first = decided(savepoint(copying()), statement=gone, word=Running())
+    first = decided(savepoint(copying()), statement=gone, observation=Running())
     assert told(first) == ("InProgress", "Canceling")
     assert [type(command) for command in first.commands] == [CancelCopy]
     for over in (Failed("cancelled"), Unobserved.DRIVER_GONE):
-        assert told(decided(savepoint(copying()), statement=gone, word=over)) == ("Abandoned", "Abandoned")
+        assert told(decided(savepoint(copying()), statement=gone, observation=over)) == ("Abandoned", "Abandoned")
 
 
 def test_existing_savepoint_is_verified_in_place_and_keeps_its_location() -> None:
-    begun = decided(existing(), place=Place("standard", None), statement=stream())
+    begun = decided(existing(), storage=SavepointStorage("standard", None), statement=stream())
     assert begun.commands == (VerifyExisting(id_of(0), DRIVER, ELSEWHERE),)
     assert begun.status.location == ELSEWHERE
     assert begun.status.sql_hash is None
-    read = decided(existing(copying(location=ELSEWHERE, sqlHash=None)), word=WHOLE)
+    read = decided(existing(copying(location=ELSEWHERE, sqlHash=None)), observation=WHOLE)
     assert told(read) == ("Completed", "Completed")
     assert (read.status.location, read.status.batch_id) == (ELSEWHERE, 41)
 
 
 def test_an_existing_one_that_is_none_fails_at_once() -> None:
-    decision = decided(existing(copying(location=ELSEWHERE)), word=Failed("no manifest.json", location_invalid=True))
+    decision = decided(
+        existing(copying(location=ELSEWHERE)), observation=Failed("no manifest.json", location_invalid=True)
+    )
     assert told(decision) == ("Failed", "LocationInvalid")
     assert decision.status.failures == 1
 
 
 def test_an_existing_one_that_cannot_be_read_now_is_tried_again() -> None:
-    decision = decided(existing(copying(location=ELSEWHERE)), word=Failed("storage is away"))
+    decision = decided(existing(copying(location=ELSEWHERE)), observation=Failed("storage is away"))
     assert told(decision) == ("Pending", "Retrying")
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Abandoned"])
 def test_ended_savepoint_keeps_its_status(phase: str) -> None:
     before = savepoint(settled(phase), created=ago(3600))
-    for facts in ({"statement": None}, {"word": Running()}, {"word": Failed("no")}, {"driver": None, "place": None}):
+    for facts in (
+        {"statement": None},
+        {"observation": Running()},
+        {"observation": Failed("no")},
+        {"driver": None, "storage": None},
+    ):
         decision = decided(before, **facts)
         assert told(decision) == (phase, phase)
         assert (decision.commands, decision.events, decision.requeue_after) == ((), (), None)
@@ -329,18 +343,18 @@ def test_completed_savepoint_keeps_used_by_and_observed_generation_up_to_date() 
 
 
 @pytest.mark.parametrize(
-    ("verdict", "used_by", "goes"),
+    ("retention", "used_by", "goes"),
     [
         (None, (), False),
-        (Verdict("before", Why.NEWEST), (), False),
-        (Verdict("before", Why.NO_RULE_KEEPS_IT), (), True),
-        (Verdict("before", Why.NO_RULE_KEEPS_IT), ("one",), False),
+        (RetentionDecision("before", Why.NEWEST), (), False),
+        (RetentionDecision("before", Why.NO_RULE_KEEPS_IT), (), True),
+        (RetentionDecision("before", Why.NO_RULE_KEEPS_IT), ("one",), False),
     ],
 )
 def test_savepoint_is_deleted_only_if_unused_and_kept_by_no_retention_rule(
-    verdict: Verdict | None, used_by: tuple[str, ...], goes: bool
+    retention: RetentionDecision | None, used_by: tuple[str, ...], goes: bool
 ) -> None:
-    decision = decided(savepoint(settled()), verdict=verdict, used_by=used_by)
+    decision = decided(savepoint(settled()), retention=retention, used_by=used_by)
     assert decision.commands == ((DeleteSelf(),) if goes else ())
     assert (decision.requeue_after is not None) is goes
 

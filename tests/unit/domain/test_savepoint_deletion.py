@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from sparksql.api.savepoint import SqlSavepoint
-from sparksql.domain.savepoint.place import recorded_root
-from sparksql.domain.savepoint.snapshot import CancelCopy, Cleaner, Decision, Failed, Place, Running, StartCleaner
+from sparksql.domain.savepoint.locations import recorded_root
+from sparksql.domain.savepoint.snapshot import (
+    CancelCopy,
+    Cleaner,
+    Decision,
+    Failed,
+    Running,
+    SavepointStorage,
+    StartCleaner,
+)
 from sparksql.domain.statement.snapshot import Unobserved
 from tests.unit.domain.builders.objects import ago
 from tests.unit.domain.builders.savepoints import (
@@ -49,7 +57,7 @@ def test_deleted_savepoint_is_held_until_its_data_are_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    "facts", [{"statement": None, "driver": None, "place": None}, {"statement": None}, {"driver": None}]
+    "facts", [{"statement": None, "driver": None, "storage": None}, {"statement": None}, {"driver": None}]
 )
 def test_neither_statement_nor_driver_nor_class_is_needed(facts: dict[str, Any]) -> None:
     assert decided(going(), **facts).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
@@ -106,14 +114,14 @@ def test_savepoint_data_outside_its_own_folder_below_the_root_are_not_deleted(lo
     ],
 )
 def test_a_location_that_was_never_made_is_left_alone_without_a_class_as_well(location: str) -> None:
-    decision = decided(going(settled(location=location)), place=None)
+    decision = decided(going(settled(location=location)), storage=None)
     assert not decision.commands
     assert is_let_go(decision, warned=True)
 
 
 @pytest.mark.parametrize("root", [None, "s3a://new", ROOT[:-1], f"{ROOT}/team-a"])
 def test_savepoint_data_outside_the_savepoint_root_of_the_class_are_not_deleted(root: str | None) -> None:
-    decision = decided(going(), place=Place("standard", root))
+    decision = decided(going(), storage=SavepointStorage("standard", root))
     assert not decision.commands
     assert is_let_go(decision, warned=True)
     assert "savepointRoot" in (decision.events[0].message if decision.events else "")
@@ -157,19 +165,19 @@ def test_deleted_savepoint_no_longer_in_use_has_its_data_removed() -> None:
 @pytest.mark.parametrize("word", [Running(), Unobserved.UNKNOWN, Unobserved.UNREACHABLE, None])
 @pytest.mark.parametrize("reclaim", ["Delete", "Retain"])
 def test_a_copy_under_way_ends_first(word: Any, reclaim: str) -> None:
-    decision = decided(going(copying(), reclaimPolicy=reclaim), word=word)
+    decision = decided(going(copying(), reclaimPolicy=reclaim), observation=word)
     assert decision.finalizer
     assert [type(command) for command in decision.commands] == [CancelCopy]
     assert str(decision.status.phase) == "InProgress"
-    late = decided(going(copying(), since=60, reclaimPolicy=reclaim), word=word)
+    late = decided(going(copying(), since=60, reclaimPolicy=reclaim), observation=word)
     assert is_let_go(late, warned=True)
     assert [type(command) for command in late.commands] == [CancelCopy]
 
 
 @pytest.mark.parametrize("word", [Failed("cancelled"), WHOLE, Unobserved.DRIVER_GONE])
 def test_savepoint_deleted_while_copying_has_its_data_removed_after_the_copy(word: Any) -> None:
-    assert decided(going(copying()), word=word).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
-    assert is_let_go(decided(going(copying(), reclaimPolicy="Retain"), word=word))
+    assert decided(going(copying()), observation=word).commands == (StartCleaner(TARGET, ROOT, SAVEPOINT_UID),)
+    assert is_let_go(decided(going(copying(), reclaimPolicy="Retain"), observation=word))
 
 
 @pytest.mark.parametrize("cleaner", [Cleaner.ABSENT, Cleaner.RUNNING])
@@ -180,7 +188,7 @@ def test_savepoint_deletion_ends_at_its_deadline_with_a_warning(cleaner: Cleaner
     assert not late.commands
 
 
-@pytest.mark.parametrize("facts", [{"used_by": ("one",)}, {"word": Running()}, {}])
+@pytest.mark.parametrize("facts", [{"used_by": ("one",)}, {"observation": Running()}, {}])
 def test_deleted_savepoint_in_a_terminating_namespace_is_let_go_at_once(facts: dict[str, Any]) -> None:
     decision = decided(going(copying()), namespace_terminating=True, **facts)
     assert is_let_go(decision)

@@ -17,8 +17,8 @@ from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.deletion import FINALIZER_SECONDS
-from sparksql.domain.savepoint.retention import Reason as Why
-from sparksql.domain.savepoint.retention import Verdict
+from sparksql.domain.savepoint.retention import RetentionDecision
+from sparksql.domain.savepoint.retention import RetentionReason as Why
 from sparksql.domain.savepoint.snapshot import (
     Attempt,
     CancelCopy,
@@ -27,8 +27,8 @@ from sparksql.domain.savepoint.snapshot import (
     Decision,
     DeleteSelf,
     Failed,
-    Place,
     Running,
+    SavepointStorage,
     Snapshot,
     StartCleaner,
     StartCopy,
@@ -79,11 +79,13 @@ WORDS = st.sampled_from(
 FACTS = st.fixed_dictionaries(
     {
         "statement": mostly(saved(), None, GOING, TWIN, stream(), statement(), saved(checkpointLocation=TARGET)),
-        "place": mostly(PLACE, None, Place("standard", None), Place("standard", "s3a://new")),
+        "storage": mostly(PLACE, None, SavepointStorage("standard", None), SavepointStorage("standard", "s3a://new")),
         "driver": mostly(DRIVER, None, Driver("s-2", "pod-2", "boot-2")),
-        "word": WORDS,
+        "observation": WORDS,
         "used_by": mostly((), ("one",)),
-        "verdict": mostly(None, Verdict("before", Why.NEWEST), Verdict("before", Why.NO_RULE_KEEPS_IT)),
+        "retention": mostly(
+            None, RetentionDecision("before", Why.NEWEST), RetentionDecision("before", Why.NO_RULE_KEEPS_IT)
+        ),
         "cleaner": mostly(Cleaner.ABSENT, Cleaner.RUNNING, Cleaner.SUCCEEDED, Cleaner.FAILED),
         "namespace_terminating": mostly(False, False, False, True),
     }
@@ -136,7 +138,7 @@ def decisions(obj: SqlSavepoint, steps: list[Step]) -> list[tuple[Snapshot, Deci
 
 
 def is_over(snapshot: Snapshot) -> bool:
-    return isinstance(snapshot.word, Completed | Failed) or snapshot.word is Unobserved.DRIVER_GONE
+    return isinstance(snapshot.observation, Completed | Failed) or snapshot.observation is Unobserved.DRIVER_GONE
 
 
 def check_transition(snapshot: Snapshot, decision: Decision) -> None:
@@ -182,7 +184,7 @@ def check_requests(snapshot: Snapshot, decision: Decision) -> None:
             assert command.id == id_of(status.failures)
             assert isinstance(command, VerifyExisting) is (snapshot.savepoint.spec.source == "Existing")
             assert status.location == (command.target if isinstance(command, StartCopy) else command.location)
-            assert before.phase is not Phase.IN_PROGRESS or snapshot.word is Unobserved.UNKNOWN
+            assert before.phase is not Phase.IN_PROGRESS or snapshot.observation is Unobserved.UNKNOWN
         if isinstance(command, CancelCopy):
             assert before.phase is Phase.IN_PROGRESS
             assert command.id == id_of(before.failures)
@@ -219,7 +221,7 @@ def check_data(snapshot: Snapshot, decision: Decision) -> None:
             assert (spec.reclaim_policy, spec.source) == ("Delete", "Copy")
             assert command.target == snapshot.savepoint.status.location
             assert command.target == command.root + TARGET.removeprefix(ROOT)
-            assert snapshot.place is None or command.root == snapshot.place.savepoint_root
+            assert snapshot.storage is None or command.root == snapshot.storage.savepoint_root
             assert not snapshot.used_by
             assert not snapshot.namespace_terminating
             assert snapshot.savepoint.status.phase is not Phase.IN_PROGRESS or is_over(snapshot)
@@ -228,7 +230,7 @@ def check_data(snapshot: Snapshot, decision: Decision) -> None:
             assert decision.finalizer
         if isinstance(command, DeleteSelf):
             assert decision.status.phase in ENDED
-            assert snapshot.verdict is not None and not snapshot.verdict.keep
+            assert snapshot.retention is not None and not snapshot.retention.keep
             assert not snapshot.used_by
 
 
@@ -284,6 +286,6 @@ def test_savepoint_retry_never_starts_before_its_next_attempt_time(spec: dict[st
             assert before.next_attempt_time is None or snapshot.now >= before.next_attempt_time
             assert (before.failures > 0) is (before.next_attempt_time is not None)
             assert snapshot.driver is not None and snapshot.statement is not None
-            assert snapshot.place is not None
-            place, uid = snapshot.place, snapshot.statement.metadata.uid
-            assert decision.attempt == Attempt(snapshot.driver, uid, place.class_name, place.service_account)
+            assert snapshot.storage is not None
+            storage, uid = snapshot.storage, snapshot.statement.metadata.uid
+            assert decision.attempt == Attempt(snapshot.driver, uid, storage.class_name, storage.service_account)

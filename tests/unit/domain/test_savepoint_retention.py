@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.savepoint import SavepointPhase, SavepointSource, SavepointTrigger
 from sparksql.api.streaming import Retention
-from sparksql.domain.savepoint.retention import KEPT_FAILURES, Reason, Savepoint, Verdict, evaluate
+from sparksql.domain.savepoint.retention import KEPT_FAILURES, RetentionDecision, RetentionReason, Savepoint, evaluate
 
 NOW = datetime(2026, 3, 4, 12, 30, tzinfo=UTC)  # a Wednesday
 FAILED = (SavepointPhase.FAILED, SavepointPhase.ABANDONED)
@@ -51,7 +51,7 @@ policies = st.builds(
 references = st.frozensets(st.integers(0, 13).map(lambda number: f"s{number}"), max_size=4)
 
 
-def removed(verdicts: tuple[Verdict, ...]) -> set[str]:
+def removed(verdicts: tuple[RetentionDecision, ...]) -> set[str]:
     return {verdict.name for verdict in verdicts if not verdict.keep}
 
 
@@ -97,7 +97,7 @@ def test_failures_take_nobodys_place_and_have_a_bound(
     others = [savepoint for savepoint in saved if savepoint.phase not in FAILED]
     names = {savepoint.name for savepoint in others}
     assert evaluate(others, policy, NOW, used) == tuple(v for v in verdicts if v.name in names)
-    assert [verdict.reason for verdict in verdicts].count(Reason.RECENT_FAILURE) <= KEPT_FAILURES
+    assert [verdict.reason for verdict in verdicts].count(RetentionReason.RECENT_FAILURE) <= KEPT_FAILURES
 
 
 @given(savepoint_lists(), policies)
@@ -137,7 +137,7 @@ def periodic(*hours_ago: float) -> list[Savepoint]:
     return [Savepoint(f"h{hours:g}", SavepointPhase.COMPLETED, NOW - timedelta(hours=hours)) for hours in hours_ago]
 
 
-def reasons(saved: list[Savepoint], policy: Retention, *used: str) -> dict[str, Reason]:
+def reasons(saved: list[Savepoint], policy: Retention, *used: str) -> dict[str, RetentionReason]:
     return {verdict.name: verdict.reason for verdict in evaluate(saved, policy, NOW, frozenset(used))}
 
 
@@ -161,7 +161,7 @@ def test_retention_rules_keep_the_last_recent_hourly_daily_or_weekly_savepoints(
 
 
 def test_a_calendar_rule_passes_over_what_has_no_savepoint() -> None:
-    assert reasons(periodic(0, 24 * 10, 24 * 40), Retention(keep_daily=3))["h960"] is Reason.DAILY
+    assert reasons(periodic(0, 24 * 10, 24 * 40), Retention(keep_daily=3))["h960"] is RetentionReason.DAILY
 
 
 def test_the_reason_that_is_told() -> None:
@@ -172,16 +172,16 @@ def test_the_reason_that_is_told() -> None:
     failed = [Savepoint(f"f{n}", SavepointPhase.FAILED, NOW - timedelta(minutes=n)) for n in range(5)]
     running = Savepoint("now", SavepointPhase.IN_PROGRESS, None)
     assert reasons([*saved, *failed, running], Retention(keep_last=1), "h5", "f4") == {
-        "now": Reason.UNFINISHED,
-        "h0": Reason.NEWEST,
-        "h1": Reason.MANUAL,
-        "h2": Reason.PINNED,
-        "h3": Reason.EXISTING,
-        "h4": Reason.NO_RULE_KEEPS_IT,
-        "h5": Reason.REFERENCED,
-        "f0": Reason.RECENT_FAILURE,
-        "f1": Reason.RECENT_FAILURE,
-        "f2": Reason.RECENT_FAILURE,
-        "f3": Reason.OLD_FAILURE,
-        "f4": Reason.REFERENCED,
+        "now": RetentionReason.UNFINISHED,
+        "h0": RetentionReason.NEWEST,
+        "h1": RetentionReason.MANUAL,
+        "h2": RetentionReason.PINNED,
+        "h3": RetentionReason.EXISTING,
+        "h4": RetentionReason.NO_RULE_KEEPS_IT,
+        "h5": RetentionReason.REFERENCED,
+        "f0": RetentionReason.RECENT_FAILURE,
+        "f1": RetentionReason.RECENT_FAILURE,
+        "f2": RetentionReason.RECENT_FAILURE,
+        "f3": RetentionReason.OLD_FAILURE,
+        "f4": RetentionReason.REFERENCED,
     }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.fields import DNS_LABEL
 from sparksql.api.streaming import SavepointSchedule
-from sparksql.domain.savepoint.schedule import ON_TIME_SECONDS, next_due, savepoint_name, violation
+from sparksql.domain.statement.stream.schedule import ON_TIME_SECONDS, next_due, savepoint_name, violation
 
 UID = "5f0c2a9e-0000-4000-8000-000000000001"
 SINCE = datetime(2026, 1, 1, 0, 0, 7, tzinfo=UTC)

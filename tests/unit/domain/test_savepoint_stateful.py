@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.decide import decide
-from sparksql.domain.savepoint.snapshot import Attempt, CancelCopy, Command, Failed, Running, Snapshot, StartCopy, Word
+from sparksql.domain.savepoint.snapshot import (
+    Attempt,
+    CancelCopy,
+    Command,
+    Failed,
+    Observation,
+    Running,
+    Snapshot,
+    StartCopy,
+)
 from sparksql.domain.statement.snapshot import Driver, Unobserved
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.savepoints import PLACE, WHOLE, id_of, saved, savepoint
@@ -30,7 +39,7 @@ class Lifecycle:
     up: bool = True
     reachable: bool = True
     attempt: Attempt | None = None
-    copies: dict[str, Word] = field(default_factory=dict)
+    copies: dict[str, Observation] = field(default_factory=dict)
     late: list[Command] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
 
@@ -38,7 +47,7 @@ class Lifecycle:
     def driver(self) -> Driver:
         return Driver(f"s-{self.boot}", f"pod-{self.boot}", f"boot-{self.boot}")
 
-    def word(self) -> Word | None:
+    def word(self) -> Observation | None:
         """What the operator can learn of the attempt that its status speaks of."""
         if self.attempt is None:
             return None
@@ -63,7 +72,13 @@ class Lifecycle:
         ready = self.driver if self.up and self.reachable else None
         decision = decide(
             Snapshot(
-                self.now, self.savepoint, saved(), place=PLACE, driver=ready, attempt=self.attempt, word=self.word()
+                self.now,
+                self.savepoint,
+                saved(),
+                storage=PLACE,
+                driver=ready,
+                attempt=self.attempt,
+                observation=self.word(),
             )
         )
         self.savepoint = self.savepoint.replace(status=decision.status)
@@ -78,7 +93,7 @@ class Lifecycle:
     def running(self) -> int:
         return sum(word == Running() for word in self.copies.values())
 
-    def finish(self, word: Word) -> None:
+    def finish(self, word: Observation) -> None:
         self.copies = {id_: word if known == Running() else known for id_, known in self.copies.items()}
 
     def happen(self, event: str) -> None:

@@ -13,8 +13,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session_class import Limits
 from sparksql.api.settings import SessionSettings
 from sparksql.domain.session.decide import decide
-from sparksql.domain.session.limits import client_limits
-from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.resolve import Resolved, client_limits
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
@@ -157,7 +156,7 @@ def test_a_change_waits_for_clients_statements_up_to_the_deadline() -> None:
     waits = at(obj, 5, **word)
     assert waits.commands == (Command.DRAIN_DRIVER,)
     assert waits.status.message == "waits for 3 running statements, 3 of them from clients"
-    late = at(obj, Deadlines().drain, state=GatewayState.DRAINING, **word)
+    late = at(obj, Deadlines().drain_seconds, state=GatewayState.DRAINING, **word)
     assert late.commands == (Command.DELETE_DRIVER,)
 
 

@@ -82,7 +82,9 @@ def test_refused_session_is_stalled_and_starts_once_the_cause_is_gone(reason: Re
 
 
 def test_too_many_sessions_stall_the_next_one() -> None:
-    decision = decide(session_snapshot(no_place=Violation(Reason.LIMIT_EXCEEDED, "2 sessions of class standard")))
+    decision = decide(
+        session_snapshot(limit_violation=Violation(Reason.LIMIT_EXCEEDED, "2 sessions of class standard"))
+    )
     assert told(decision) == (Phase.PENDING, Reason.LIMIT_EXCEEDED)
     assert decision.status.message == "2 sessions of class standard"
     assert conditions_of(decision.status)["Stalled"][0] == "True"
@@ -90,7 +92,7 @@ def test_too_many_sessions_stall_the_next_one() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.STORAGE_NOT_READY, Reason.CHILD_CONFLICT, Reason.INIT_SOURCE_NOT_FOUND])
 def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
-    decision = later(starting(), 1, obstacle=Violation(reason, "why"))
+    decision = later(starting(), 1, start_blocker=Violation(reason, "why"))
     assert told(decision) == (Phase.PENDING, reason)
     assert conditions_of(decision.status)["Stalled"][0] == "True"
     assert decision.requeue_after == 30.0
@@ -98,10 +100,13 @@ def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
 
 def test_used_up_quota_is_waited_for_up_to_a_deadline() -> None:
     obstacle, obj = Violation(Reason.QUOTA_EXCEEDED, "exceeded quota"), starting()
-    waits = later(obj, LIMITS.scheduling, obstacle=obstacle)
+    waits = later(obj, LIMITS.scheduling_seconds, start_blocker=obstacle)
     assert told(waits) == (Phase.STARTING, Reason.QUOTA_EXCEEDED)
-    assert later(with_status(obj, waits), LIMITS.scheduling).commands == (Command.START_DRIVER,)
-    assert told(later(obj, LIMITS.scheduling + 1, obstacle=obstacle)) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
+    assert later(with_status(obj, waits), LIMITS.scheduling_seconds).commands == (Command.START_DRIVER,)
+    assert told(later(obj, LIMITS.scheduling_seconds + 1, start_blocker=obstacle)) == (
+        Phase.FAILED,
+        Reason.QUOTA_EXCEEDED,
+    )
 
 
 def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail() -> None:
@@ -110,7 +115,7 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
         assert reason_of(decision.status) == Reason.NAMESPACE_TERMINATING
         assert decision.status.phase is not Phase.FAILED
         assert (decision.commands, decision.requeue_after) == ((), 5.0)
-    refused = later(starting(), 9000, obstacle=Violation(Reason.NAMESPACE_TERMINATING, "403"))
+    refused = later(starting(), 9000, start_blocker=Violation(Reason.NAMESPACE_TERMINATING, "403"))
     assert refused.status.phase is Phase.STARTING
 
 
@@ -120,8 +125,8 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
 @pytest.mark.parametrize(
     ("facts", "limit", "reason"),
     [
-        ({"unschedulable": "no node fits"}, LIMITS.scheduling, Reason.UNSCHEDULABLE),
-        ({"image_problem": "ImagePullBackOff"}, LIMITS.image_pull, Reason.IMAGE_PULL_FAILED),
+        ({"unschedulable": "no node fits"}, LIMITS.scheduling_seconds, Reason.UNSCHEDULABLE),
+        ({"image_problem": "ImagePullBackOff"}, LIMITS.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
     ],
 )
 def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
@@ -140,7 +145,7 @@ def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
 
 @pytest.mark.parametrize(
     ("facts", "limit"),
-    [({"started": NOW}, LIMITS.driver_start), ({}, LIMITS.driver_start + LIMITS.image_pull)],
+    [({"started": NOW}, LIMITS.driver_start_seconds), ({}, LIMITS.driver_start_seconds + LIMITS.image_pull_seconds)],
     ids=["container runs", "container not started"],
 )
 def test_a_driver_that_does_not_get_ready_is_replaced(facts: dict[str, Any], limit: float) -> None:
@@ -207,7 +212,7 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
 def test_a_driver_that_never_gets_ready_is_given_up_and_its_last_loss_is_told() -> None:
     obj = starting()
     obj = obj.replace(status=obj.status.replace(restarts=3))
-    over = later(obj, LIMITS.driver_start + 1, pod=pod(obj, started=NOW))
+    over = later(obj, LIMITS.driver_start_seconds + 1, pod=pod(obj, started=NOW))
     assert told(over) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
     assert over.commands == (Command.DELETE_DRIVER,)
     assert "the last loss was DriverNotReady: the driver was not ready" in (over.status.message or "")
@@ -272,10 +277,10 @@ def test_stop_restart_or_spec_change_drains_the_driver_before_it_takes_effect(
 ) -> None:
     obj = draining(with_spec(ready(), **change))
     assert (obj.status.phase, reason_of(obj.status)) == (Phase.DRAINING, reason)
-    waits = served(obj, LIMITS.drain - 1, running=2)
+    waits = served(obj, LIMITS.drain_seconds - 1, running=2)
     assert (told(waits), waits.commands) == ((Phase.DRAINING, reason), ())
     assert waits.requeue_after is not None and waits.requeue_after <= 1.1
-    assert served(obj, LIMITS.drain, running=2).commands == (Command.DELETE_DRIVER,)
+    assert served(obj, LIMITS.drain_seconds, running=2).commands == (Command.DELETE_DRIVER,)
     assert served(obj, 1).commands == (Command.DELETE_DRIVER,)
     ended = later(obj, 2)
     assert ended.status.phase is then
@@ -301,9 +306,9 @@ def test_a_stopped_session_starts_again_when_it_is_wanted() -> None:
 def test_a_stopped_session_that_is_wanted_again_waits_for_quota_from_then_on() -> None:
     asleep = with_status(session(), decide(session_snapshot(session(desiredState="Stopped"))))
     wanted, obstacle = with_spec(asleep, desiredState="Running"), Violation(Reason.QUOTA_EXCEEDED, "exceeded quota")
-    waits = later(wanted, 99999, obstacle=obstacle)
+    waits = later(wanted, 99999, start_blocker=obstacle)
     assert told(waits) == (Phase.PENDING, Reason.QUOTA_EXCEEDED)
-    end = later(with_status(wanted, waits), 99999 + LIMITS.scheduling + 1, obstacle=obstacle)
+    end = later(with_status(wanted, waits), 99999 + LIMITS.scheduling_seconds + 1, start_blocker=obstacle)
     assert told(end) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
 
 

@@ -99,7 +99,7 @@ def test_a_driver_that_the_cluster_took_away_is_not_counted_as_a_failure() -> No
 # --- pods that nobody ends
 
 DUE = NOW + seconds(60)
-LATE = DUE + seconds(Deadlines().termination + 1)
+LATE = DUE + seconds(Deadlines().termination_seconds + 1)
 
 
 def later(obj: SqlSession, now: datetime, **facts: Any) -> Decision:

@@ -84,8 +84,8 @@ STEPS = st.lists(
             {
                 "running": st.integers(0, 1),
                 "queued": st.integers(0, 1),
-                "obstacle": st.sampled_from(OBSTACLES),
-                "no_place": st.sampled_from([*[None] * 9, Violation(Reason.LIMIT_EXCEEDED, "no place")]),
+                "start_blocker": st.sampled_from(OBSTACLES),
+                "limit_violation": st.sampled_from([*[None] * 9, Violation(Reason.LIMIT_EXCEEDED, "no place")]),
                 "namespace_terminating": st.sampled_from([*[False] * 9, True]),
                 "max_restarts": st.just(2),
             }
@@ -280,7 +280,7 @@ def test_deciding_twice_on_what_was_seen_says_nothing_new(spec: dict[str, Any], 
 
 def test_session_reaches_ready_and_stopped_when_each_step_is_as_wished() -> None:
     """A sequence that never gets anywhere proves nothing: one straight way through the steps."""
-    facts = {"running": 0, "queued": 0, "obstacle": None, "no_place": None, "namespace_terminating": False}
+    facts = {"running": 0, "queued": 0, "start_blocker": None, "limit_violation": None, "namespace_terminating": False}
     up = ({"started": NOW}, {"state": GatewayState.READY}, None, facts)
     down = (None, None, None, facts)
     steps = [

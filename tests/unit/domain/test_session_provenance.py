@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from sparksql.api.conf_policy import REDACTED
 from sparksql.api.session import ConfigurationLayer as Layer
 from sparksql.api.settings import SessionSettings
-from sparksql.domain.session.layers import merge
-from sparksql.domain.session.provenance import configuration
-from tests.unit.domain.test_session_layers import LAYERS
+from sparksql.domain.session.configuration_layers import configuration, merge
+from tests.unit.domain.test_session_configuration_layers import LAYERS
 
 NAMES = (Layer.OPERATOR, Layer.CLASS, Layer.SESSION)
 

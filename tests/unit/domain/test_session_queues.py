@@ -63,7 +63,7 @@ def test_a_scheduler_of_the_pods_own_has_a_queue_too() -> None:
 
 @pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
 def test_without_a_queue_no_room_fails_the_session_at_its_deadline(scheduler: str) -> None:
-    decision = later(starting(), LIMITS.scheduling + 1, scheduler=scheduler, **NO_ROOM)
+    decision = later(starting(), LIMITS.scheduling_seconds + 1, scheduler=scheduler, **NO_ROOM)
     assert (decision.status.phase, reason_of(decision.status)) == (Phase.FAILED, Reason.UNSCHEDULABLE)
 
 
@@ -77,9 +77,9 @@ def let_go() -> SqlSession:
 @pytest.mark.parametrize(
     ("facts", "limit", "reason"),
     [
-        ({"unschedulable": "no node"}, LIMITS.scheduling, Reason.UNSCHEDULABLE),
-        ({"image_problem": "ErrImagePull"}, LIMITS.image_pull, Reason.IMAGE_PULL_FAILED),
-        ({}, LIMITS.driver_start + LIMITS.image_pull, Reason.DRIVER_NOT_READY),
+        ({"unschedulable": "no node"}, LIMITS.scheduling_seconds, Reason.UNSCHEDULABLE),
+        ({"image_problem": "ErrImagePull"}, LIMITS.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
+        ({}, LIMITS.driver_start_seconds + LIMITS.image_pull_seconds, Reason.DRIVER_NOT_READY),
     ],
 )
 def test_deadlines_begin_when_the_queue_lets_the_pod_go(facts: dict[str, Any], limit: float, reason: Reason) -> None:

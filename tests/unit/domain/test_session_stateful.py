@@ -26,7 +26,7 @@ from tests.unit.domain.builders.sessions import gateway, resolved, session
 
 LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
 MAX_RESTARTS = 2
-DEADLINES = Deadlines(scheduling=60, image_pull=60, driver_start=60, drain=30)
+DEADLINES = Deadlines(scheduling_seconds=60, image_pull_seconds=60, driver_start_seconds=60, drain_seconds=30)
 OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
 POD_NEWS: dict[str, dict[str, Any]] = {
     "running": {"unschedulable": None, "image_problem": None},
@@ -51,7 +51,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.pods = 0
         self.gateway: GatewayInfo | None = None
         self.violation: Violation | None = None
-        self.obstacle: Violation | None = None
+        self.start_blocker: Violation | None = None
         self.running = self.queued = 0
         self.terminating = False
         self.history: list[str] = []
@@ -99,10 +99,10 @@ class SessionMachine(RuleBasedStateMachine):
         violation=st.sampled_from(
             [None, None, Violation(Reason.CLASS_NOT_FOUND, "x"), Violation(Reason.NOT_ALLOWED, "y")]
         ),
-        obstacle=st.sampled_from([None, None, *(Violation(reason, "z") for reason in OBSTACLES)]),
+        start_blocker=st.sampled_from([None, None, *(Violation(reason, "z") for reason in OBSTACLES)]),
     )
-    def platform_changes(self, violation: Violation | None, obstacle: Violation | None) -> None:
-        self.violation, self.obstacle = violation, obstacle
+    def platform_changes(self, violation: Violation | None, start_blocker: Violation | None) -> None:
+        self.violation, self.start_blocker = violation, start_blocker
 
     @rule()
     def namespace_goes_away(self) -> None:
@@ -157,9 +157,9 @@ class SessionMachine(RuleBasedStateMachine):
     def operator_breaks(self, written: bool) -> None:
         self.operator_passes(written=written, acted=False)
 
-    def operator_passes(self, *, written: bool, acted: bool, obstacle: Violation | None = None) -> float | None:
+    def operator_passes(self, *, written: bool, acted: bool, start_blocker: Violation | None = None) -> float | None:
         of = session(self.status.to_dict(), deleted=self.deleted, **self.spec)
-        snapshot = self._snapshot(of, obstacle)
+        snapshot = self._snapshot(of, start_blocker)
         decision = decide(snapshot)
         self.history.append(f"{self.status.phase} -> {decision.status.phase} {[c.name for c in decision.commands]}")
         self._check(snapshot, decision)
@@ -178,8 +178,8 @@ class SessionMachine(RuleBasedStateMachine):
                 self.gateway = self.gateway.model_copy(update={"state": GatewayState.DRAINING})
             elif command is Command.DELETE_DRIVER:
                 self._delete_pod()
-            elif self.obstacle is not None:
-                self.operator_passes(written=True, acted=True, obstacle=self.obstacle)
+            elif self.start_blocker is not None:
+                self.operator_passes(written=True, acted=True, start_blocker=self.start_blocker)
             else:
                 self._start_driver()
 
@@ -197,9 +197,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.pod = PodFacts(driver.pod_name, f"pod-{self.pods}", self.now)
 
     def _outlived(self, pod: PodFacts) -> bool:
-        return pod.end_due is not None and self.now > pod.end_due + timedelta(seconds=DEADLINES.termination)
+        return pod.end_due is not None and self.now > pod.end_due + timedelta(seconds=DEADLINES.termination_seconds)
 
-    def _snapshot(self, of: SqlSession, obstacle: Violation | None) -> Snapshot:
+    def _snapshot(self, of: SqlSession, start_blocker: Violation | None) -> Snapshot:
         named = self.status.driver is not None and self.pod is not None
         named = named and self.pod.name == self.status.driver.pod_name  # not one that was given up
         return Snapshot(
@@ -211,7 +211,7 @@ class SessionMachine(RuleBasedStateMachine):
             running=self.running,
             queued=self.queued,
             namespace_terminating=self.terminating,
-            obstacle=obstacle,
+            start_blocker=start_blocker,
             deadlines=DEADLINES,
             max_restarts=MAX_RESTARTS,
         )
@@ -252,7 +252,7 @@ class SessionMachine(RuleBasedStateMachine):
     def _check_queue(self, snapshot: Snapshot, after: SqlSessionStatus, story: str) -> None:
         """A pod in a queue costs its session nothing, however long it waits there."""
         pod, before = snapshot.pod, self.status
-        if before.phase is not SessionPhase.STARTING or self.deleted is not None or snapshot.obstacle is not None:
+        if before.phase is not SessionPhase.STARTING or self.deleted is not None or snapshot.start_blocker is not None:
             return
         if pod is None or not pod.gates or pod.deleting or pod.ended is not None or snapshot.gateway is not None:
             return
@@ -273,7 +273,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert reason_of(after) != Reason.IDLE_TIMEOUT, story
         if self.status.phase is SessionPhase.DRAINING and Command.DELETE_DRIVER in commands:
             assert self.status.phase_since is not None
-            in_time = (self.now - self.status.phase_since).total_seconds() < DEADLINES.drain
+            in_time = (self.now - self.status.phase_since).total_seconds() < DEADLINES.drain_seconds
             assert not in_time or not (word.client_pending or word.client_running), story
             assert not in_time or not word.client_sessions or word.state is GatewayState.DRAINING, story
 

@@ -10,9 +10,9 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession, SqlSessionSpec
 from sparksql.domain.session.decide import decide
+from sparksql.domain.session.desired import driver_spec_hash
 from sparksql.domain.session.snapshot import Decision
 from sparksql.domain.session.versions import incompatibility
-from sparksql.domain.session.wishes import driver_spec_hash
 from sparksql.domain.statement import decide as statement_decide
 from sparksql.domain.statement.snapshot import SessionFacts
 from sparksql.wire import versions

@@ -9,10 +9,10 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
-from sparksql.domain.dependencies import Cycle, Failed
 from sparksql.domain.statement import status as statuses
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Cancel, DeleteSelf, DeleteSession
+from sparksql.domain.statement.dependencies import Cycle, Failed
 from sparksql.domain.statement.phases import ENDED as ENDED_PHASES
 from sparksql.domain.statement.phases import WITHIN_ATTEMPT, is_legal
 from sparksql.domain.statement.snapshot import SessionFacts, Unobserved
@@ -203,15 +203,15 @@ def test_deleted_dedicated_statement_takes_its_session_with_it(status: dict[str,
 def test_statement_conditions_of_each_phase_match_the_contract() -> None:
     for phase, wanted in STATEMENT_CONDITIONS.items():
         of = statement(desiredState="Canceled" if phase == "Canceled" else "Running")
-        made = statuses.advance(of, NOW, StatementPhase(phase), Reason.PENDING).conditions
+        made = statuses.with_phase(of, NOW, StatementPhase(phase), Reason.PENDING).conditions
         assert tuple(c.type for c in made) == ("Ready", "Reconciling", "Stalled", "Succeeded", "Finished")
         assert tuple(str(c.status) for c in made) == wanted
         assert all(c.observed_generation == 3 for c in made)
 
 
 def test_condition_times_move_only_with_their_status() -> None:
-    first = statement(statuses.advance(statement(), ago(60), StatementPhase.PENDING, Reason.SUBMITTED).to_dict())
-    second = statuses.advance(first, NOW, StatementPhase.FINISHED, Reason.FINISHED)
+    first = statement(statuses.with_phase(statement(), ago(60), StatementPhase.PENDING, Reason.SUBMITTED).to_dict())
+    second = statuses.with_phase(first, NOW, StatementPhase.FINISHED, Reason.FINISHED)
     times = {c.type: c.last_transition_time for c in second.conditions}
     assert times["Stalled"] == ago(60)
     assert times["Ready"] == times["Finished"] == NOW

@@ -11,7 +11,13 @@ from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Cancel, Command, Submit
 from sparksql.domain.statement.identity import operation_id
-from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings, Unobserved
+from sparksql.domain.statement.snapshot import (
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Settings,
+    Unobserved,
+)
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import (
     Column,

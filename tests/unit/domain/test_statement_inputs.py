@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Unmet
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import NeedsInputs
+from sparksql.domain.statement.dependencies import Unmet
 from sparksql.domain.statement.snapshot import Inputs, Snapshot, Unobserved
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import told

@@ -17,9 +17,9 @@ from sparksql.api.statement import SqlStatement
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.statement.decision import Cancel, CreateSession, Decision, DeleteSelf, DeleteSession, Submit
+from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.handover import MAX_READ_ATTEMPTS
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal

@@ -19,9 +19,9 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatementStatus, StatementPhase
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Cycle, Failed, Met, Outcome, Unmet
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.statement.decision import Cancel, Decision, DeleteSelf, Submit
+from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Outcome, Unmet
 from sparksql.domain.statement.identity import operation_id
 from sparksql.domain.statement.phases import is_legal
 from sparksql.domain.statement.snapshot import (

@@ -12,9 +12,9 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import CreateSession, DeleteSession, Submit
+from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings
 from sparksql.domain.violation import Violation

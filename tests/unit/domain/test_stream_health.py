@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.stream.health import patience
+from sparksql.domain.statement.stream.health import progress_timeout
 from tests.unit.domain.builders.conditions import STREAMS, UNDER_WAY
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.streams import health, resting, running, shown, stream, stream_snapshot, telling
@@ -56,14 +56,14 @@ def test_health_of_a_query_that_does_not_run_is_unknown(phase: str) -> None:
 
 
 @pytest.mark.parametrize(("millis", "wanted"), [(None, 180), (100, 60), (6_000, 60), (30_000, 300)])
-def test_patience_follows_the_interval(millis: int | None, wanted: float) -> None:
+def test_progress_timeout_follows_the_interval(millis: int | None, wanted: float) -> None:
     trigger = {} if millis is None else {"intervalMillis": millis}
-    assert patience(stream(streaming={"trigger": trigger}).spec) == wanted
+    assert progress_timeout(stream(streaming={"trigger": trigger}).spec) == wanted
 
 
 @pytest.mark.parametrize(("mode", "wanted"), [("AvailableNow", 60), ("RealTime", 180)])
-def test_patience_with_a_mode_that_needs_no_interval(mode: str, wanted: float) -> None:
-    assert patience(stream(streaming={"trigger": {"mode": mode}}).spec) == wanted
+def test_progress_timeout_with_a_mode_that_needs_no_interval(mode: str, wanted: float) -> None:
+    assert progress_timeout(stream(streaming={"trigger": {"mode": mode}}).spec) == wanted
 
 
 @given(st.integers(0, 179))

@@ -13,7 +13,13 @@ from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Ask, Cancel, Decision
 from sparksql.domain.statement.identity import sql_hash
-from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Snapshot, Unobserved
+from sparksql.domain.statement.snapshot import (
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Snapshot,
+    Unobserved,
+)
 from sparksql.domain.statement.stream.changes import AGAIN_SECONDS, ANSWER_SECONDS, LOOK_SECONDS, question
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision
 from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Unobserved
-from sparksql.domain.statement.stream.savepoints import REFERENCE_GRACE_SECONDS, restore
+from sparksql.domain.statement.stream.facts import REFERENCE_GRACE_SECONDS
+from sparksql.domain.statement.stream.savepoints import restore
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, RestoreOptions
 from tests.unit.domain.builders.conditions import PARKED, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status

@@ -14,8 +14,16 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
-from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, SessionFacts, Unobserved
-from sparksql.domain.statement.stream.savepoints import DRIVER_SECONDS, Awaited, before_rest, last_savepoint
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, SessionFacts, Snapshot, Unobserved
+from sparksql.domain.statement.stream.facts import Waiting, stream_facts
+from sparksql.domain.statement.stream.savepoints import (
+    DRIVER_SECONDS,
+    Done,
+    SavepointStep,
+    Take,
+    final_savepoint,
+    last_savepoint,
+)
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import PARKED, RESTS, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
@@ -47,12 +55,15 @@ OVER = telling(OperationState.CANCELED)
 # --- before it rests
 
 
+def final_step(s: Snapshot) -> SavepointStep:
+    return final_savepoint(s, stream_facts(s))
+
+
 def final(of: SqlStatement) -> str:
     """Name of the savepoint that is taken at the end of the attempt."""
-    wanted = before_rest(stream_snapshot(of))
-    assert isinstance(wanted, CreateSavepoint)
-    assert wanted.trigger is SavepointTrigger.UPGRADE
-    return wanted.name
+    step = final_step(stream_snapshot(of))
+    assert isinstance(step, Take)
+    return step.name
 
 
 def upgrade(of: SqlStatement, phase: str | None, **fields: Any) -> SavepointFacts:
@@ -71,7 +82,7 @@ def upgrade(of: SqlStatement, phase: str | None, **fields: Any) -> SavepointFact
     ids=["LastState", "Stateless", "no batch", "no start", "refused"],
 )
 def test_no_savepoint_is_taken_without_upgrade_mode_savepoint_or_unsaved_state(of: SqlStatement) -> None:
-    assert before_rest(stream_snapshot(of)) is None
+    assert final_step(stream_snapshot(of)) == Done()
 
 
 def test_stop_takes_a_savepoint_once_the_query_is_over() -> None:
@@ -236,7 +247,7 @@ def test_query_rests_only_when_its_savepoint_is_over(
     needs_none = mode != "Savepoint" or not has_batch
     is_over = phase is not None and phase.is_terminal
     assert (decision.status.phase == "Stopped") is (needs_none or is_over)
-    assert isinstance(before_rest(stream_snapshot(of, savepoints=savepoints, session=session)), Awaited) is not (
+    assert isinstance(final_step(stream_snapshot(of, savepoints=savepoints, session=session)), Waiting) is not (
         needs_none or is_over
     )
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
-from sparksql.domain.savepoint.schedule import savepoint_name
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import CreateSavepoint, Decision
 from sparksql.domain.statement.snapshot import SavepointFacts, Unobserved
+from sparksql.domain.statement.stream.schedule import savepoint_name
 from sparksql.wire.control import OperationState
 from tests.unit.domain.builders.conditions import PARKED, message, told
 from tests.unit.domain.builders.objects import NOW, ago

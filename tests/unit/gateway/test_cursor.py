@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.gateway.catalog.completion import arrange
-from sparksql.gateway.catalog.cursor import MAX_TABLES, Place, Table, Wish, read_cursor, tokens
+from sparksql.gateway.catalog.cursor import MAX_TABLES, CursorPlace, Table, Wish, read_cursor, tokens
 
 texts = st.lists(st.sampled_from(["'", '"', "`", "\\", "a", "B1", "r", " ", "\n", ".", ",", ";", "(", ")", "-", "--", "/*", "*/", "FROM ", "é", "1", ":"]), max_size=20).map("".join) | st.lists(st.sampled_from(["SELECT", "FROM", "JOIN", "t", "a.b", "AS", ",", "*", "(", ")", "WITH", "IF", "EXISTS", "SHOW", "IN", "`x y`", "'s'", "1", ";", "."]), max_size=12).map(" ".join)  # fmt: skip
 
@@ -57,66 +57,68 @@ def test_a_long_text_is_read_soon() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "prefix"),
     [
-        ("|", Place.KEYWORD, ""),
-        ("sel|", Place.KEYWORD, "sel"),
-        ("SEL|ECT 1", Place.KEYWORD, "SEL"),
-        ("SELECT 1; sh|", Place.KEYWORD, "sh"),
-        ("-- why\nsh|", Place.KEYWORD, "sh"),
-        ("SHOW TAB|", Place.KEYWORD, "TAB"),
-        ("SELECT |", Place.EXPRESSION, ""),
-        ("SELECT a, b| FROM t", Place.EXPRESSION, "b"),
-        ("SELECT a |", Place.KEYWORD, ""),
-        ("SELECT * |", Place.KEYWORD, ""),
-        ("SELECT t.* fr|", Place.KEYWORD, "fr"),
-        ("SELECT 2 * |", Place.EXPRESSION, ""),
-        ("SELECT 'x' fr|", Place.KEYWORD, "fr"),
-        ("SELECT 1 /* one */ fr|", Place.KEYWORD, "fr"),
-        ("SELECT count(a|", Place.EXPRESSION, "a"),
-        ("SELECT * FROM |", Place.RELATION, ""),
-        ("SELECT * FROM c|", Place.RELATION, "c"),
-        ("SELECT * FROM a, |", Place.RELATION, ""),
-        ("SELECT * FROM a x, (SELECT 1, |", Place.EXPRESSION, ""),
-        ("SELECT f(a, |", Place.EXPRESSION, ""),
-        ("SELECT * FROM f(1), c|", Place.RELATION, "c"),
-        ("SELECT * FROM a LEFT JOIN b|", Place.RELATION, "b"),
-        ("SELECT * FROM a WHERE x|", Place.EXPRESSION, "x"),
-        ("SELECT * FROM a WHERE x = |", Place.EXPRESSION, ""),
-        ("SELECT * FROM a WHERE x = 1 an|", Place.KEYWORD, "an"),
-        ("SELECT * FROM a GROUP BY x, y|", Place.EXPRESSION, "y"),
-        ("INSERT INTO c|", Place.RELATION, "c"),
-        ("INSERT OVERWRITE c|", Place.RELATION, "c"),
-        ("INSERT INTO t (a|", Place.EXPRESSION, "a"),
-        ("UPDATE c|", Place.RELATION, "c"),
-        ("UPDATE t SET c|", Place.EXPRESSION, "c"),
-        ("MERGE INTO t USING c|", Place.RELATION, "c"),
-        ("SELECT * FROM t JOIN u USING (c|", Place.EXPRESSION, "c"),
-        ("CREATE TABLE t (a INT) USING p|", Place.KEYWORD, "p"),
-        ("DROP TABLE IF EXISTS c|", Place.RELATION, "c"),
-        ("CREATE TABLE IF NOT EXISTS c|", Place.RELATION, "c"),
-        ("DROP SCHEMA IF EXISTS c|", Place.NAMESPACE, "c"),
-        ("DROP FUNCTION c|", Place.EXPRESSION, "c"),
-        ("USE c|", Place.NAMESPACE, "c"),
-        ("SET CATALOG c|", Place.NAMESPACE, "c"),
-        ("SHOW TABLES IN c|", Place.NAMESPACE, "c"),
-        ("SHOW COLUMNS IN c|", Place.RELATION, "c"),
-        ("SHOW IN |", Place.NAMESPACE, ""),
-        ("DESCRIBE c|", Place.RELATION, "c"),
-        ("DESC EXTENDED c|", Place.RELATION, "c"),
-        ("SELECT a FROM t ORDER BY a DESC n|", Place.KEYWORD, "n"),
-        ("SELECT 'a|", Place.NOTHING, ""),
-        ("SELECT 'a|b'", Place.NOTHING, ""),
-        ("SELECT 'it''s|", Place.NOTHING, ""),
-        ("SELECT r'\\' FROM c|", Place.RELATION, "c"),
-        ("SELECT 'a\\' FROM c|", Place.NOTHING, ""),
-        ("SELECT 1 -- fr|", Place.NOTHING, ""),
-        ("SELECT /* a /* b */ fr|", Place.NOTHING, ""),
-        ("SELECT 12|", Place.NOTHING, ""),
-        ("SELECT :na|", Place.NOTHING, "na"),
-        ("SELECT f(x).a|", Place.NOTHING, ""),
-        ("SELECT * FROM `a`|", Place.NOTHING, ""),
+        ("|", CursorPlace.KEYWORD, ""),
+        ("sel|", CursorPlace.KEYWORD, "sel"),
+        ("SEL|ECT 1", CursorPlace.KEYWORD, "SEL"),
+        ("SELECT 1; sh|", CursorPlace.KEYWORD, "sh"),
+        ("-- why\nsh|", CursorPlace.KEYWORD, "sh"),
+        ("SHOW TAB|", CursorPlace.KEYWORD, "TAB"),
+        ("SELECT |", CursorPlace.EXPRESSION, ""),
+        ("SELECT a, b| FROM t", CursorPlace.EXPRESSION, "b"),
+        ("SELECT a |", CursorPlace.KEYWORD, ""),
+        ("SELECT * |", CursorPlace.KEYWORD, ""),
+        ("SELECT t.* fr|", CursorPlace.KEYWORD, "fr"),
+        ("SELECT 2 * |", CursorPlace.EXPRESSION, ""),
+        ("SELECT 'x' fr|", CursorPlace.KEYWORD, "fr"),
+        ("SELECT 1 /* one */ fr|", CursorPlace.KEYWORD, "fr"),
+        ("SELECT count(a|", CursorPlace.EXPRESSION, "a"),
+        ("SELECT * FROM |", CursorPlace.RELATION, ""),
+        ("SELECT * FROM c|", CursorPlace.RELATION, "c"),
+        ("SELECT * FROM a, |", CursorPlace.RELATION, ""),
+        ("SELECT * FROM a x, (SELECT 1, |", CursorPlace.EXPRESSION, ""),
+        ("SELECT f(a, |", CursorPlace.EXPRESSION, ""),
+        ("SELECT * FROM f(1), c|", CursorPlace.RELATION, "c"),
+        ("SELECT * FROM a LEFT JOIN b|", CursorPlace.RELATION, "b"),
+        ("SELECT * FROM a WHERE x|", CursorPlace.EXPRESSION, "x"),
+        ("SELECT * FROM a WHERE x = |", CursorPlace.EXPRESSION, ""),
+        ("SELECT * FROM a WHERE x = 1 an|", CursorPlace.KEYWORD, "an"),
+        ("SELECT * FROM a GROUP BY x, y|", CursorPlace.EXPRESSION, "y"),
+        ("INSERT INTO c|", CursorPlace.RELATION, "c"),
+        ("INSERT OVERWRITE c|", CursorPlace.RELATION, "c"),
+        ("INSERT INTO t (a|", CursorPlace.EXPRESSION, "a"),
+        ("UPDATE c|", CursorPlace.RELATION, "c"),
+        ("UPDATE t SET c|", CursorPlace.EXPRESSION, "c"),
+        ("MERGE INTO t USING c|", CursorPlace.RELATION, "c"),
+        ("SELECT * FROM t JOIN u USING (c|", CursorPlace.EXPRESSION, "c"),
+        ("CREATE TABLE t (a INT) USING p|", CursorPlace.KEYWORD, "p"),
+        ("DROP TABLE IF EXISTS c|", CursorPlace.RELATION, "c"),
+        ("CREATE TABLE IF NOT EXISTS c|", CursorPlace.RELATION, "c"),
+        ("DROP SCHEMA IF EXISTS c|", CursorPlace.NAMESPACE, "c"),
+        ("DROP FUNCTION c|", CursorPlace.EXPRESSION, "c"),
+        ("USE c|", CursorPlace.NAMESPACE, "c"),
+        ("SET CATALOG c|", CursorPlace.NAMESPACE, "c"),
+        ("SHOW TABLES IN c|", CursorPlace.NAMESPACE, "c"),
+        ("SHOW COLUMNS IN c|", CursorPlace.RELATION, "c"),
+        ("SHOW IN |", CursorPlace.NAMESPACE, ""),
+        ("DESCRIBE c|", CursorPlace.RELATION, "c"),
+        ("DESC EXTENDED c|", CursorPlace.RELATION, "c"),
+        ("SELECT a FROM t ORDER BY a DESC n|", CursorPlace.KEYWORD, "n"),
+        ("SELECT 'a|", CursorPlace.NOTHING, ""),
+        ("SELECT 'a|b'", CursorPlace.NOTHING, ""),
+        ("SELECT 'it''s|", CursorPlace.NOTHING, ""),
+        ("SELECT r'\\' FROM c|", CursorPlace.RELATION, "c"),
+        ("SELECT 'a\\' FROM c|", CursorPlace.NOTHING, ""),
+        ("SELECT 1 -- fr|", CursorPlace.NOTHING, ""),
+        ("SELECT /* a /* b */ fr|", CursorPlace.NOTHING, ""),
+        ("SELECT 12|", CursorPlace.NOTHING, ""),
+        ("SELECT :na|", CursorPlace.NOTHING, "na"),
+        ("SELECT f(x).a|", CursorPlace.NOTHING, ""),
+        ("SELECT * FROM `a`|", CursorPlace.NOTHING, ""),
     ],
 )  # fmt: skip
-def test_the_kind_of_completion_and_its_prefix_follow_from_the_cursor(text: str, place: Place, prefix: str) -> None:
+def test_the_kind_of_completion_and_its_prefix_follow_from_the_cursor(
+    text: str, place: CursorPlace, prefix: str
+) -> None:
     wish = read(text)
     assert (wish.place, wish.prefix) == (place, prefix)
 
@@ -176,6 +178,6 @@ def test_named_queries_of_a_statement_are_found() -> None:
 
 def test_completed_names_are_quoted_where_spark_needs_it() -> None:
     names = ["Beta", "alpha", "al pha", "al`pha", "other"]
-    assert arrange(Wish(Place.RELATION, prefix="AL"), names) == ["`al pha`", "`al``pha`", "alpha"]
-    assert arrange(Wish(Place.RELATION, ("s",), "b", "s."), names) == ["s.Beta"]
-    assert arrange(Wish(Place.RELATION, prefix="b", is_quoted=True), names) == ["`Beta`"]
+    assert arrange(Wish(CursorPlace.RELATION, prefix="AL"), names) == ["`al pha`", "`al``pha`", "alpha"]
+    assert arrange(Wish(CursorPlace.RELATION, ("s",), "b", "s."), names) == ["s.Beta"]
+    assert arrange(Wish(CursorPlace.RELATION, prefix="b", is_quoted=True), names) == ["`Beta`"]

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparksql.domain.session.effective import (
-    DriverSize,
-    EffectiveSession,
-    ExecutorSize,
-    Scheduling,
-    VolumeClaim,
-)
+from sparksql.api.session_class import Scheduling, VolumeClaim
+from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 
 PLAIN = EffectiveSession(
     namespace="team-a",
@@ -29,9 +24,11 @@ PLAIN = EffectiveSession(
 
 FULL = replace(
     PLAIN,
-    volume_claim=VolumeClaim("spark-data", "/data"),
+    volume_claim=VolumeClaim(name="spark-data", mount_path="/data"),
     warehouse="file:///data/warehouse",
-    scheduling=Scheduling("yunikorn", {"kueue.x-k8s.io/queue-name": "batch"}, "high"),
+    scheduling=Scheduling(
+        scheduler_name="yunikorn", queue_label={"kueue.x-k8s.io/queue-name": "batch"}, priority_class_name="high"
+    ),
     network_clients=({"podSelector": {"matchLabels": {"app": "bi"}}},),
     driver_template={
         "metadata": {

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession, Endpoints
+from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube import builders
+from sparksql.wire.driver import OpenEndpoints
 from tests.unit.kube.effective_sessions import FULL, PLAIN
 
 BASE = names.child_base(PLAIN.name, PLAIN.uid)
@@ -77,10 +78,10 @@ def test_secret_holds_the_files_of_the_driver() -> None:
 
 OWN_PORTS = {"driver-rpc": 7078, "blockmanager": 7079}
 ENDPOINTS = [
-    (Endpoints(), {"https": 8443}),
-    (Endpoints(connect=True), {"https": 8443, "connect": 15002}),
-    (Endpoints(rest=False, thrift=True), {"thrift": 10000}),
-    (Endpoints(rest=False), {}),
+    (OpenEndpoints(), {"https": 8443}),
+    (OpenEndpoints(connect=True), {"https": 8443, "connect": 15002}),
+    (OpenEndpoints(rest=False, thrift=True), {"thrift": 10000}),
+    (OpenEndpoints(rest=False), {}),
 ]
 
 
@@ -99,7 +100,7 @@ def test_service_is_headless_and_selects_this_sessions_driver_before_it_is_ready
 
 
 @pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
-def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: Endpoints, client_ports: dict[str, int]) -> None:
+def test_service_and_pod_have_the_ports_of_what_is_on(endpoints: OpenEndpoints, client_ports: dict[str, int]) -> None:
     session = replace(PLAIN, endpoints=endpoints)
     ports = {"https": 8443, **client_ports, **OWN_PORTS}  # the operator's port is there whatever clients may use
     assert {port["name"]: port["port"] for port in builders.service(session, 3)["spec"]["ports"]} == ports
@@ -146,7 +147,7 @@ def test_an_operators_peer_without_a_namespace_is_no_peer() -> None:
 @pytest.mark.parametrize("peers", [FULL.network_clients, ()])
 @pytest.mark.parametrize(("endpoints", "client_ports"), ENDPOINTS)
 def test_clients_of_the_class_reach_what_is_on_and_nothing_else(
-    endpoints: Endpoints, client_ports: dict[str, int], peers: tuple[dict[str, Any], ...]
+    endpoints: OpenEndpoints, client_ports: dict[str, int], peers: tuple[dict[str, Any], ...]
 ) -> None:
     session = replace(FULL, endpoints=endpoints, network_clients=peers)
     operator = builders.operator_peer("system")

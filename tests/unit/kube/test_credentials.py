@@ -182,7 +182,9 @@ def test_tls_of_the_client_is_as_the_kubeconfig_says() -> None:
     assert made.server_hostname == "inner"
 
 
-def test_credentials_in_a_pod_are_those_of_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_in_a_cluster_are_read_from_the_service_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     (tmp_path / "token").write_text("t")
@@ -195,7 +197,7 @@ def test_credentials_in_a_pod_are_those_of_its_service_account(tmp_path: Path, m
     assert (found.ca, found.token_path) == (b"CA", tmp_path / "token")
 
 
-def test_credentials_outside_a_pod_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_outside_a_cluster_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(CredentialsError, match="not in a pod"):
         Credentials.from_in_cluster(tmp_path)

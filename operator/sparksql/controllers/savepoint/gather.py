@@ -22,8 +22,17 @@ from sparksql.controllers.savepoint.facts import trigger_of
 from sparksql.controllers.session.facts import session_facts
 from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.domain.savepoint import references, retention
-from sparksql.domain.savepoint.retention import Verdict
-from sparksql.domain.savepoint.snapshot import Attempt, Cleaner, Completed, Failed, Place, Running, Snapshot, Word
+from sparksql.domain.savepoint.retention import RetentionDecision
+from sparksql.domain.savepoint.snapshot import (
+    Attempt,
+    Cleaner,
+    Completed,
+    Failed,
+    Observation,
+    Running,
+    SavepointStorage,
+    Snapshot,
+)
 from sparksql.domain.savepoint.steps import current_id
 from sparksql.domain.statement.snapshot import Driver, Unobserved
 from sparksql.domain.statement.stream.spec import is_stream
@@ -50,13 +59,15 @@ class SavepointGatherer:
             now=self._rt.clock(),
             savepoint=savepoint,
             statement=statement,
-            place=self._place(savepoint, statement, session),
+            storage=self._storage(savepoint, statement, session),
             driver=session_facts(self._rt, session).driver if session is not None else None,
             attempt=attempt_of(status.attempt) if status.attempt is not None else None,
-            word=await self._word(savepoint, status.attempt, session) if asks and status.attempt is not None else None,
+            observation=await self._observation(savepoint, status.attempt, session)
+            if asks and status.attempt is not None
+            else None,
             trigger=trigger_of(savepoint),
             used_by=references.used_by(savepoint, self._referring(metadata.namespace, savepoint)),
-            verdict=self._verdict(savepoint, statement) if is_over else None,
+            retention=self._retention(savepoint, statement) if is_over else None,
             cleaner=await self._cleaners.state(savepoint) if metadata.is_deleting else Cleaner.ABSENT,
             namespace_terminating=self._terminating(metadata.namespace),
         )
@@ -66,9 +77,9 @@ class SavepointGatherer:
         found = self._rt.store.get(STATEMENT, namespace, name)
         return found if found is not None or not live else await self._rt.status.refresh(STATEMENT, namespace, name)
 
-    def _place(
+    def _storage(
         self, savepoint: SqlSavepoint, statement: SqlStatement | None, session: SqlSession | None
-    ) -> Place | None:
+    ) -> SavepointStorage | None:
         """Of the statement's session; once that is gone, of the class that the newest attempt was made with."""
         template = session.spec if session is not None else statement.spec.session if statement is not None else None
         attempt = savepoint.status.attempt
@@ -81,13 +92,15 @@ class SavepointGatherer:
         account = template.service_account_name if template is not None else None
         known = attempt.service_account_name if template is None and attempt is not None else None
         used = account or known or session_class.spec.service_account.name
-        return Place(session_class.metadata.name, session_class.spec.storage.savepoint_root, used)
+        return SavepointStorage(session_class.metadata.name, session_class.spec.storage.savepoint_root, used)
 
     def class_of(self, name: str) -> SqlSessionClass | None:
         session_class = find_class(self._rt.store, name)
         return None if isinstance(session_class, Violation) else session_class
 
-    async def _word(self, savepoint: SqlSavepoint, attempt: SavepointAttempt, session: SqlSession | None) -> Word:
+    async def _observation(
+        self, savepoint: SqlSavepoint, attempt: SavepointAttempt, session: SqlSession | None
+    ) -> Observation:
         """What the driver says of the present attempt. A driver pod never runs two gateways: its UID is the process."""
         pod = await read_pod(self._rt, savepoint.metadata.namespace, attempt.pod_name, attempt.pod_uid)
         if is_driver_over(self._rt, pod, session):
@@ -99,7 +112,7 @@ class SavepointGatherer:
             view = await client.saved(current_id(savepoint))
         except (GatewayUnreachable, GatewayRefused):
             return Unobserved.UNREACHABLE
-        return Unobserved.UNKNOWN if view is None else word_of(view)
+        return Unobserved.UNKNOWN if view is None else observation_of(view)
 
     def _referring(self, namespace: str, savepoint: SqlSavepoint) -> list[SqlStatement]:
         """Statements that may refer to it: few of a namespace's have anything to do with savepoints at all."""
@@ -110,7 +123,7 @@ class SavepointGatherer:
             if obj["metadata"]["name"] == named or _restores(obj)
         ]
 
-    def _verdict(self, savepoint: SqlSavepoint, statement: SqlStatement | None) -> Verdict | None:
+    def _retention(self, savepoint: SqlSavepoint, statement: SqlStatement | None) -> RetentionDecision | None:
         """What the retention of its statement says of it; nothing, once that is gone."""
         if statement is None or statement.spec.streaming is None or not is_stream(statement.spec):
             return None
@@ -118,13 +131,13 @@ class SavepointGatherer:
         of_statement = self._rt.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement.metadata.name))
         savepoints = [SqlSavepoint.parse(obj) for obj in of_statement]
         kept = references.referenced(savepoints, self._referring(namespace, savepoint))
-        verdicts = retention.evaluate(
+        decisions = retention.evaluate(
             [_entry(each) for each in savepoints if not each.metadata.is_deleting],
             statement.spec.streaming.savepoints.retention,
             self._rt.clock(),
             kept,
         )
-        return next((verdict for verdict in verdicts if verdict.name == savepoint.metadata.name), None)
+        return next((each for each in decisions if each.name == savepoint.metadata.name), None)
 
     def _terminating(self, namespace: str) -> bool:
         obj = self._rt.store.get(NAMESPACE, "", namespace)
@@ -148,7 +161,7 @@ def recorded(attempt: Attempt) -> SavepointAttempt:
     )
 
 
-def word_of(view: SavepointView) -> Word:
+def observation_of(view: SavepointView) -> Observation:
     """What a gateway's view of an attempt means."""
     match view.state:
         case SavepointState.RUNNING:

@@ -14,9 +14,8 @@ from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import POD
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.pods import is_driver
-from sparksql.domain.session.effective import EffectiveSession
-from sparksql.domain.session.limits import client_limits
-from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.effective_session import EffectiveSession
+from sparksql.domain.session.resolve import Resolved, client_limits
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import Address
 from sparksql.kube.builders.access import role_binding, service_account
@@ -136,9 +135,7 @@ class SessionChildren:
                 enforced_conf=dict(built.enforced_conf),
                 jar_prefixes=session_class.spec.allow.jar_prefixes,
             ),
-            endpoints=wire.Endpoints(
-                rest=built.endpoints.rest, connect=built.endpoints.connect, thrift=built.endpoints.thrift
-            ),
+            endpoints=built.endpoints,
             clients=client_limits(resolved.settings, session_class.spec.limits),
             max_concurrent_statements=resolved.settings.max_concurrent_statements or 1,
             max_preview_rows=session_class.spec.limits.preview_rows,

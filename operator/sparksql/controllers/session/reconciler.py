@@ -30,10 +30,10 @@ from sparksql.cache.indexes import (
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import Refused, SessionChildren
 from sparksql.controllers.session.pods import read_pod
-from sparksql.domain.session import places
+from sparksql.domain.session import session_limits
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.resolve import Resolved, resolve
-from sparksql.domain.session.snapshot import Command, Deadlines, Decision, PodEnd, PodFacts, Snapshot
+from sparksql.domain.session.snapshot import Command, Decision, PodEnd, PodFacts, Snapshot
 from sparksql.domain.statement.phases import HANDED_OVER
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
@@ -143,7 +143,6 @@ class SessionController:
         pod = await self._pod(session)
         gateway = self._last_word(key, session, pod)
         await self._follow(key, session, pod)
-        deadlines = self._rt.config.deadlines
         return Snapshot(
             now=self._rt.clock(),
             session=session,
@@ -152,16 +151,10 @@ class SessionController:
             gateway=gateway,
             pod_end=self._pod_end(session),
             **self._counts(key, deleting=session.metadata.is_deleting),
-            no_place=self._no_place(session, session_class),
+            limit_violation=self._limit_violation(session, session_class),
             namespace_terminating=self._is_terminating(key.namespace),
-            obstacle=obstacle or await self._standing_obstacle(session, resolution),
-            deadlines=Deadlines(
-                deadlines.scheduling_seconds,
-                deadlines.image_pull_seconds,
-                deadlines.driver_start_seconds,
-                deadlines.drain_seconds,
-                deadlines.termination_seconds,
-            ),
+            start_blocker=obstacle or await self._standing_obstacle(session, resolution),
+            deadlines=self._rt.config.deadlines,
             max_restarts=self._rt.config.max_driver_restarts,
         )
 
@@ -226,20 +219,20 @@ class SessionController:
         own = self._rt.store.by_index(SAVEPOINTS_BY_STATEMENT, scoped(namespace, statement["metadata"]["name"]))
         return any(phase_of(savepoint) == SavepointPhase.IN_PROGRESS for savepoint in own)
 
-    def _no_place(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
+    def _limit_violation(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
         """The limit of sessions that leaves none for this one; asked only of one that has no driver yet."""
         if session_class is None or session.status.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING):
             return None
         limits, most = session_class.spec.limits, self._rt.config.limits.sessions
-        bounds = places.Bounds(most or None, limits.sessions, limits.sessions_per_namespace)
-        if bounds == places.Bounds():
+        bounds = session_limits.SessionLimits(most or None, limits.sessions, limits.sessions_per_namespace)
+        if bounds == session_limits.SessionLimits():
             return None
         default = find_class(self._rt.store, None)
         unnamed = "" if isinstance(default, Violation) else default.metadata.name
         others = [contender(obj, unnamed, refused=self._is_refused(obj)) for obj in self._rt.store.list(SESSION)]
         own = (session.metadata.namespace, session.metadata.name)
         asking = next((each for each in others if (each.namespace, each.name) == own), None)
-        return places.violation(asking, others, bounds) if asking is not None else None
+        return session_limits.limit_violation(asking, others, bounds) if asking is not None else None
 
     def _is_refused(self, obj: Object) -> bool:
         """Whether a session over a limit asks for too much itself, so that it waits for no place."""

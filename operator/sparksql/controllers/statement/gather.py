@@ -15,11 +15,10 @@ from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.controllers.statement.questions import Questions
 from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.references import read_inputs
-from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn, exceeds_queue, turn
-from sparksql.domain.session.layers import OPERATOR_DEFAULTS
+from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS
 from sparksql.domain.session.resolve import settings_of
-from sparksql.domain.statement import settings
+from sparksql.domain.statement import dependencies, settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.statement.snapshot import Settings, Snapshot, StateFacts, Unobserved
 from sparksql.domain.statement.stream.changes import question

@@ -18,8 +18,8 @@ from sparksql.cache.indexes import (
     phase_of,
     scoped,
 )
-from sparksql.domain import dependencies
 from sparksql.domain.admission import QueueEntry, QueueState, next_in_queue, order
+from sparksql.domain.statement import dependencies
 from sparksql.drivers.tracker import DriverTracker
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store

@@ -13,10 +13,10 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource
 from sparksql.api.statement import SqlStatement
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.savepoint.deletion import deleting
-from sparksql.domain.savepoint.place import target
+from sparksql.domain.savepoint.locations import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
-from sparksql.domain.savepoint.status import reason_of
 from sparksql.domain.savepoint.steps import (
     POLL_SECONDS,
     SLACK_SECONDS,
@@ -26,9 +26,9 @@ from sparksql.domain.savepoint.steps import (
     begin,
     current_id,
     end,
-    go_on,
+    in_progress,
+    no_change,
     request,
-    stay,
     wait,
 )
 from sparksql.domain.statement.phases import is_ended
@@ -40,7 +40,7 @@ STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl ap
 
 
 def decide(s: Snapshot) -> Decision:
-    """The decision for the savepoint of snapshot `s`."""
+    """Returns the decision for the savepoint of snapshot `s`."""
     if s.savepoint.metadata.is_deleting:
         return deleting(s)
     match s.savepoint.status.phase:
@@ -55,14 +55,14 @@ def decide(s: Snapshot) -> Decision:
 
 
 def _settled(s: Snapshot) -> Decision:
-    if s.verdict is None or s.verdict.keep or s.used_by:
-        return stay(s, None)
-    return stay(s, WAITING_SECONDS, DeleteSelf())
+    if s.retention is None or s.retention.keep or s.used_by:
+        return no_change(s, None)
+    return no_change(s, WAITING_SECONDS, DeleteSelf())
 
 
 def _pending(s: Snapshot) -> Decision:
     spec, status, name = s.savepoint.spec, s.savepoint.status, s.savepoint.spec.statement_ref.name
-    never_seen = status.phase is None or reason_of(status) == Reason.STATEMENT_NOT_FOUND
+    never_seen = status.phase is None or ready_reason(status.conditions) == Reason.STATEMENT_NOT_FOUND
     if s.statement is None and never_seen:
         return _without_statement(s)
     gone = _gone(s)
@@ -77,16 +77,16 @@ def _pending(s: Snapshot) -> Decision:
         return end(s, Phase.FAILED, Reason.SAVEPOINT_FAILED, message)
     if status.next_attempt_time is not None and s.now < status.next_attempt_time:
         left = (status.next_attempt_time - s.now).total_seconds()
-        return stay(s, min(WAITING_SECONDS, left + SLACK_SECONDS))
+        return no_change(s, min(WAITING_SECONDS, left + SLACK_SECONDS))
     return _next_attempt(s, s.statement)
 
 
 def _next_attempt(s: Snapshot, statement: SqlStatement) -> Decision:
     """Begin, as soon as there is a place, a state and a driver."""
     name = statement.metadata.name
-    if s.place is None:
+    if s.storage is None:
         return wait(s, Reason.SESSION_NOT_READY, f"waits for the session of statement {name}, and its class")
-    location = target(s.savepoint, s.place)
+    location = target(s.savepoint, s.storage)
     if isinstance(location, Violation):
         return end(s, Phase.FAILED, location.reason, location.message)
     if s.savepoint.spec.source is SavepointSource.COPY and not _has_state(statement):
@@ -128,9 +128,9 @@ def _gone(s: Snapshot) -> str | None:
 
 
 def _in_progress(s: Snapshot) -> Decision:
-    match s.word:
-        case Completed() as word:
-            return _complete(s, word)
+    match s.observation:
+        case Completed() as completed:
+            return _complete(s, completed)
         case Failed(message, location_invalid):
             return _over(s, message, location_invalid=location_invalid)
         case Unobserved.DRIVER_GONE:
@@ -141,18 +141,18 @@ def _in_progress(s: Snapshot) -> Decision:
             assert_never(other)
 
 
-def _complete(s: Snapshot, word: Completed) -> Decision:
+def _complete(s: Snapshot, completed: Completed) -> Decision:
     return end(
         s,
         Phase.COMPLETED,
         Reason.COMPLETED,
-        f"complete up to batch {word.batch_id}: {word.file_count} files, {word.size_bytes} bytes",
-        batch_id=word.batch_id,
-        query_id=word.query_id,
-        spark_version=word.spark_version,
-        size_bytes=word.size_bytes,
-        file_count=word.file_count,
-        sql_hash=word.sql_hash or s.savepoint.status.sql_hash,
+        f"complete up to batch {completed.batch_id}: {completed.file_count} files, {completed.size_bytes} bytes",
+        batch_id=completed.batch_id,
+        query_id=completed.query_id,
+        spark_version=completed.spark_version,
+        size_bytes=completed.size_bytes,
+        file_count=completed.file_count,
+        sql_hash=completed.sql_hash or s.savepoint.status.sql_hash,
     )
 
 
@@ -170,7 +170,7 @@ def _over(s: Snapshot, message: str, *, location_invalid: bool = False) -> Decis
 
 def _has_timed_out(s: Snapshot) -> bool:
     """Whether it was cancelled for its timeout; that was written down before the driver was told."""
-    return reason_of(s.savepoint.status) == Reason.SAVEPOINT_TIMEOUT
+    return ready_reason(s.savepoint.status.conditions) == Reason.SAVEPOINT_TIMEOUT
 
 
 def _timeout(s: Snapshot) -> str:
@@ -185,18 +185,18 @@ def _under_way(s: Snapshot) -> Decision:
     begun = status.start_time or s.now
     left = s.savepoint.spec.timeout_seconds - (s.now - begun).total_seconds()
     gone = _gone(s)
-    lost = s.word is Unobserved.UNKNOWN and again is None
+    lost = s.observation is Unobserved.UNKNOWN and again is None
     if gone is not None or lost:
         message = gone or "there is no checkpoint to copy any more"
         cancel = CancelCopy(current_id(s.savepoint), attempt.driver, message)
-        return go_on(s, Reason.CANCELING, f"is being ended: {message}", UNREACHABLE_SECONDS, cancel)
+        return in_progress(s, Reason.CANCELING, f"is being ended: {message}", UNREACHABLE_SECONDS, cancel)
     if left <= 0 or _has_timed_out(s):
         cancel = CancelCopy(current_id(s.savepoint), attempt.driver, _timeout(s))
         told = f"is being ended: {_timeout(s)}"
-        return go_on(s, Reason.SAVEPOINT_TIMEOUT, told, UNREACHABLE_SECONDS, cancel)
+        return in_progress(s, Reason.SAVEPOINT_TIMEOUT, told, UNREACHABLE_SECONDS, cancel)
     message = f"attempt {status.failures + 1} runs"
-    if isinstance(s.word, Running):
-        return go_on(s, Reason.IN_PROGRESS, message, min(POLL_SECONDS, left + SLACK_SECONDS))
+    if isinstance(s.observation, Running):
+        return in_progress(s, Reason.IN_PROGRESS, message, min(POLL_SECONDS, left + SLACK_SECONDS))
     # The driver that answers and does not know it has not heard of it yet: it keeps each id for its whole life.
-    commands = (again,) if s.word is Unobserved.UNKNOWN and again is not None else ()
-    return go_on(s, Reason.IN_PROGRESS, message, min(UNREACHABLE_SECONDS, left + SLACK_SECONDS), *commands)
+    commands = (again,) if s.observation is Unobserved.UNKNOWN and again is not None else ()
+    return in_progress(s, Reason.IN_PROGRESS, message, min(UNREACHABLE_SECONDS, left + SLACK_SECONDS), *commands)

@@ -12,7 +12,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import ReclaimPolicy, SavepointSource
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.domain.event import Event
-from sparksql.domain.savepoint.place import keeper, recorded_root
+from sparksql.domain.savepoint.locations import deletion_blocker, recorded_root
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
     Cleaner,
@@ -32,7 +32,7 @@ POLL_SECONDS = 1.0
 
 
 def deleting(s: Snapshot) -> Decision:
-    """The decision for one whose object is to go."""
+    """Returns the decision for a savepoint whose object is to go."""
     if s.namespace_terminating:
         return _let_go(s)
     if s.attempt is not None and s.savepoint.status.phase is Phase.IN_PROGRESS and not _is_over(s):
@@ -47,7 +47,7 @@ def deleting(s: Snapshot) -> Decision:
 
 
 def _is_over(s: Snapshot) -> bool:
-    return isinstance(s.word, Completed | Failed) or s.word is Unobserved.DRIVER_GONE
+    return isinstance(s.observation, Completed | Failed) or s.observation is Unobserved.DRIVER_GONE
 
 
 def _has_data_to_delete(s: Snapshot) -> bool:
@@ -59,7 +59,7 @@ def _has_data_to_delete(s: Snapshot) -> bool:
 
 def _clean(s: Snapshot) -> Decision:
     """Data first; the object after they are confirmed gone."""
-    location, root, forbidden = s.savepoint.status.location, recorded_root(s.savepoint), keeper(s)
+    location, root, forbidden = s.savepoint.status.location, recorded_root(s.savepoint), deletion_blocker(s)
     match s.cleaner:
         case Cleaner.SUCCEEDED:
             return _let_go(s)

@@ -15,12 +15,12 @@ from sparksql.domain.statement.stream.spec import streaming_of
 
 
 def used_by(savepoint: SqlSavepoint, statements: Iterable[SqlStatement]) -> tuple[str, ...]:
-    """Names of the statements that refer to `savepoint`, sorted; `statements` are all of its namespace."""
+    """Returns the names of the statements that refer to `savepoint`, sorted; `statements` are all of its namespace."""
     return tuple(sorted(s.metadata.name for s in statements if _refers(s, savepoint)))
 
 
 def referenced(savepoints: Iterable[SqlSavepoint], statements: Sequence[SqlStatement]) -> frozenset[str]:
-    """Names of the savepoints that somebody refers to, as `retention.evaluate` wants them."""
+    """Returns the names of the savepoints that somebody refers to, as `retention.evaluate` wants them."""
     return frozenset(savepoint.metadata.name for savepoint in savepoints if used_by(savepoint, statements))
 
 

@@ -1,4 +1,4 @@
-"""Which savepoints of a statement stay. Pure: savepoints, policy, time and references in, a verdict on each out.
+"""Which savepoints of a statement stay. Pure: savepoints, policy, time and references in, a decision on each out.
 
 A savepoint stays if any rule keeps it. The calendar rules are restic's: the newest of each of the last hours, days or weeks that
 have one at all, in UTC. Invariants: the newest completed one stays, and so does what somebody refers to, what a person made,
@@ -18,8 +18,8 @@ from sparksql.api.streaming import Retention
 KEPT_FAILURES = 3  # of the resource contract: enough to see what went wrong
 
 
-class Reason(StrEnum):
-    """Why a savepoint stays, or goes."""
+class RetentionReason(StrEnum):
+    """Tells why a savepoint stays, or goes."""
 
     UNFINISHED = "it is being taken"
     MANUAL = "it was asked for"
@@ -39,12 +39,12 @@ class Reason(StrEnum):
 
     @property
     def keeps(self) -> bool:
-        return self not in (Reason.NO_RULE_KEEPS_IT, Reason.OLD_FAILURE)
+        return self not in (RetentionReason.NO_RULE_KEEPS_IT, RetentionReason.OLD_FAILURE)
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """What the decision needs of a SqlSavepoint. `ended` is its completion time, with a time zone; None while it is unfinished."""
+    """Holds what the decision needs of a SqlSavepoint. `ended` is its completion time, with a time zone; None while it is unfinished."""
 
     name: str
     phase: SavepointPhase
@@ -55,9 +55,11 @@ class Savepoint:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RetentionDecision:
+    """Tells whether the SqlSavepoint `name` stays, and why."""
+
     name: str
-    reason: Reason
+    reason: RetentionReason
 
     @property
     def keep(self) -> bool:
@@ -66,11 +68,11 @@ class Verdict:
 
 def evaluate(
     savepoints: Iterable[Savepoint], policy: Retention, now: datetime, references: frozenset[str]
-) -> tuple[Verdict, ...]:
-    """A verdict on each savepoint of one statement, the newest first.
+) -> tuple[RetentionDecision, ...]:
+    """Decides on each savepoint of one statement, the newest first.
 
     `references` are names in a statement's status or `startFrom`, of an upgrade under way or of what it may go back to. Of the
-    reasons to keep one, the first in the order of `Reason` is told.
+    reasons to keep one, the first in the order of `RetentionReason` is told.
     """
     newest_first = sorted(savepoints, key=lambda s: (s.ended is None, s.ended or now, s.name), reverse=True)
     complete = [s for s in newest_first if s.phase is SavepointPhase.COMPLETED and s.ended is not None]
@@ -78,21 +80,21 @@ def evaluate(
     by_rule = dict(_kept_by_rules([s for s in complete if _is_automatic(s)], policy, now))
     recent = {s.name for s in [s for s in failed if _is_automatic(s) and s.name not in references][:KEPT_FAILURES]}
 
-    def judge(savepoint: Savepoint) -> Reason:
+    def reason_of(savepoint: Savepoint) -> RetentionReason:
         name = savepoint.name
         if not savepoint.phase.is_terminal or savepoint.ended is None:
-            return Reason.UNFINISHED
+            return RetentionReason.UNFINISHED
         if not _is_automatic(savepoint):
             return _of_a_person(savepoint)
         if name in references:
-            return Reason.REFERENCED
+            return RetentionReason.REFERENCED
         if savepoint.phase is not SavepointPhase.COMPLETED:
-            return Reason.RECENT_FAILURE if name in recent else Reason.OLD_FAILURE
+            return RetentionReason.RECENT_FAILURE if name in recent else RetentionReason.OLD_FAILURE
         if name == complete[0].name:
-            return Reason.NEWEST
-        return by_rule.get(name, Reason.NO_RULE_KEEPS_IT)
+            return RetentionReason.NEWEST
+        return by_rule.get(name, RetentionReason.NO_RULE_KEEPS_IT)
 
-    return tuple(Verdict(savepoint.name, judge(savepoint)) for savepoint in newest_first)
+    return tuple(RetentionDecision(savepoint.name, reason_of(savepoint)) for savepoint in newest_first)
 
 
 def _is_automatic(savepoint: Savepoint) -> bool:
@@ -101,29 +103,31 @@ def _is_automatic(savepoint: Savepoint) -> bool:
     return is_copy and not savepoint.pinned and savepoint.trigger is not SavepointTrigger.MANUAL
 
 
-def _of_a_person(savepoint: Savepoint) -> Reason:
+def _of_a_person(savepoint: Savepoint) -> RetentionReason:
     if savepoint.source is SavepointSource.EXISTING:
-        return Reason.EXISTING
-    return Reason.PINNED if savepoint.pinned else Reason.MANUAL
+        return RetentionReason.EXISTING
+    return RetentionReason.PINNED if savepoint.pinned else RetentionReason.MANUAL
 
 
-def _kept_by_rules(newest_first: Sequence[Savepoint], policy: Retention, now: datetime) -> Iterator[tuple[str, Reason]]:
-    """Names that a rule keeps; of several rules the first of `Reason` comes last."""
-    calendar: tuple[tuple[int | None, Callable[[datetime], Hashable], Reason], ...] = (
-        (policy.keep_weekly, lambda time: time.isocalendar()[:2], Reason.WEEKLY),
-        (policy.keep_daily, datetime.date, Reason.DAILY),
-        (policy.keep_hourly, lambda time: (time.date(), time.hour), Reason.HOURLY),
+def _kept_by_rules(
+    newest_first: Sequence[Savepoint], policy: Retention, now: datetime
+) -> Iterator[tuple[str, RetentionReason]]:
+    """Names that a rule keeps; of several rules the first of `RetentionReason` comes last."""
+    calendar: tuple[tuple[int | None, Callable[[datetime], Hashable], RetentionReason], ...] = (
+        (policy.keep_weekly, lambda time: time.isocalendar()[:2], RetentionReason.WEEKLY),
+        (policy.keep_daily, datetime.date, RetentionReason.DAILY),
+        (policy.keep_hourly, lambda time: (time.date(), time.hour), RetentionReason.HOURLY),
     )
     for count, period, reason in calendar:
         if count is not None:
             yield from ((name, reason) for name in _newest_of_each(newest_first, period, count))
     if policy.keep_within_seconds is not None:
         since = now - timedelta(seconds=policy.keep_within_seconds)
-        yield from ((s.name, Reason.WITHIN) for s in newest_first if s.ended is not None and s.ended >= since)
+        yield from ((s.name, RetentionReason.WITHIN) for s in newest_first if s.ended is not None and s.ended >= since)
     if policy.keep_last is not None:
-        yield from ((s.name, Reason.LAST) for s in newest_first[: policy.keep_last])
+        yield from ((s.name, RetentionReason.LAST) for s in newest_first[: policy.keep_last])
     if policy == Retention():
-        yield from ((s.name, Reason.NO_RULES) for s in newest_first)
+        yield from ((s.name, RetentionReason.NO_RULES) for s in newest_first)
 
 
 def _newest_of_each(

@@ -9,13 +9,13 @@ from enum import Enum, auto
 from sparksql.api.savepoint import SavepointTrigger, SqlSavepoint, SqlSavepointStatus
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.event import Event
-from sparksql.domain.savepoint.retention import Verdict
+from sparksql.domain.savepoint.retention import RetentionDecision
 from sparksql.domain.statement.snapshot import Driver, Unobserved
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names no place.
+class SavepointStorage:
+    """Tells where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names none.
     `service_account` is the session's."""
 
     class_name: str
@@ -25,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is known of the newest attempt, kept with the status: the driver that was asked, whose checkpoint it copies, and
+    """Holds what is known of the newest attempt, kept with the status: the driver that was asked, whose checkpoint it copies, and
     with which class and service account."""
 
     driver: Driver
@@ -62,8 +62,8 @@ class Failed:
     location_invalid: bool = False
 
 
-Word = Running | Completed | Failed | Unobserved
-"""The last word on an attempt of the driver that was asked; a `Unobserved` tells why there is none."""
+Observation = Running | Completed | Failed | Unobserved
+"""What the driver that was asked last said of an attempt; a `Unobserved` tells why there is none."""
 
 
 class Cleaner(Enum):
@@ -77,23 +77,23 @@ class Cleaner(Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `statement` is None only when a live read has confirmed that there is none; `place` is None while
+    """Holds the facts at one moment. `statement` is None only when a live read has confirmed that there is none; `storage` is None while
     the class is not known; `driver` is one of the statement's session that can copy now.
 
-    `attempt` is what was kept with the status, `word` is about it. `trigger` is why the object was made; `used_by` are names of
-    statements that refer to it; `verdict` is what retention says of it, None if nobody asked.
+    `attempt` is what was kept with the status, `observation` is about it. `trigger` is why the object was made; `used_by` are names of
+    statements that refer to it; `retention` is what retention says of it, None if nobody asked.
     """
 
     now: datetime
     savepoint: SqlSavepoint
     statement: SqlStatement | None
-    place: Place | None = None
+    storage: SavepointStorage | None = None
     driver: Driver | None = None
     attempt: Attempt | None = None
-    word: Word | None = None
+    observation: Observation | None = None
     trigger: SavepointTrigger = SavepointTrigger.MANUAL
     used_by: tuple[str, ...] = ()
-    verdict: Verdict | None = None
+    retention: RetentionDecision | None = None
     cleaner: Cleaner = Cleaner.ABSENT
     namespace_terminating: bool = False
 
@@ -150,7 +150,7 @@ Command = StartCopy | VerifyExisting | CancelCopy | StartCleaner | DeleteSelf
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do, in this order: finalizer on, status and attempt written in one, commands, finalizer off.
+    """Says what to do, in this order: finalizer on, status and attempt written in one, commands, finalizer off.
 
     `requeue_after` in seconds.
     """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparksql.api.conditions import ConditionType, find_condition, merge_conditions
+from sparksql.api.conditions import merge_conditions
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepointStatus
-from sparksql.domain.conditions import savepoint_standing, stated
+from sparksql.domain.conditions import of_generation, savepoint_standing, stated
 from sparksql.domain.savepoint.snapshot import Snapshot
 
 MAX_USED_BY = 256  # of the resource: more names than that would make the status unwritable
@@ -25,8 +25,8 @@ FOLLOWING: Mapping[Phase | None, frozenset[Phase]] = {
 """Legal transitions; None is an object that was never seen."""
 
 
-def advance(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **updates: Any) -> SqlSavepointStatus:
-    """The savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
+def with_phase(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **updates: Any) -> SqlSavepointStatus:
+    """Returns the savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
     before = s.savepoint.status
     generation = s.savepoint.metadata.generation
     standing, work = savepoint_standing(phase)
@@ -46,20 +46,14 @@ def advance(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **upda
 
 
 def restated(s: Snapshot, **updates: Any) -> SqlSavepointStatus:
-    """The status as it is, as of the present generation, with who refers to it now."""
+    """Returns the status as it is, as of the present generation, with who refers to it now."""
     before, generation = s.savepoint.status, s.savepoint.metadata.generation
-    conditions = merge_conditions(before.conditions, before.conditions, generation=generation, now=s.now)
+    conditions = of_generation(before.conditions, generation, s.now)
     return before.replace(
         **{"observed_generation": generation, "used_by": used_by(s), "conditions": conditions, **updates}
     )
 
 
 def used_by(s: Snapshot) -> tuple[str, ...]:
-    """Names of statements that refer to it, as the status holds them."""
+    """Returns the names of statements that refer to it, as the status holds them."""
     return tuple(sorted(set(s.used_by)))[:MAX_USED_BY]
-
-
-def reason_of(status: SqlSavepointStatus) -> str:
-    """Reason of the current phase, as its Ready condition has it."""
-    ready = find_condition(status.conditions, ConditionType.READY)
-    return ready.reason if ready else ""

@@ -1,4 +1,4 @@
-"""The steps that decisions about a savepoint are made of: stay, wait, begin, go on, try again, end. Pure."""
+"""The steps that decisions about a savepoint are made of: no change, wait, begin, in progress, try again, end. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
 from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snapshot, StartCopy, VerifyExisting
-from sparksql.domain.savepoint.status import advance, restated
+from sparksql.domain.savepoint.status import restated, with_phase
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import Driver
 from sparksql.domain.statement.stream.spec import streaming_of
@@ -27,32 +27,32 @@ SLACK_SECONDS = 0.05  # a wake-up for a deadline comes after it
 
 
 def copy_id(uid: str, failures: int) -> str:
-    """Identity of the attempt that follows `failures` failed ones: the same attempt always has the same."""
+    """Returns the identity of the attempt that follows `failures` failed ones: the same attempt always has the same."""
     return str(uuid.uuid5(OPERATION_NAMESPACE, f"{uid}/copy/{failures + 1}"))
 
 
 def current_id(savepoint: SqlSavepoint) -> str:
-    """Identity of the present attempt, or of the one that comes next."""
+    """Returns the identity of the present attempt, or of the one that comes next."""
     return copy_id(savepoint.metadata.uid, savepoint.status.failures)
 
 
-def stay(s: Snapshot, wake: float | None, *commands: Command) -> Decision:
-    """Keep the phase; nothing but the commands happens."""
+def no_change(s: Snapshot, wake: float | None, *commands: Command) -> Decision:
+    """Keeps the phase; nothing but the commands happens."""
     return Decision(restated(s), commands, s.attempt, requeue_after=wake)
 
 
 def wait(s: Snapshot, reason: Reason, message: str, wake: float = WAITING_SECONDS) -> Decision:
-    """Pending for `reason`."""
-    return Decision(advance(s, Phase.PENDING, reason, message), attempt=s.attempt, requeue_after=wake)
+    """Waits in Pending for `reason`, and looks again after `wake` seconds."""
+    return Decision(with_phase(s, Phase.PENDING, reason, message), attempt=s.attempt, requeue_after=wake)
 
 
-def go_on(s: Snapshot, reason: Reason, message: str, wake: float, *commands: Command) -> Decision:
-    """InProgress, with what there is to say of it now."""
-    return Decision(advance(s, Phase.IN_PROGRESS, reason, message), commands, s.attempt, requeue_after=wake)
+def in_progress(s: Snapshot, reason: Reason, message: str, wake: float, *commands: Command) -> Decision:
+    """Stays InProgress, with what there is to say of it now, and looks again after `wake` seconds."""
+    return Decision(with_phase(s, Phase.IN_PROGRESS, reason, message), commands, s.attempt, requeue_after=wake)
 
 
 def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExisting | None:
-    """What the driver is asked for in the current attempt; None if there is nothing to copy."""
+    """Returns what the driver is asked for in the current attempt; None if there is nothing to copy."""
     if s.savepoint.spec.source is SavepointSource.EXISTING:
         return VerifyExisting(current_id(s.savepoint), driver, location)
     checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None
@@ -63,12 +63,12 @@ def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExi
 
 
 def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
-    """The next attempt: its intent is in the status before the driver is asked."""
+    """Begins the next attempt: its intent is in the status before the driver is asked."""
     asked = request(s, driver, location)
-    assert asked is not None and s.statement is not None and s.place is not None
+    assert asked is not None and s.statement is not None and s.storage is not None
     number = s.savepoint.status.failures + 1
     is_copy = isinstance(asked, StartCopy)  # what lies there already may be of another text
-    status = advance(
+    status = with_phase(
         s,
         Phase.IN_PROGRESS,
         Reason.IN_PROGRESS,
@@ -80,18 +80,18 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
         sql_hash=s.statement.status.sql_hash if is_copy else None,
     )
     event = Event("Normal", Reason.IN_PROGRESS, f"attempt {number} begins")
-    attempt = Attempt(driver, s.statement.metadata.uid, s.place.class_name, s.place.service_account)
+    attempt = Attempt(driver, s.statement.metadata.uid, s.storage.class_name, s.storage.service_account)
     return Decision(status, (asked,), attempt, events=(event,), requeue_after=FIRST_LOOK_SECONDS)
 
 
 def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any) -> Decision:
-    """A final phase."""
+    """Ends in a final phase, with an Event."""
     event = Event("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
-    return Decision(advance(s, phase, reason, message, **updates), events=(event,))
+    return Decision(with_phase(s, phase, reason, message, **updates), events=(event,))
 
 
 def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
-    """The attempt is over: the next one after its back-off, or none if that was the last."""
+    """Ends an attempt: the next one after its back-off, or none if that was the last."""
     spec, failures = s.savepoint.spec, s.savepoint.status.failures + 1
     if failures > spec.backoff_limit:
         told = f"gave up after {failures} {'attempt' if failures == 1 else 'attempts'}: {message}"
@@ -99,5 +99,5 @@ def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
     delay = exponential(failures, FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
     told = f"attempt {failures + 1} of {spec.backoff_limit + 1} in {delay:g} s: {message}"
     due = s.now + timedelta(seconds=delay)
-    status = advance(s, Phase.PENDING, reason, told, failures=failures, next_attempt_time=due)
+    status = with_phase(s, Phase.PENDING, reason, told, failures=failures, next_attempt_time=due)
     return Decision(status, attempt=s.attempt, events=(Event("Warning", reason, told),), requeue_after=delay)

@@ -11,26 +11,10 @@ from typing import Any, assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.session.counters import counted
-from sparksql.domain.session.snapshot import Command, Decision, Snapshot
-from sparksql.domain.session.starting import pending, ready_conditions, starting
-from sparksql.domain.session.status import advance, reason_of
-from sparksql.domain.session.steps import (
-    POLL_SECONDS,
-    STABLE_SECONDS,
-    drain,
-    lost,
-    outlived,
-    settle,
-    state_lost_events,
-    stay,
-    vanished,
-    wait,
-)
-from sparksql.domain.session.usage import bounded_statements, client_statements, is_used, may_grow
-from sparksql.domain.session.versions import skew_events
-from sparksql.domain.session.wishes import (
+from sparksql.domain.session.counters import bounded_statements, client_statements, counted, is_used, may_grow
+from sparksql.domain.session.desired import (
     driver_spec_hash,
     idle_left,
     lifetime_left,
@@ -39,13 +23,29 @@ from sparksql.domain.session.wishes import (
     wants_restart,
     wants_stop,
 )
+from sparksql.domain.session.snapshot import Command, Decision, Snapshot
+from sparksql.domain.session.starting import pending, ready_conditions, starting
+from sparksql.domain.session.status import with_phase
+from sparksql.domain.session.steps import (
+    POLL_SECONDS,
+    STABLE_SECONDS,
+    drain,
+    lost,
+    no_change,
+    outlived,
+    settle,
+    state_lost_events,
+    vanished,
+    wait,
+)
+from sparksql.domain.session.versions import skew_events
 
 FINALIZER_SECONDS = 30.0  # deadline of the contract for deleting a session
 ACTIVITY_SECONDS = 60.0
 
 
 def decide(s: Snapshot) -> Decision:
-    """The decision for the session of snapshot `s`, with the counters of what uses it."""
+    """Returns the decision for the session of snapshot `s`, with the counters of what uses it."""
     decision = _decide(s)
     return counted(s, decision) if decision.finalizer else decision
 
@@ -63,11 +63,11 @@ def _decide(s: Snapshot) -> Decision:
         case Phase.DRAINING:
             return _draining(s)
         case Phase.STOPPED:
-            return stay(s) if wants_stop(s) else pending(s)
+            return no_change(s) if wants_stop(s) else pending(s)
         case Phase.FAILED:
             return _failed(s)
         case Phase.CLOSED:
-            return stay(s)
+            return no_change(s)
         case other:
             assert_never(other)
 
@@ -107,16 +107,16 @@ def _serving(s: Snapshot, idle: float | None) -> Decision:
     if status.restarts and phase_age(s) > STABLE_SECONDS:
         updates["restarts"] = 0
     wakes = [ACTIVITY_SECONDS, *(w for w in (idle, lifetime_left(s)) if w is not None)]
-    following = advance(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **updates)
+    following = with_phase(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **updates)
     return Decision(following, events=skew_events(s), requeue_after=max(0.1, min(wakes)))
 
 
 def _draining(s: Snapshot) -> Decision:
     """Wait for running statements up to a deadline, then for the pod to be gone, then go where the reason leads."""
-    reason = reason_of(s.session.status)
+    reason = ready_reason(s.session.status.conditions)
     pod = s.pod
     if pod is not None and not s.is_pod_given_up:
-        left = s.deadlines.drain - phase_age(s)
+        left = s.deadlines.drain_seconds - phase_age(s)
         is_in_use = bounded_statements(s) or client_statements(s) or may_grow(s)
         if is_in_use and left > 0 and not pod.deleting and pod.ended is None:
             return _waiting_for_statements(s, Reason(reason), left)
@@ -130,7 +130,7 @@ def _draining(s: Snapshot) -> Decision:
             return settle(s, Phase.CLOSED, Reason(reason), s.session.status.message or "")
         case _:
             extra = state_lost_conditions(s)
-            status = advance(
+            status = with_phase(
                 s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "restarts", extra=extra, restarts=0
             )
             return Decision(status, events=state_lost_events(s), requeue_after=0.0)
@@ -152,11 +152,11 @@ def _failed(s: Snapshot) -> Decision:
     if wants_stop(s):
         return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState", Command.DELETE_DRIVER)
     if spec.restart_nonce != status.observed_restart_nonce or driver_spec_hash(spec) != status.config_hash:
-        renewed = advance(
+        renewed = with_phase(
             s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "starts again", restarts=0, next_start_time=None
         )
         return Decision(renewed, requeue_after=0.0)
-    return stay(s)
+    return no_change(s)
 
 
 def _deleting(s: Snapshot) -> Decision:
@@ -170,7 +170,7 @@ def _deleting(s: Snapshot) -> Decision:
     if left <= 0:
         event = Event("Warning", Reason.FINALIZER_DEADLINE, "let go before the driver pod was confirmed gone")
         return Decision(s.session.status, (Command.DELETE_DRIVER,), finalizer=False, events=(event,))
-    status = advance(s.session, s.now, Phase.DRAINING, Reason.DELETING, "is being deleted")
+    status = with_phase(s.session, s.now, Phase.DRAINING, Reason.DELETING, "is being deleted")
     statements_first = s.running and left > FINALIZER_SECONDS / 2
     commands = () if gone or statements_first else (Command.DELETE_DRIVER,)
     return Decision(status, commands, requeue_after=min(0.5, left))

@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?|\.[0-9]{1,6}")
 
 
 class InvalidSize(ValueError):
-    """A value that Spark would not take, or that nobody means; `key` is the one to mend, the message says what fits."""
+    """Refuses a value that Spark would not take, or that nobody means; `key` is the one to mend, the message says what fits."""
 
     def __init__(self, key: str, value: str, fits: str) -> None:
         super().__init__(f"{value[:200]!r} does not fit; it takes {fits}")
@@ -38,7 +38,7 @@ class InvalidSize(ValueError):
 
 
 def pod_mib(heap_mib: int, conf: Mapping[str, str]) -> int:
-    """MiB of the pod of an executor with this heap. Raises InvalidSize.
+    """Returns the MiB of the pod of an executor with this heap. Raises InvalidSize.
 
     Python's part counts in any case: Spark adds it for applications that it takes for Python's.
     """

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 from sparksql.api import gateway_settings
 from sparksql.api.conf_policy import is_allowed, is_denied, wrong_value
+from sparksql.api.fields import INT32_MAX
 from sparksql.api.gateway_settings import InvalidSetting
 from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, SessionTemplate, SqlSession
-from sparksql.api.session_class import LabelSelector, SelectorOperator, SqlSessionClass
-from sparksql.api.settings import Endpoints, SessionSettings
-from sparksql.domain.session import effective, memory
-from sparksql.domain.session.effective import DriverSize, EffectiveSession, ExecutorSize
-from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
-from sparksql.domain.session.provenance import configuration
+from sparksql.api.session_class import LabelSelector, Limits, SelectorOperator, SqlSessionClass
+from sparksql.api.settings import Endpoints, SessionSettings, StatementTimeouts
+from sparksql.domain.session import memory
+from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS, configuration, merge
+from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.domain.violation import Violation
+from sparksql.wire.driver import ClientLimits, OpenEndpoints
 
 PYTHON_OVERHEAD_MIB = 600  # contract: Python and off-heap memory of a driver, beyond Spark's own overhead
 MIN_OVERHEAD_MIB = 384  # Spark: spark.driver.memoryOverhead is max(384 MiB, 10 % of the heap)
@@ -30,8 +31,11 @@ OVERHEAD_FACTOR = 0.10
 
 @dataclass(frozen=True)
 class Resolved:
-    """`effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements); `configuration`
-    both for people, with the layer of each value."""
+    """Holds what came of a session and its class.
+
+    `effective` is what is built; `settings` the merged layers (idle, timeouts, limits on statements); `configuration` both for
+    people, with the layer of each value.
+    """
 
     effective: EffectiveSession
     settings: SessionSettings
@@ -41,12 +45,12 @@ class Resolved:
 def settings_of(
     template: SessionTemplate, session_class: SqlSessionClass, operator_defaults: SessionSettings
 ) -> SessionSettings:
-    """All layers of a session merged."""
+    """Merges all layers of a session."""
     return merge(OPERATOR_DEFAULTS, operator_defaults, session_class.spec.defaults, template)
 
 
 def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Whether a Kubernetes label selector selects an object with `labels`."""
+    """Tells whether a Kubernetes label selector selects an object with `labels`."""
     if any(labels.get(key) != value for key, value in selector.match_labels.items()):
         return False
     for requirement in selector.match_expressions:
@@ -66,7 +70,7 @@ def selects(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """An allow-list entry: exact, or a prefix ending in `*`."""
+    """Tells whether an entry of an allow-list takes `value`: exact, or a prefix ending in `*`."""
     return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern
 
 
@@ -76,7 +80,7 @@ def resolve(
     namespace_labels: Mapping[str, str],
     operator_defaults: SessionSettings,
 ) -> Resolved | Violation:
-    """The session as it may be built, or why not."""
+    """Returns the session as it may be built, or why not."""
     spec = session.spec
     settings = settings_of(spec, session_class, operator_defaults)
     violation = _refused_by_policy(
@@ -90,9 +94,8 @@ def resolve(
     )
     if violation is not None:
         return violation
-    endpoints = settings.endpoints or Endpoints()
-    storage, scheduling = session_class.spec.storage, session_class.spec.scheduling
-    claim = storage.volume_claim
+    asked = settings.endpoints or Endpoints()
+    storage = session_class.spec.storage
     account = spec.service_account_name or session_class.spec.service_account.name
     built = EffectiveSession(
         namespace=session.metadata.namespace,
@@ -108,15 +111,13 @@ def resolve(
         service_account=account,
         create_service_account=session_class.spec.service_account.create
         and account == session_class.spec.service_account.name,
-        endpoints=effective.Endpoints(bool(endpoints.rest), bool(endpoints.connect), bool(endpoints.thrift)),
-        volume_claim=effective.VolumeClaim(claim.name, claim.mount_path) if claim else None,
+        endpoints=OpenEndpoints(rest=bool(asked.rest), connect=bool(asked.connect), thrift=bool(asked.thrift)),
+        volume_claim=storage.volume_claim,
         warehouse=storage.warehouse or "",
         result_root=storage.result_root or "",
         database=database_name(settings.database or "", session.metadata.namespace),
         jar_prefixes=tuple(session_class.spec.allow.jar_prefixes),
-        scheduling=effective.Scheduling(
-            scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name
-        ),
+        scheduling=session_class.spec.scheduling,
         network_policy=session_class.spec.network_policy.enabled,
         network_clients=session_class.spec.network_policy.clients,
         driver_template=session_class.spec.pod_template.driver,
@@ -126,11 +127,25 @@ def resolve(
 
 
 def database_name(template: str, namespace: str) -> str:
-    """The database that a template of `spec.database` means in a namespace.
+    """Returns the database that a template of `spec.database` means in a namespace.
 
     Databases cannot have `-` in their names and namespaces no `_`, so that no two namespaces meet.
     """
     return template.replace("{namespace}", namespace.replace("-", "_"))
+
+
+def client_limits(settings: SessionSettings, limits: Limits) -> ClientLimits:
+    """Returns the limits of clients' statements in a session with these merged settings, of a class with these limits."""
+    timeouts = settings.statement_timeouts or StatementTimeouts()
+    execution, most = timeouts.execution_seconds or 0, limits.execution_seconds
+    queues = (settings.max_queued_statements, limits.queued_statements_per_session)
+    return ClientLimits(
+        queue_seconds=timeouts.queue_seconds or 0,
+        execution_seconds=min(execution or most, most) if most else execution,
+        max_execution_seconds=most,
+        # The driver cannot tell one that goes at once from one that waits: it needs a place for it, and 0 is no limit there.
+        max_queued=max(1, min(limit for limit in (*queues, INT32_MAX) if limit is not None)),
+    )
 
 
 def _configuration(
@@ -195,7 +210,7 @@ def _refused_by_gateway(
 
 
 def conf_refusal(conf: Mapping[str, str], session_class: SqlSessionClass, field: str) -> Violation | None:
-    """Why a tenant may not set one of these keys; the message names the key as it was written."""
+    """Tells why a tenant may not set one of these keys; the message names the key as it was written."""
     for key, value in conf.items():
         if is_denied(key):
             return Violation(

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
 from sparksql.api.session import SqlSession, SqlSessionStatus
 from sparksql.domain.event import Event
 from sparksql.domain.session.resolve import Resolved
@@ -13,24 +16,25 @@ from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayInfo
 
 
-@dataclass(frozen=True)
-class Deadlines:
-    """Seconds that a session may wait in each way before it gives up (Helm values `deadlines`).
+class Deadlines(BaseModel):
+    """Bounds the seconds that a session may wait in each way before it gives up: the Helm values `operator.deadlines`.
 
-    `termination` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute is
-    time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
+    `termination_seconds` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute
+    is time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
     """
 
-    scheduling: float = 300.0
-    image_pull: float = 300.0
-    driver_start: float = 180.0
-    drain: float = 300.0
-    termination: float = 60.0
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
+
+    scheduling_seconds: float = Field(300, gt=0)  # for a node
+    image_pull_seconds: float = Field(300, gt=0)
+    driver_start_seconds: float = Field(180, gt=0)
+    drain_seconds: float = Field(300, ge=0)  # for running statements to end
+    termination_seconds: float = Field(60, ge=0)
 
 
 @dataclass(frozen=True)
 class PodFacts:
-    """The driver pod as Kubernetes sees it. `end_due` is the end of its grace period once it is deleted; `gates` are the names
+    """Describes the driver pod as Kubernetes sees it. `end_due` is the end of its grace period once it is deleted; `gates` are the names
     of what keeps schedulers from looking at it; `ended` tells how its container ended, once it has."""
 
     name: str
@@ -52,13 +56,13 @@ class PodFacts:
 
 
 def has_outlived(pod: PodFacts, now: datetime, seconds: float) -> bool:
-    """Whether a deleted pod is still there although its grace period is over for more than `seconds`: nobody ends it."""
+    """Tells whether a deleted pod is still there although its grace period is over for more than `seconds`: nobody ends it."""
     return pod.end_due is not None and (now - pod.end_due).total_seconds() > seconds
 
 
 @dataclass(frozen=True)
 class PodEnd:
-    """The end of a driver's container, which was seen. `disruption`: the reason for which the cluster took the pod away, as for
+    """Tells of the end of a driver's container, which was seen. `disruption`: the reason for which the cluster took the pod away, as for
     a node that is drained; None if it was no such thing."""
 
     disruption: str | None = None
@@ -66,14 +70,14 @@ class PodEnd:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
+    """Holds the facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
     `gateway` is the last word of that driver, also when it is gone by now, and
     `pod_end` the end of its container, None unless that was seen.
 
     `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped, `resting`
     streams that are Stopped, and `savepoints` copies under way in the driver; clients' statements are in the driver's own counts.
-    `no_place` is the limit of sessions that leaves none for this one;
-    `obstacle` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    `limit_violation` is the limit of sessions that leaves none for this one;
+    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -87,16 +91,16 @@ class Snapshot:
     streams: int = 0
     resting: int = 0
     savepoints: int = 0
-    no_place: Violation | None = None
+    limit_violation: Violation | None = None
     namespace_terminating: bool = False
-    obstacle: Violation | None = None
+    start_blocker: Violation | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     max_restarts: int = 3
 
     @property
     def is_pod_given_up(self) -> bool:
-        """Whether the session waits for its pod no more: deleted, and on a node where nobody ends it. It may still run."""
-        return self.pod is not None and has_outlived(self.pod, self.now, self.deadlines.termination)
+        """Tells whether the session waits for its pod no more: deleted, and on a node where nobody ends it. It may still run."""
+        return self.pod is not None and has_outlived(self.pod, self.now, self.deadlines.termination_seconds)
 
 
 class Command(Enum):
@@ -107,7 +111,7 @@ class Command(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
+    """Says what to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
 
     status: SqlSessionStatus
     commands: tuple[Command, ...] = ()

@@ -7,25 +7,28 @@ long one waits there.
 from __future__ import annotations
 
 from sparksql.api.conditions import Condition
-from sparksql.api.names import driver_pod_name
+from sparksql.api.names import driver_pod_name, gateway_server_name
 from sparksql.api.reasons import Reason
-from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus
+from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, SqlSession
 from sparksql.api.session import SessionPhase as Phase
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.session.counters import COUNTER_SECONDS
-from sparksql.domain.session.endpoints import endpoints_of
-from sparksql.domain.session.queueing import queue_of
+from sparksql.domain.session.configuration_layers import open_endpoints
+from sparksql.domain.session.counters import COUNTER_SECONDS, client_counts, statement_counts
+from sparksql.domain.session.desired import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance, reason_of
-from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, news, outlived, settle, vanished, wait
-from sparksql.domain.session.usage import client_counts, statement_counts
+from sparksql.domain.session.status import with_phase
+from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, new_events, outlived, settle, vanished, wait
 from sparksql.domain.session.versions import skew_conditions, skew_events
-from sparksql.domain.session.wishes import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
+from sparksql.wire.driver import GATEWAY_PORT
 
 STALLED_SECONDS = 30.0
+
+# The API server's default of `schedulerName`; it has no queue.
+_DEFAULT_SCHEDULER = "default-scheduler"
 
 # Reasons that a person must look at; they heal by themselves when the cause goes.
 _STALLED = frozenset(
@@ -43,17 +46,19 @@ _STALLED = frozenset(
 
 
 def pending(s: Snapshot) -> Decision:
-    """The decision for a session without a driver."""
+    """Returns the decision for a session without a driver."""
     status = s.session.status
     if wants_stop(s):
         return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
     if s.namespace_terminating:
         return wait(s, Phase.PENDING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
-    violation = s.obstacle or (s.resolution if isinstance(s.resolution, Violation) else None) or s.no_place
+    violation = s.start_blocker or (s.resolution if isinstance(s.resolution, Violation) else None) or s.limit_violation
     if violation is not None:
-        return _refused(s, violation)
+        return _blocked(s, violation)
     if s.pod is not None and not s.is_pod_given_up:
-        message = f"waits for pod {s.pod.name} to end, at most {s.deadlines.termination:g} s beyond its grace period"
+        message = (
+            f"waits for pod {s.pod.name} to end, at most {s.deadlines.termination_seconds:g} s beyond its grace period"
+        )
         return wait(s, Phase.PENDING, Reason.DRIVER_TERMINATING, message, Command.DELETE_DRIVER, wake=1.0)
     if status.next_start_time is not None and status.next_start_time > s.now:
         left = (status.next_start_time - s.now).total_seconds()
@@ -63,16 +68,14 @@ def pending(s: Snapshot) -> Decision:
     return _start(s)
 
 
-def _refused(s: Snapshot, violation: Violation) -> Decision:
+def _blocked(s: Snapshot, violation: Violation) -> Decision:
+    """Waits for what keeps the driver from being made to pass: Stalled if a person must act, else up to the deadline."""
     if violation.reason in _STALLED:
-        status = advance(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
-        return Decision(
-            status, events=news(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
-        )
+        return _stalled(s, violation)
     phase = Phase.STARTING if s.session.status.phase is Phase.STARTING else Phase.PENDING
     waits_already = s.session.status.phase is phase  # one that was stopped begins to wait now
     may_fail = violation.reason is not Reason.NAMESPACE_TERMINATING
-    if waits_already and may_fail and phase_age(s) > s.deadlines.scheduling:
+    if waits_already and may_fail and phase_age(s) > s.deadlines.scheduling_seconds:
         return settle(s, Phase.FAILED, violation.reason, violation.message)
     return wait(s, phase, violation.reason, violation.message)
 
@@ -87,7 +90,7 @@ def _start(s: Snapshot) -> Decision:
         start_time=s.now,
         unconfirmed=_unconfirmed(s, before),
     )
-    status = advance(
+    status = with_phase(
         session,
         s.now,
         Phase.STARTING,
@@ -116,19 +119,19 @@ def _unconfirmed(s: Snapshot, before: DriverStatus) -> tuple[str, ...]:
 
 
 def starting(s: Snapshot) -> Decision:
-    """The decision for a session whose driver is on its way."""
+    """Returns the decision for a session whose driver is on its way."""
     if wants_stop(s):
         return drain(s, Reason.STOPPED, "stopped by desiredState")
     if wants_restart(s):
         return drain(s, Reason.SPEC_CHANGED, "the spec changed while the driver was starting")
-    if s.obstacle is not None:
-        return _refused(s, s.obstacle) if s.obstacle.reason not in _STALLED else _refused_start(s, s.obstacle)
+    if s.start_blocker is not None:
+        return _blocked(s, s.start_blocker)
     driver, pod = s.session.status.driver, s.pod
     if s.gateway is not None and s.gateway.state is GatewayState.INIT_FAILED:
         return _init_failed(s)
     if pod is None and driver is not None and driver.pod_uid is None:
         if isinstance(s.resolution, Violation):
-            return _refused_start(s, s.resolution)
+            return _stalled(s, s.resolution)
         if s.namespace_terminating:
             return wait(s, Phase.STARTING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
         return Decision(s.session.status, (Command.START_DRIVER,), requeue_after=POLL_SECONDS)
@@ -143,29 +146,30 @@ def starting(s: Snapshot) -> Decision:
     return _waiting_for_pod(s, pod)
 
 
-def _refused_start(s: Snapshot, violation: Violation) -> Decision:
-    status = advance(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
+def _stalled(s: Snapshot, violation: Violation) -> Decision:
+    """Waits in Pending, Stalled, until somebody acts; it is looked at again from time to time all the same."""
+    status = with_phase(s.session, s.now, Phase.PENDING, violation.reason, violation.message, stalled=True)
     return Decision(
-        status, events=news(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
+        status, events=new_events(s, "Warning", violation.reason, violation.message), requeue_after=STALLED_SECONDS
     )
 
 
 def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     known = _with_pod(s, pod)
-    waits = queue_of(s, pod)
+    waits = _queue_of(s, pod)
     if waits is not None:
         return wait(s, Phase.STARTING, Reason.WAITING_IN_QUEUE, waits, driver=known)
     begun = known.admitted_time or pod.created
     age = (s.now - begun).total_seconds()
     if pod.unschedulable is not None:
-        if age > s.deadlines.scheduling:
+        if age > s.deadlines.scheduling_seconds:
             return settle(s, Phase.FAILED, Reason.UNSCHEDULABLE, pod.unschedulable, Command.DELETE_DRIVER)
         return wait(s, Phase.STARTING, Reason.UNSCHEDULABLE, pod.unschedulable, driver=known)
     if pod.image_problem is not None:
-        if age > s.deadlines.image_pull:
+        if age > s.deadlines.image_pull_seconds:
             return settle(s, Phase.FAILED, Reason.IMAGE_PULL_FAILED, pod.image_problem, Command.DELETE_DRIVER)
         return wait(s, Phase.STARTING, Reason.IMAGE_PULL_FAILED, pod.image_problem, driver=known)
-    limit = s.deadlines.driver_start + (0 if pod.started else s.deadlines.image_pull)
+    limit = s.deadlines.driver_start_seconds + (0 if pod.started else s.deadlines.image_pull_seconds)
     if (s.now - (pod.started or begun)).total_seconds() > limit:
         message = f"the driver was not ready {limit:g} s after its start; see the logs of pod {pod.name}"
         return lost(s, Reason.DRIVER_NOT_READY, message, Command.DELETE_DRIVER)
@@ -196,13 +200,13 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         spark_version=gateway.spark_version,
         spark_application_id=gateway.spark_application_id,
     )
-    status = advance(
+    status = with_phase(
         s.session,
         s.now,
         Phase.READY,
         Reason.READY,
         driver=ready,
-        endpoints=endpoints_of(s.session),
+        endpoints=_addresses(s.session),
         statements=statement_counts(s),
         clients=client_counts(s),
         last_activity_time=s.now,
@@ -213,7 +217,7 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
 
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:
-    """Conditions that a session with a driver has beside its own."""
+    """Returns the conditions that a session with a driver has beside its own."""
     return (*idle_conditions(s), *skew_conditions(s))
 
 
@@ -221,6 +225,36 @@ def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
     """The driver with its pod's identity and, once a queue that held it has let it go, the time from which deadlines count."""
     driver = s.session.status.driver
     assert driver is not None
-    was_queued = reason_of(s.session.status) == Reason.WAITING_IN_QUEUE
-    admitted = s.now if was_queued and queue_of(s, pod) is None else driver.admitted_time
+    was_queued = ready_reason(s.session.status.conditions) == Reason.WAITING_IN_QUEUE
+    admitted = s.now if was_queued and _queue_of(s, pod) is None else driver.admitted_time
     return driver.replace(pod_uid=pod.uid, admitted_time=admitted)
+
+
+def _addresses(session: SqlSession) -> EndpointStatus:
+    """Returns where clients reach the driver that the session has, by what it was started with and not by what the class says by now.
+
+    An address is told only while something answers there: the names are stable, but a session without a driver has nobody
+    behind them, and a client that finds no address knows that it has to wait.
+    """
+    metadata, on = session.metadata, open_endpoints(session.status.configuration)
+    host = gateway_server_name(metadata.name, metadata.uid, metadata.namespace)
+    return EndpointStatus(
+        rest=f"https://{host}:{GATEWAY_PORT}" if on.rest else None,
+        connect=f"sc://{host}:{on.connect_port}/;use_ssl=true" if on.connect else None,
+        thrift=f"jdbc:hive2://{host}:{on.thrift_port}/default;ssl=true" if on.thrift else None,
+    )
+
+
+def _queue_of(s: Snapshot, pod: PodFacts) -> str | None:
+    """What a pod that waits in a queue waits for; None if it is in none."""
+    if pod.gates:
+        return f"a queue system holds pod {pod.name} back (scheduling gates: {', '.join(pod.gates)})"
+    if pod.has_node or not _has_queue(s, pod):
+        return None
+    return f"pod {pod.name} waits for its place: {pod.unschedulable or 'the scheduler has not said why'}"
+
+
+def _has_queue(s: Snapshot, pod: PodFacts) -> bool:
+    """Whether the pod goes through a queue: its scheduler is not the cluster's own, or its class names one by label."""
+    labelled = isinstance(s.resolution, Resolved) and bool(s.resolution.effective.scheduling.queue_label)
+    return labelled or pod.scheduler not in ("", _DEFAULT_SCHEDULER)

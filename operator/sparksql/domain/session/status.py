@@ -9,10 +9,10 @@ from sparksql.api.conditions import Condition, ConditionType, find_condition, me
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession, SqlSessionStatus
-from sparksql.domain.conditions import session_standing, stated
+from sparksql.domain.conditions import of_generation, session_standing, stated
 
 
-def advance(
+def with_phase(
     session: SqlSession,
     now: datetime,
     phase: Phase,
@@ -23,7 +23,7 @@ def advance(
     extra: tuple[Condition, ...] = (),
     **updates: Any,
 ) -> SqlSessionStatus:
-    """The session's status moved to `phase`. `stalled` marks a wait that needs a person; `extra` are further conditions."""
+    """Returns the session's status moved to `phase`. `stalled` marks a wait that needs a person; `extra` are further conditions."""
     before = session.status
     own = stated(session_standing(phase, stalled=stalled), reason, message)
     lost = find_condition(before.conditions, ConditionType.SESSION_STATE_LOST)
@@ -44,13 +44,7 @@ def advance(
 
 
 def restated(session: SqlSession, now: datetime) -> SqlSessionStatus:
-    """The status as it is, as of the present generation."""
+    """Returns the status as it is, as of the present generation."""
     before, generation = session.status, session.metadata.generation
-    conditions = merge_conditions(before.conditions, before.conditions, generation=generation, now=now)
+    conditions = of_generation(before.conditions, generation, now)
     return before.replace(observed_generation=generation, conditions=conditions)
-
-
-def reason_of(status: SqlSessionStatus) -> str:
-    """Reason of the current phase, as its Ready condition has it."""
-    ready = find_condition(status.conditions, ConditionType.READY)
-    return ready.reason if ready else ""

@@ -1,4 +1,4 @@
-"""The steps that decisions about a session are made of: stay, wait, settle, drain, lose a driver. Pure."""
+"""The steps that decisions about a session are made of: no change, wait, settle, drain, lose a driver. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
+from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
+from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
+from sparksql.domain.session.desired import phase_age, state_lost_conditions
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import advance, reason_of, restated
-from sparksql.domain.session.usage import client_counts, closed_sessions, closed_sessions_events, statement_counts
-from sparksql.domain.session.wishes import phase_age, state_lost_conditions
+from sparksql.domain.session.status import restated, with_phase
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
 RESTART_BACKOFF_SECONDS = 1.0
@@ -22,8 +23,8 @@ MAX_RESTART_BACKOFF_SECONDS = 60.0
 STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restarts forgotten
 
 
-def stay(s: Snapshot) -> Decision:
-    """Nothing to decide until somebody changes something; a driver left over by an unclean end is swept."""
+def no_change(s: Snapshot) -> Decision:
+    """Decides nothing until somebody changes something; a driver left over by an unclean end is swept."""
     left_over = s.pod is not None and s.pod.ended is None and not s.is_pod_given_up
     commands = (Command.DELETE_DRIVER,) if left_over else ()
     return Decision(restated(s.session, s.now), commands, requeue_after=POLL_SECONDS if left_over else None)
@@ -39,30 +40,32 @@ def wait(
     extra: tuple[Condition, ...] = (),
     **updates: Any,
 ) -> Decision:
-    """Keep or enter `phase` for `reason`, and look again after `wake` seconds."""
-    status: SqlSessionStatus = advance(s.session, s.now, phase, reason, message, extra=extra, **updates)
+    """Keeps or enters `phase` for `reason`, and looks again after `wake` seconds."""
+    status: SqlSessionStatus = with_phase(s.session, s.now, phase, reason, message, extra=extra, **updates)
     return Decision(status, commands, requeue_after=wake)
 
 
 def settle(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command) -> Decision:
-    """A phase that lasts until somebody changes something."""
-    status = advance(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
+    """Enters a phase that lasts until somebody changes something."""
+    status = with_phase(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
-    return Decision(status, commands, events=news(s, type_, reason, message))
+    return Decision(status, commands, events=new_events(s, type_, reason, message))
 
 
 def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
-    """The driver is to go; running statements may end first."""
+    """Begins to end the driver; running statements may end first."""
     closed = closed_sessions(s)
     told = f"{message}; {closed} end with the driver" if closed else message
     statements, clients = statement_counts(s), client_counts(s)
-    status = advance(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
+    status = with_phase(s.session, s.now, Phase.DRAINING, reason, told, statements=statements, clients=clients)
     return Decision(status, events=(Event("Normal", reason, message), *closed_sessions_events(s)), requeue_after=0.0)
 
 
 def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
-    """The driver is gone or useless: start another one, a bounded number of times. One that the cluster took away for its own
-    ends, which another node may well do again, does not count."""
+    """Gives up a driver that is gone or useless: another one is started, a bounded number of times.
+
+    One that the cluster took away for its own ends, which another node may well do again, does not count.
+    """
     is_disrupted = s.pod_end is not None and s.pod_end.disruption is not None
     restarts = s.session.status.restarts + (not is_disrupted)
     if phase_age(s) > STABLE_SECONDS and s.session.status.phase is Phase.READY:
@@ -78,7 +81,7 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         )
     delay = exponential(max(restarts, 1), RESTART_BACKOFF_SECONDS, MAX_RESTART_BACKOFF_SECONDS)
     closed = closed_sessions(s)
-    status = advance(
+    status = with_phase(
         s.session,
         s.now,
         Phase.PENDING,
@@ -95,26 +98,26 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
 
 
 def vanished(s: Snapshot) -> str:
-    """What is said of a driver whose pod is gone."""
+    """Says what became of a driver whose pod is gone."""
     if s.pod_end is None:
         return "the driver pod is gone, and its end was not seen"
     return f"the driver pod is gone: {s.pod_end.disruption}" if s.pod_end.disruption else "the driver pod is gone"
 
 
 def outlived(s: Snapshot, pod: PodFacts) -> str:
-    """What is said of a driver that is waited for no more."""
-    late = f"{s.deadlines.termination:g} s after its grace period"
+    """Says what became of a driver that is waited for no more."""
+    late = f"{s.deadlines.termination_seconds:g} s after its grace period"
     return (
         f"pod {pod.name} is still there {late}, its node does not end it; it may still run, and is waited for no more"
     )
 
 
-def news(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
-    """An Event, unless this is already what the status says."""
-    known = reason_of(s.session.status) == reason and s.session.status.message == message
+def new_events(s: Snapshot, type_: Literal["Normal", "Warning"], reason: Reason, message: str) -> tuple[Event, ...]:
+    """Returns an Event, unless this is already what the status says."""
+    known = ready_reason(s.session.status.conditions) == reason and s.session.status.message == message
     return () if known else (Event(type_, reason, message),)
 
 
 def state_lost_events(s: Snapshot) -> tuple[Event, ...]:
-    """An Event for each condition that says that session state went with the driver."""
+    """Returns an Event for each condition that says that session state went with the driver."""
     return tuple(Event("Warning", Reason.SESSION_STATE_LOST, c.message) for c in state_lost_conditions(s))

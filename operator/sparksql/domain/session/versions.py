@@ -17,7 +17,7 @@ from sparksql.wire.versions import OLDEST_GATEWAY, PROTOCOL_VERSION, Skew, skew_
 
 
 def incompatibility(gateway: GatewayInfo) -> str | None:
-    """Why a driver can be handed nothing, and what to do; None if it can."""
+    """Tells why a driver can be handed nothing, and what to do; None if it can."""
     skew = skew_of(gateway.protocol_version, gateway.oldest_operator_version)
     return None if skew is None or skew.is_understood else _told(skew, gateway)[1]
 
@@ -35,7 +35,7 @@ def skew_conditions(s: Snapshot) -> tuple[Condition, ...]:
 
 
 def skew_events(s: Snapshot) -> tuple[Event, ...]:
-    """An Event of a difference that the status does not tell of yet."""
+    """Returns an Event of a difference that the status does not tell of yet."""
     known = find_condition(s.session.status.conditions, ConditionType.VERSION_SKEW)
     said = known.message if known is not None else None
     return tuple(

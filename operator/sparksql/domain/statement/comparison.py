@@ -15,21 +15,21 @@ FIELD = "spec.validateAgainst.statementRef.name"
 
 
 def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None:
-    """How a query with the text would run, and on which state; None without `validateAgainst`."""
-    against, found = s.statement.spec.validate_against, s.state
+    """Returns how a query with the text would run, and on which state; None without `validateAgainst`."""
+    against, state = s.statement.spec.validate_against, s.state
     if against is None:
         return None
     name = against.statement_ref.name
-    if found is None:
+    if state is None:
         namespace = s.statement.metadata.namespace
         return MissingReference(
             f"{FIELD}: there is no SqlStatement {name} in namespace {namespace}; create it, or name another one"
         )
-    if found.streaming is None:
+    if state.streaming is None:
         return Violation(
             Reason.INVALID_SPEC, f"{FIELD}: SqlStatement {name} has no spec.streaming; name a streaming one"
         )
-    if found.checkpoint is None:
+    if state.checkpoint is None:
         return MissingReference(
             f"{FIELD}: SqlStatement {name} has no checkpoint yet; it has one once it was handed to a driver"
         )
@@ -40,10 +40,10 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None
             "restart the session (spec.restartNonce)"
         )
         return Violation(Reason.NOT_IMPLEMENTED, message)
-    return options(s.statement.spec.streaming or found.streaming, found.checkpoint)
+    return options(s.statement.spec.streaming or state.streaming, state.checkpoint)
 
 
-def fitting(s: Snapshot) -> str:
-    """What is told of a validation that has finished."""
+def fit_message(s: Snapshot) -> str:
+    """Returns the message of a validation that has finished."""
     against = s.statement.spec.validate_against
     return f"the text fits the state of SqlStatement {against.statement_ref.name}" if against is not None else ""

@@ -1,12 +1,14 @@
-"""Why a handed-over statement must end early, and how long it may still go on: wishes of the user, the session, the clock."""
+"""When a handed-over statement must end early, for the user, the session or the clock, and how long it may still go on.
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.snapshot import Settings, Snapshot
-from sparksql.domain.statement.stream.changes import runs_on
-from sparksql.domain.statement.stream.spec import change, is_stream, streaming_of
+from sparksql.domain.statement.stream.spec import is_stream, streaming_of
 from sparksql.wire.control import CancelRequest, OperationState
 
 EXECUTION_GRACE_SECONDS = 30.0  # the gateway ends a statement at its limit; after this the operator asks for it
@@ -14,24 +16,27 @@ HANDED_OVER_SECONDS = 20.0  # wake-up of a statement that the driver has; its ev
 
 
 def is_closing(s: Snapshot) -> bool:
-    """Whether the session is gone or going, so that its statements end in Closed."""
+    """Tells whether the session is gone or going, so that its statements end in Closed."""
     return s.session is None or s.session.is_closing
 
 
 def is_unwanted(s: Snapshot) -> bool:
-    """Whether nobody wants the statement to go on, so that it is not tried again."""
+    """Tells whether nobody wants the statement to go on, so that it is not tried again."""
     deleting = s.statement.metadata.deletion_timestamp is not None
     return deleting or s.statement.spec.desired_state is not DesiredState.RUNNING or is_closing(s)
 
 
 def boot_id(s: Snapshot) -> str:
-    """The boot that the current attempt was handed to."""
+    """Returns the boot that the current attempt was handed to."""
     session = s.statement.status.session
     return (session.boot_id or "") if session else ""
 
 
-def wish(s: Snapshot) -> CancelRequest | None:
-    """Why a handed-over operation must end now, if it must."""
+def cancellation_due(s: Snapshot, *, takes_in_change: bool = False) -> CancelRequest | None:
+    """Returns the request to end a handed-over operation now, and None while it may go on.
+
+    `takes_in_change` tells that a query must stop for a change of its spec; every other cause comes before that.
+    """
     status, spec = s.statement.status, s.statement.spec
     boot = boot_id(s)
     if spec.desired_state is not DesiredState.RUNNING or s.statement.metadata.deletion_timestamp is not None:
@@ -44,18 +49,16 @@ def wish(s: Snapshot) -> CancelRequest | None:
         return CancelRequest(boot_id=boot, outcome=OperationState.TIMED_OUT, reason="queue timeout")
     if _execution_overdue(s):
         return CancelRequest(boot_id=boot, outcome=OperationState.TIMED_OUT, reason="execution timeout")
-    if _takes_in(s):
+    if takes_in_change:
         return CancelRequest(boot_id=boot, outcome=OperationState.CANCELED, reason="the spec changed")
     return None
 
 
-def _takes_in(s: Snapshot) -> bool:
-    """Whether it must stop for a change of its spec."""
-    return change(s) is not None and runs_on(s) is None
-
-
 def queue_left(s: Snapshot) -> float | None:
-    """Seconds until the queue timeout, at least 0; None without one. A query that has started once waits in no queue."""
+    """Returns the seconds until the queue timeout, at least 0; None without one.
+
+    A query that has started once waits in no queue.
+    """
     if streaming_of(s.statement).query_id is not None:
         return None
     own = s.statement.spec.timeouts
@@ -73,7 +76,7 @@ def _execution_overdue(s: Snapshot) -> bool:
     return (s.now - start).total_seconds() > s.settings.execution_seconds + EXECUTION_GRACE_SECONDS
 
 
-def next_limit(s: Snapshot) -> float:
-    """Seconds until the next limit must be looked at."""
+def next_deadline(s: Snapshot) -> float:
+    """Returns the seconds until a handed-over statement must be looked at again."""
     left = queue_left(s) if s.statement.status.phase is Phase.PENDING else None
     return min(HANDED_OVER_SECONDS, left + 0.05) if left is not None else HANDED_OVER_SECONDS

@@ -1,4 +1,7 @@
-"""Everything a decision about one statement may ask for: the status, commands, Events, and when to look again. Frozen."""
+"""Everything a decision about one statement may ask for: the status, commands, Events, and when to look again.
+
+Frozen.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from sparksql.wire.control import CancelRequest, SubmitRequest
 
 @dataclass(frozen=True)
 class Question:
-    """What a driver is asked before a query that runs is stopped for a change of its spec. Any other question, and any other
-    generation of the spec, is asked anew."""
+    """The request that has a driver tell whether a change fits, before the query that runs is stopped for it.
+
+    Another request, or another `generation` of the spec, is another question.
+    """
 
     generation: int
     request: SubmitRequest
@@ -21,19 +26,23 @@ class Question:
 
 @dataclass(frozen=True)
 class Submit:
+    """Hand the statement to its driver. The same id again is the same operation."""
+
     operation_id: str
     request: SubmitRequest
 
 
 @dataclass(frozen=True)
 class Cancel:
+    """Have the driver end the operation."""
+
     operation_id: str
     request: CancelRequest
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Have the driver answer, unless it has been asked and has not answered yet."""
+    """Have the driver answer, unless the question is with it already."""
 
     question: Question
 
@@ -73,7 +82,10 @@ Command = Submit | Cancel | Ask | CreateSession | DeleteSession | DeleteSelf | C
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do, in this order: finalizer on, status written, commands, finalizer off. `requeue_after` in seconds."""
+    """Says what to do, in this order: finalizer on, status written, commands, finalizer off.
+
+    `requeue_after` is in seconds; None waits for a change.
+    """
 
     status: SqlStatementStatus
     commands: tuple[Command, ...] = ()
@@ -84,5 +96,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class NeedsInputs:
-    """What to do turns on the text or on values of parameters: read them, and the driver's answer if it was asked about them, and
-    decide again. Never the answer to a snapshot that has inputs."""
+    """Says that the decision turns on the text or on values of parameters.
+
+    Read them, and the driver's answer if it was asked about them, and decide again. Never the answer to a snapshot that
+    has inputs.
+    """

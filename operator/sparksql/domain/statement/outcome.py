@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError, StatementPhase, StatementProgress, StatementResult
+from sparksql.domain.statement.status import StatusUpdate
 from sparksql.wire.control import ErrorReason, OperationState, OperationView
 
 SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
@@ -14,13 +15,19 @@ SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
 
 @dataclass(frozen=True)
 class End:
+    """How an attempt has ended: the phase, reason and message that follow if nothing goes on."""
+
     phase: StatementPhase
     reason: Reason
     message: str
 
 
 def end_of(view: OperationView) -> End:
-    """The end that a terminal view means. A timeout before the start was the queue's, after it the execution's."""
+    """Returns the end that a terminal view means. A timeout before the start was the queue's, after it the execution's.
+
+    Raises:
+        ValueError: the operation has not ended.
+    """
     match view.state:
         case OperationState.FINISHED:
             return End(StatementPhase.FINISHED, Reason.FINISHED, "")
@@ -41,9 +48,9 @@ def end_of(view: OperationView) -> End:
             assert_never(other)
 
 
-def seen(view: OperationView) -> dict[str, Any]:
-    """Status fields that come straight from the view."""
-    fields: dict[str, Any] = {"statement_type": view.statement_type, "read_only": view.read_only}
+def view_update(view: OperationView) -> StatusUpdate:
+    """Returns the status fields that come straight from the view."""
+    fields: StatusUpdate = {"statement_type": view.statement_type, "read_only": view.read_only}
     if view.start_time is not None:
         fields["start_time"] = view.start_time
     if view.completion_time is not None:
@@ -57,8 +64,8 @@ def seen(view: OperationView) -> dict[str, Any]:
     return fields
 
 
-def is_of_the_text(view: OperationView) -> bool:
-    """Whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
+def is_text_error(view: OperationView) -> bool:
+    """Tells whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
     if view.start_time is not None or view.error is None:
         return False
     reason = view.error.reason
@@ -68,8 +75,8 @@ def is_of_the_text(view: OperationView) -> bool:
     )
 
 
-def told(view: OperationView) -> str:
-    """What is said of the error of a query, for people."""
+def error_text(view: OperationView) -> str:
+    """Returns the error of a query for people: its condition and its message."""
     error = view.error
     parts = (error.condition, error.message) if error is not None else ()
     return ": ".join(part for part in parts if part) or "the query failed"

@@ -1,8 +1,8 @@
 """The operation state machine of FLIP-91 as data: which phase may follow which.
 
-Phases of one attempt only move forward. A new attempt goes from Pending, Running or Stopped back to Initialized, and a new run
-(`runNonce`) goes from an ended phase back to Initialized; a watcher may miss a phase but never sees another way back.
-Stopped, of streaming statements only, is the rest between two attempts and not an end.
+Phases of one attempt only move forward. A new attempt goes from Pending, Running or Stopped back to Initialized, and a
+new run (`runNonce`) goes from an ended phase back to Initialized; a watcher may miss a phase but never sees another way
+back. Stopped, of streaming statements only, lies between two attempts and is not an end.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ WITHIN_ATTEMPT: Mapping[Phase, frozenset[Phase]] = {
 
 
 def is_ended(phase: Phase | None) -> bool:
+    """Tells whether `phase` lasts until `runNonce` changes."""
     return phase in ENDED
 
 
 def is_legal(before: Phase | None, after: Phase, *, same_run: bool, same_attempt: bool) -> bool:
-    """Whether a status may go from `before` to `after`; None is an object that was never seen."""
+    """Tells whether a status may go from `before` to `after`; None is an object that was never observed."""
     if before is None:
         return True
     if not same_run:

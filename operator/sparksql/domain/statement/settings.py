@@ -11,7 +11,7 @@ from sparksql.api.session import SessionTemplate
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.settings import SessionSettings, StatementTimeouts
 from sparksql.api.statement import SqlStatementSpec
-from sparksql.domain.session.layers import merge
+from sparksql.domain.session.configuration_layers import merge
 from sparksql.domain.session.resolve import conf_refusal, settings_of
 from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.statement.stream.spec import is_stream
@@ -24,7 +24,7 @@ def resolve(
     session_class: SqlSessionClass,
     operator_defaults: SessionSettings,
 ) -> Settings | Violation:
-    """Settings of a statement in a session made from `template` and `session_class`."""
+    """Returns the settings of a statement in a session made from `template` and `session_class`."""
     violation = conf_refusal(spec.conf, session_class, "spec.conf") or _too_late(spec.conf)
     if violation is not None:
         return violation
@@ -34,11 +34,14 @@ def resolve(
     )
     own = spec.timeouts.execution_seconds if spec.timeouts else None
     execution, most = timeouts.execution_seconds or 0, session_class.spec.limits.execution_seconds
-    if is_stream(spec):  # runs until it is stopped: only its own wish limits it
+    if is_stream(spec):  # runs until it is stopped: only its own limit counts
         execution, most = own or 0, 0
     if most and own is not None and (own == 0 or own > most):
-        asked = "no limit" if own == 0 else f"{own} s"
-        message = f"spec.timeouts.executionSeconds: {asked} is more than class {session_class.metadata.name} allows ({most} s); ask for {most} or less"
+        limit = "no limit" if own == 0 else f"{own} s"
+        message = (
+            f"spec.timeouts.executionSeconds: {limit} is more than class {session_class.metadata.name} allows "
+            f"({most} s); ask for {most} or less"
+        )
         return Violation(Reason.LIMIT_EXCEEDED, message)
     if most:
         execution = min(execution or most, most)
@@ -53,7 +56,7 @@ def resolve(
 
 
 def _too_late(conf: Mapping[str, str]) -> Violation | None:
-    """Why a key would change nothing: the gateway reads its settings when a driver starts."""
+    """Returns why a key would change nothing: the gateway reads its settings when a driver starts."""
     for key in conf:
         if normalise(key).startswith(gateway_settings.PREFIX):
             message = f"spec.conf: key {key!r} is read when a driver starts; set it in the session or its class"

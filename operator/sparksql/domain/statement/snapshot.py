@@ -12,8 +12,8 @@ from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import Streaming
-from sparksql.domain import dependencies
 from sparksql.domain.admission import Turn
+from sparksql.domain.statement import dependencies
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView, Parameter
 
@@ -22,8 +22,8 @@ from sparksql.wire.control import OperationView, Parameter
 class Driver:
     """A driver that takes statements: the pod it runs in and the boot of its gateway.
 
-    `unconfirmed` are boots of drivers before it whose end nobody has seen. `compares_states` tells that it can look at a changed
-    text while the query runs; drivers of earlier versions cannot.
+    `unconfirmed` are boots of drivers before it whose end nobody has observed. `compares_states` tells that it can look
+    at a changed text while the query runs; drivers of earlier versions cannot.
     """
 
     pod_name: str
@@ -47,14 +47,16 @@ class SessionFacts:
 
     @property
     def is_closing(self) -> bool:
-        """Whether statements that wait here must end in Closed."""
+        """Tells whether statements that wait here must end in Closed."""
         return self.deleting or self.phase is SessionPhase.CLOSED
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A statement's own settings after all layers and the class's limits; seconds, 0 = no limit. `checkpoint_root` is where
-    class `class_name` keeps checkpoints of streaming statements."""
+    """A statement's own settings after all layers and the class's limits; seconds, 0 = no limit.
+
+    `checkpoint_root` is where class `class_name` keeps checkpoints of streaming statements.
+    """
 
     conf: Mapping[str, str] = field(default_factory=dict)
     queue_seconds: int = 0
@@ -89,8 +91,10 @@ class Unobserved(Enum):
 
 @dataclass(frozen=True)
 class SavepointFacts:
-    """A SqlSavepoint as a statement sees it. `ended` is when it was complete or given up, `adopted` that it was there already,
-    `message` explains its phase."""
+    """A SqlSavepoint as a statement sees it.
+
+    `ended` is when it was complete or given up, `adopted` that it was there already, `message` explains its phase.
+    """
 
     name: str
     phase: SavepointPhase | None
@@ -115,11 +119,13 @@ class StateFacts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and
-    is asked again. `operation` is about `status.operation_id`; `settings` is None while the session is unknown;
-    `awaited` tells that a dependant has not yet noted the end of this statement. Of a streaming statement `savepoints` are
-    those that name it, `start_from` is what its `startFrom` names, None if there is no such SqlSavepoint, and `answer` is the last
-    word of its driver on `stream.changes.question`. `state` is what `validateAgainst` names, None if there is no such statement.
+    """Facts at one moment. `inputs` is None until they were read, which costs requests.
+
+    A decision that turns on them says so, and is asked again. `operation` is about `status.operation_id`; `settings` is
+    None while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement. Of
+    a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if there
+    is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is what
+    `validateAgainst` names, None if there is no such statement.
     """
 
     now: datetime

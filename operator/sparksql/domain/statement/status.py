@@ -3,72 +3,106 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TypedDict, Unpack
 
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
-from sparksql.api.statement import SqlStatement, SqlStatementStatus
+from sparksql.api.statement import (
+    SqlStatement,
+    SqlStatementStatus,
+    StatementError,
+    StatementProgress,
+    StatementResult,
+    StatementSession,
+)
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.conditions import stated, statement_standing
+from sparksql.api.streaming import StreamingStatus
+from sparksql.domain.conditions import of_generation, stated, statement_standing
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.stream.health import health
 from sparksql.domain.statement.stream.spec import is_stream
 
 
+class StatusUpdate(TypedDict, total=False):
+    """Fields of `SqlStatementStatus` that a decision sets, but for those that `with_phase` knows by itself."""
+
+    attempt: int
+    failed_attempts: int
+    operation_id: str | None
+    session: StatementSession | None
+    statement_type: str | None
+    read_only: bool | None
+    sql_hash: str | None
+    met_dependencies: tuple[str, ...]
+    next_attempt_time: datetime | None
+    submitted_time: datetime | None
+    start_time: datetime | None
+    completion_time: datetime
+    progress: StatementProgress | None
+    result: StatementResult | None
+    error: StatementError | None
+    streaming: StreamingStatus | None
+
+
 def conditions(statement: SqlStatement, phase: Phase, reason: Reason, message: str) -> tuple[Condition, ...]:
-    """All conditions of a batch statement in `phase`; a streaming one has further ones."""
+    """Returns all conditions of a batch statement in `phase`; a streaming one has further ones."""
     standing, work = statement_standing(phase, statement.spec.desired_state)
     return stated(standing, reason, message, work)
 
 
 def stream_conditions(
-    statement: SqlStatement, after: SqlStatementStatus, now: datetime, reason: Reason, message: str, *, parked: bool
+    statement: SqlStatement, after: SqlStatementStatus, now: datetime, reason: Reason, message: str, *, stalled: bool
 ) -> tuple[Condition, ...]:
-    """All conditions of a streaming statement with the status `after`. One that runs, but not well, says why."""
+    """Returns all conditions of a streaming statement with the status `after`.
+
+    One that runs, but not well, says why.
+    """
     further = healthy, _ = health(statement.spec, after, now)
     phase = after.phase or Phase.INITIALIZED
     runs = phase is Phase.RUNNING and reason is Reason.RUNNING
     serves = runs and healthy.status is ConditionStatus.TRUE
-    standing, work = statement_standing(phase, statement.spec.desired_state, serves=serves, parked=parked)
+    standing, work = statement_standing(phase, statement.spec.desired_state, serves=serves, stalled=stalled)
     why = (healthy.reason, healthy.message) if runs and not serves else (reason, message)
     return (*stated(standing, *why, work), *further)
 
 
-def advance(
+def with_phase(
     statement: SqlStatement,
     now: datetime,
     phase: Phase,
     reason: Reason,
     message: str = "",
     *,
-    parked: bool = False,
-    **updates: Any,
+    stalled: bool = False,
+    **update: Unpack[StatusUpdate],
 ) -> SqlStatementStatus:
-    """The statement's status moved to `phase`; `updates` are further status fields. Times of the end are set here.
+    """Returns the statement's status moved to `phase`, with the fields of `update`. Times of the end are set here.
 
-    `parked` marks a streaming statement that rests until a person acts.
+    `stalled` marks a streaming statement that needs a person: it is suspended, or runs as before a change that is
+    refused.
     """
-    before = statement.status
-    generation = statement.metadata.generation
-    values: dict[str, Any] = {"observed_generation": generation, "phase": phase, **updates}
+    before, generation = statement.status, statement.metadata.generation
+    duration = before.duration_millis
     if is_ended(phase) and before.phase is not phase:
-        values.setdefault("completion_time", now)
-        start = values.get("start_time", before.start_time)
+        completion = update.setdefault("completion_time", now)
+        start = update.get("start_time", before.start_time)
         if start is not None:
-            values["duration_millis"] = max(0, int((values["completion_time"] - start).total_seconds() * 1000))
-    after = before.replace(**values)
+            duration = max(0, int((completion - start).total_seconds() * 1000))
+    after = before.replace(observed_generation=generation, phase=phase, duration_millis=duration, **update)
     if is_stream(statement.spec):
-        told = stream_conditions(statement, after, now, reason, message, parked=parked)
+        desired = stream_conditions(statement, after, now, reason, message, stalled=stalled)
     else:
-        told = conditions(statement, phase, reason, message)
-    return after.replace(conditions=merge_conditions(before.conditions, told, generation=generation, now=now))
+        desired = conditions(statement, phase, reason, message)
+    return after.replace(conditions=merge_conditions(before.conditions, desired, generation=generation, now=now))
 
 
 def restated(statement: SqlStatement, now: datetime) -> SqlStatementStatus:
-    """The status as it is, as of the present spec: what was canceled by a wish that is taken back is not as its spec asks."""
+    """Returns the status as it is, as of the present spec.
+
+    One that was canceled and is to run now is not as its spec asks.
+    """
     status, generation = statement.status, statement.metadata.generation
     ready = find_condition(status.conditions, ConditionType.READY)
     if is_ended(status.phase) and status.phase is not None and ready is not None:
-        return advance(statement, now, status.phase, Reason(ready.reason), ready.message)
-    conditions = merge_conditions(status.conditions, status.conditions, generation=generation, now=now)
-    return status.replace(observed_generation=generation, conditions=conditions)
+        return with_phase(statement, now, status.phase, Reason(ready.reason), ready.message)
+    return status.replace(observed_generation=generation, conditions=of_generation(status.conditions, generation, now))

@@ -1,39 +1,49 @@
-"""What a driver is given of a statement: the request of an attempt, and the streaming status that belongs to it. Pure."""
+"""What a driver is given of a statement: the request of an attempt, and the streaming status that belongs to it.
+
+Pure.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
-from sparksql.domain.statement.stream.savepoints import origin, restore
-from sparksql.domain.statement.stream.spec import at_rest, checkpoint, options, settings_hash, streaming_of
+from sparksql.domain.statement.stream.savepoints import restore
+from sparksql.domain.statement.stream.spec import checkpoint, options, settings_hash, streaming_of
+from sparksql.domain.statement.stream.status import StreamingUpdate, suspended
 from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 
 
-def begun(s: Snapshot, settings: Settings) -> StreamingStatus:
-    """The streaming status at a hand-over: from here on the checkpoint has its place, and what it begins with is fixed."""
+def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) -> StreamingStatus:
+    """Returns the streaming status at a hand-over.
+
+    From here on the checkpoint has its place, and what it begins with is fixed.
+
+    `source` is the location of the savepoint that a new checkpoint begins with, if it is not in the status already.
+    """
     spec, streaming = s.statement.spec, streaming_of(s.statement)
     assert spec.streaming is not None
-    updates: dict[str, Any] = {
+    update: StreamingUpdate = {
         "checkpoint_location": checkpoint(s.statement, settings.checkpoint_root or ""),
         "settings_hash": settings_hash(spec),
     }
-    if streaming.checkpoint_location is not None or streaming.upgrades == 0:  # else it says what it begins anew for
-        updates["observed_restore_nonce"] = spec.streaming.restore_nonce
-    begins_with = origin(s)
-    if isinstance(begins_with, str):
-        updates["restored_from"] = begins_with
-    return at_rest(streaming, **updates)
+    if streaming.checkpoint_location is not None or streaming.upgrades == 0:  # else it says what it starts fresh for
+        update["observed_restore_nonce"] = spec.streaming.restore_nonce
+    if source is not None:
+        update["restored_from"] = source
+    return suspended(streaming, **update)
 
 
-def request(
+def submit_request(
     s: Snapshot, boot_id: str, settings: Settings, inputs: Inputs, streaming: StreamingStatus | None
 ) -> SubmitRequest:
+    """Returns the request of the current attempt to boot `boot_id`.
+
+    `streaming` as it is at the hand-over, None of a batch.
+    """
     spec, metadata = s.statement.spec, s.statement.metadata
     location = streaming.checkpoint_location if streaming is not None else None
-    begins_with = restore(s.statement, streaming.restored_from) if streaming is not None else None
+    source = restore(s.statement, streaming.restored_from) if streaming is not None else None
     driver = s.session.driver if s.session is not None else None
     unconfirmed = driver.unconfirmed if driver is not None else ()
     state = state_of(s)
@@ -52,7 +62,7 @@ def request(
             preview_rows=settings.preview_rows,
             retention_seconds=spec.result.retention_seconds,
         ),
-        streaming=options(spec.streaming, location, begins_with, unconfirmed)
+        streaming=options(spec.streaming, location, source, unconfirmed)
         if spec.streaming is not None and location is not None
         else None,
         validate_against=state if isinstance(state, StreamOptions) else None,

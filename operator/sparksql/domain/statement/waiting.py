@@ -1,147 +1,289 @@
-"""A statement that is Initialized: accepted, not yet handed to a driver. What it waits for, and what ends it there. Pure."""
+"""A statement that is Initialized: accepted, not yet handed to a driver.
+
+What it waits for, and what ends it there. Pure.
+
+`INITIALIZED`, at the end, is the order of these rules.
+"""
 
 from __future__ import annotations
-
-from typing import assert_never
 
 from sparksql.api.conditions import ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain import dependencies
+from sparksql.api.statement import StatementSession
+from sparksql.domain.event import Event
+from sparksql.domain.statement import dependencies
+from sparksql.domain.statement.blockers import changed_text
+from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.comparison import state_of
-from sparksql.domain.statement.decision import CreateSession, Decision, NeedsInputs
-from sparksql.domain.statement.handover import hand_over
-from sparksql.domain.statement.snapshot import Inputs, MissingReference, Settings, Snapshot
+from sparksql.domain.statement.deadlines import HANDED_OVER_SECONDS, queue_left
+from sparksql.domain.statement.decision import CreateSession, Decision, NeedsInputs, Submit
+from sparksql.domain.statement.identity import operation_id, sql_hash
+from sparksql.domain.statement.snapshot import (
+    Inputs,
+    MissingReference,
+    SessionFacts,
+    Settings,
+    Snapshot,
+)
+from sparksql.domain.statement.status import StatusUpdate, with_phase
 from sparksql.domain.statement.steps import end, wait
-from sparksql.domain.statement.stream.run import come_to_rest, refuse, renew
-from sparksql.domain.statement.stream.savepoints import Awaited, origin
-from sparksql.domain.statement.stream.spec import change, is_stream, obstacle
+from sparksql.domain.statement.stream.facts import StreamFacts, Waiting
+from sparksql.domain.statement.stream.rules import restore_before_change, save_before_change, stop_with_savepoint
+from sparksql.domain.statement.stream.status import next_start
+from sparksql.domain.statement.stream.steps import change_message, refuse
+from sparksql.domain.statement.submission import streaming_at_hand_over, submit_request
 from sparksql.domain.violation import Violation
 
 SAVEPOINT_SECONDS = 5.0  # wake-up of one that waits for a savepoint, of which a change tells first
 REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
 
 
-def initialized(s: Snapshot) -> Decision | NeedsInputs:
-    """The decision for a statement that no driver has yet."""
-    spec = s.statement.spec
-    streams = is_stream(spec)
-    if streams and spec.desired_state is DesiredState.STOPPED:
-        return come_to_rest(s)
-    if spec.desired_state is not DesiredState.RUNNING:
-        return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
-    if streams and s.inputs is None and _could_go(s):  # another text in the ConfigMap is a change, which comes first
-        return NeedsInputs()
-    violation = obstacle(s) if streams else s.settings
-    if isinstance(violation, Violation):
-        return refuse(s, violation)
-    if s.session is not None and s.session.is_closing and spec.session is None:
-        return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
-    if change(s) is not None:
-        return renew(s)
-    begins_with = origin(s) if streams else None
-    if isinstance(begins_with, Violation):
-        return refuse(s, begins_with)
-    if isinstance(begins_with, Awaited):
-        return wait(s, Reason.WAITING_FOR_SAVEPOINT, begins_with.message, wake=SAVEPOINT_SECONDS)
-    if s.queue_full:
-        message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
-        return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)
+def initialized(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
+    """Decides about a statement that no driver has yet."""
+    return first_answer(INITIALIZED, s, facts)
+
+
+def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """desiredState Canceled; a batch statement knows no other way to be stopped."""
+    if s.statement.spec.desired_state is DesiredState.RUNNING:
+        return None
+    return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
+
+
+def read_changed_text(s: Snapshot, facts: StreamFacts) -> NeedsInputs | None:
+    """A stream that could go has its text read: another one in the ConfigMap is a change, which comes first."""
+    if not facts.is_stream or s.inputs is not None:
+        return None
+    has_driver = s.session is not None and s.session.driver is not None
+    return NeedsInputs() if has_driver and isinstance(s.dependencies, dependencies.Met) else None
+
+
+def reject_unusable_spec(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """Spec and class allow it to start."""
+    return refuse(s, facts, facts.spec_blocker) if facts.spec_blocker is not None else None
+
+
+def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """The session that it names is not closed; one of its own is made again."""
+    if s.session is None or not s.session.is_closing or s.statement.spec.session is not None:
+        return None
+    return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
+
+
+def apply_spec_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """A stream that waits for its next attempt takes in what has changed, and waits no longer."""
+    if facts.change is None:
+        return None
+    message = change_message(facts.change)
+    fields: StatusUpdate = {"next_attempt_time": None, **next_start(s.statement, facts)}
+    status = with_phase(s.statement, s.now, Phase.INITIALIZED, Reason.UPGRADING, message, **fields)
+    return Decision(status, events=(Event("Normal", Reason.UPGRADING, message),), requeue_after=0.0)
+
+
+def wait_for_savepoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """The savepoint that its first checkpoint begins with is complete."""
+    match facts.restore_source:
+        case Violation() as violation:
+            return refuse(s, facts, violation)
+        case Waiting(message):
+            return wait(s, Reason.WAITING_FOR_SAVEPOINT, message, wake=SAVEPOINT_SECONDS)
+        case _:
+            return None
+
+
+def reject_full_queue(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """The session's queue has room for it."""
+    if not s.queue_full:
+        return None
+    message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
+    return end(s, Phase.ERROR, Reason.LIMIT_EXCEEDED, message)
+
+
+def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """What it depends on can still be met."""
     match s.dependencies:
         case dependencies.Cycle(path):
             return end(s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}")
         case dependencies.Failed(name, phase):
             return end(s, Phase.ERROR, Reason.DEPENDENCY_FAILED, f"{name} ended in {phase}")
-        case dependencies.Unmet(met, waiting, missing):
-            names = ", ".join((*waiting, *(f"{m} (does not exist)" for m in missing)))
-            return wait(s, Reason.WAITING_FOR_DEPENDENCIES, f"waits for {names}", met_dependencies=met)
-        case dependencies.Met(met):
-            return _waiting_for_turn(s, met)
-        case other:
-            assert_never(other)
-
-
-def _could_go(s: Snapshot) -> bool:
-    """Whether nothing outside of it stands against a hand-over of a stream, which waits for no turn."""
-    return isinstance(s.dependencies, dependencies.Met) and s.session is not None and s.session.driver is not None
-
-
-def _waiting_for_turn(s: Snapshot, met: tuple[str, ...]) -> Decision | NeedsInputs:
-    due = s.statement.status.next_attempt_time
-    if due is not None and due > s.now:
-        reason, message = _backing_off(s)
-        return wait(s, reason, message, wake=(due - s.now).total_seconds(), met_dependencies=met)
-    if s.session is None or s.session.driver is None:
-        return _without_driver(s, met)
-    if not isinstance(s.settings, Settings):
-        return wait(s, Reason.SESSION_NOT_READY, "waits for the session's class", met_dependencies=met)
-    if not s.turn.granted:
-        message = f"{s.turn.ahead} statements ahead in session {s.session.name}"
-        return wait(s, Reason.QUEUED_BEHIND_STATEMENTS, message, met_dependencies=met)
-    match state_of(s):
-        case Violation() as violation:
-            return refuse(s, violation)
-        case MissingReference(message):
-            return _missing_reference(s, message, met)
         case _:
-            pass
-    match s.inputs:
-        case Violation() as violation:
-            return refuse(s, violation)
-        case MissingReference(message):
-            return _missing_reference(s, message, met)
-        case Inputs() as inputs:
-            return hand_over(s, s.session.driver, s.settings, inputs, met)
-        case None:
-            return NeedsInputs()
-        case other:
-            assert_never(other)
+            return None
 
 
-def _backing_off(s: Snapshot) -> tuple[Reason, str]:
-    """A stream goes on saying why it was restarted; `error` is of the attempt that failed, and that is over."""
+def wait_for_dependencies(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """What it depends on has finished. From here on its status keeps that."""
+    if not isinstance(s.dependencies, dependencies.Unmet):
+        return None
+    missing = (f"{name} (does not exist)" for name in s.dependencies.missing)
+    message = f"waits for {', '.join((*s.dependencies.open, *missing))}"
+    return wait(s, Reason.WAITING_FOR_DEPENDENCIES, message, met_dependencies=s.dependencies.met)
+
+
+def wait_for_backoff(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """The back-off of its last attempt has passed."""
+    due = s.statement.status.next_attempt_time
+    if due is None or due <= s.now:
+        return None
+    reason, message = _backoff_reason(s, facts)
+    return wait(s, reason, message, wake=(due - s.now).total_seconds(), met_dependencies=_met(s))
+
+
+def wait_for_driver(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """Its session has a driver that takes statements."""
+    if s.session is not None and s.session.driver is not None:
+        return None
+    if s.statement.spec.session is not None:
+        return _wait_for_own_session(s)
+    if s.session is None:
+        ref = s.statement.spec.session_ref
+        message = f"session {ref.name if ref else ''} does not exist"
+        return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=_met(s))
+    return _wait_for_session(s, s.session)
+
+
+def wait_for_class(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """Its settings are known."""
+    if isinstance(s.settings, Settings):
+        return None
+    return wait(s, Reason.SESSION_NOT_READY, "waits for the session's class", met_dependencies=_met(s))
+
+
+def wait_for_turn(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """Nobody who comes first waits in its session."""
+    if s.turn.granted:
+        return None
+    name = s.session.name if s.session is not None else ""
+    message = f"{s.turn.ahead} statements ahead in session {name}"
+    return wait(s, Reason.QUEUED_BEHIND_STATEMENTS, message, met_dependencies=_met(s))
+
+
+def wait_for_state(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """The state that its text is to be compared with is there (`validateAgainst`)."""
+    state = state_of(s)
+    return _reject_or_wait(s, facts, state) if isinstance(state, Violation | MissingReference) else None
+
+
+def wait_for_references(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs | None:
+    """Its text and its parameters are read from ConfigMaps and Secrets."""
+    if s.inputs is None:
+        return NeedsInputs()
+    return None if isinstance(s.inputs, Inputs) else _reject_or_wait(s, facts, s.inputs)
+
+
+def reject_changed_text(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """A further attempt has the text of the run's first one."""
+    changed = changed_text(s)
+    return end(s, Phase.ERROR, changed.reason, changed.message) if changed is not None else None
+
+
+def submit(s: Snapshot, facts: StreamFacts) -> Decision:
+    """The intent is recorded; the submit that goes with it is sent only after the status is written."""
+    session, settings, inputs = s.session, s.settings, s.inputs
+    assert session is not None and session.driver is not None
+    assert isinstance(settings, Settings) and isinstance(inputs, Inputs)
+    driver, status = session.driver, s.statement.status
+    operation = operation_id(s.statement.metadata.uid, status.run, status.attempt)
+    update: StatusUpdate = {
+        "operation_id": operation,
+        "session": StatementSession(
+            name=session.name, pod_name=driver.pod_name, pod_uid=driver.pod_uid, boot_id=driver.boot_id
+        ),
+        "sql_hash": sql_hash(inputs.sql),
+        "met_dependencies": _met(s),
+        "next_attempt_time": None,
+    }
+    streaming = None
+    if facts.is_stream:
+        source = facts.restore_source if isinstance(facts.restore_source, str) else None
+        update["streaming"] = streaming = streaming_at_hand_over(s, settings, source)
+    message = f"handed to driver {driver.pod_name}"
+    pending = with_phase(s.statement, s.now, Phase.PENDING, Reason.SUBMITTED, message, **update)
+    request = submit_request(s, driver.boot_id, settings, inputs, streaming)
+    return Decision(pending, (Submit(operation, request),), requeue_after=queue_left(s) or HANDED_OVER_SECONDS)
+
+
+INITIALIZED: Chain = (
+    stop_with_savepoint,  # a stream's desiredState Stopped, after the final savepoint
+    cancel_on_request,  # desiredState Canceled
+    read_changed_text,  # of a stream that could go
+    reject_unusable_spec,  # conf and limits; a stream's schedule and checkpoint root
+    close_with_session,
+    save_before_change,  # a stream's final savepoint
+    restore_before_change,  # startFrom, for a new restoreNonce
+    apply_spec_change,  # restoreNonce, text, settings of a stream
+    wait_for_savepoint,  # startFrom
+    reject_full_queue,  # maxQueuedStatements
+    reject_failed_dependency,  # dependsOn
+    wait_for_dependencies,  # dependsOn
+    wait_for_backoff,  # retry, restart
+    wait_for_driver,  # sessionRef, session
+    wait_for_class,  # the session's class
+    wait_for_turn,  # priority, maxConcurrentStatements
+    wait_for_state,  # validateAgainst
+    wait_for_references,  # ConfigMap, Secret
+    reject_changed_text,  # sqlFrom, of a further attempt
+    submit,
+)
+
+
+def _met(s: Snapshot) -> tuple[str, ...]:
+    """Returns the met dependencies that the status keeps, once all of them are."""
+    return s.dependencies.names if isinstance(s.dependencies, dependencies.Met) else ()
+
+
+def _backoff_reason(s: Snapshot, facts: StreamFacts) -> tuple[Reason, str]:
+    """Returns reason and message of a back-off.
+
+    A stream goes on saying why it was restarted; `error` is of the attempt that failed, and that is over.
+    """
     ready = find_condition(s.statement.status.conditions, ConditionType.READY)
-    if is_stream(s.statement.spec) and ready is not None and ready.reason == Reason.RESTARTING:
+    if facts.is_stream and ready is not None and ready.reason == Reason.RESTARTING:
         return Reason.RESTARTING, ready.message
     return Reason.RETRYING, "waits before the next attempt"
 
 
-def _without_driver(s: Snapshot, met: tuple[str, ...]) -> Decision:
-    spec, session = s.statement.spec, s.session
-    if spec.session is not None and (session is None or session.deleting):
+def _wait_for_own_session(s: Snapshot) -> Decision:
+    session = s.session
+    if session is None or session.deleting:
         commands = (CreateSession(),) if session is None else ()
-        return wait(s, Reason.SESSION_NOT_READY, "waits for its own session", *commands, met_dependencies=met)
-    if session is None:
-        name = spec.session_ref.name if spec.session_ref else ""
-        return wait(s, Reason.SESSION_NOT_READY, f"session {name} does not exist", met_dependencies=met)
-    if spec.session is not None and session.problem is not None:
-        return _dedicated_failed(s, *session.problem)
-    if spec.session is not None and session.phase is SessionPhase.CLOSED:
+        return wait(s, Reason.SESSION_NOT_READY, "waits for its own session", *commands, met_dependencies=_met(s))
+    if session.problem is not None:
+        reason, message = session.problem
+        return end(s, Phase.ERROR, _own_session_failure(reason), f"its own session cannot start: {reason}: {message}")
+    if session.phase is SessionPhase.CLOSED:
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its own session was closed")
+    return _wait_for_session(s, session)
+
+
+def _own_session_failure(reason: Reason) -> Reason:
+    """Returns the reason of a statement whose own session has stalled for `reason`."""
+    match reason:
+        case Reason.NOT_ALLOWED | Reason.LIMIT_EXCEEDED:
+            return reason
+        case Reason.CLASS_NOT_FOUND | Reason.INIT_FAILED:
+            return Reason.INVALID_SPEC
+        case _:
+            return Reason.SESSION_LOST
+
+
+def _wait_for_session(s: Snapshot, session: SessionFacts) -> Decision:
     if session.queue is not None:
-        return wait(s, Reason.WAITING_IN_QUEUE, f"session {session.name}: {session.queue}", met_dependencies=met)
+        message = f"session {session.name}: {session.queue}"
+        return wait(s, Reason.WAITING_IN_QUEUE, message, met_dependencies=_met(s))
     message = f"session {session.name} is {session.phase or 'new'}"
     if session.incompatibility is not None:
         message = f"session {session.name}: {session.incompatibility}"
-    return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=met)
+    return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=_met(s))
 
 
-def _dedicated_failed(s: Snapshot, reason: Reason, message: str) -> Decision:
-    shown: Reason
-    match reason:
-        case Reason.NOT_ALLOWED | Reason.LIMIT_EXCEEDED:
-            shown = reason
-        case Reason.CLASS_NOT_FOUND | Reason.INIT_FAILED:
-            shown = Reason.INVALID_SPEC
-        case _:
-            shown = Reason.SESSION_LOST
-    return end(s, Phase.ERROR, shown, f"its own session cannot start: {reason}: {message}")
-
-
-def _missing_reference(s: Snapshot, message: str, met: tuple[str, ...]) -> Decision:
+def _reject_or_wait(s: Snapshot, facts: StreamFacts, missing: Violation | MissingReference) -> Decision:
+    """A reference may come a little later; after that it is an error."""
+    if isinstance(missing, Violation):
+        return refuse(s, facts, missing)
     since = s.statement.status.submitted_time or s.now
     if (s.now - since).total_seconds() > REFERENCE_GRACE_SECONDS:
-        return refuse(s, Violation(Reason.INVALID_SPEC, message))
-    return wait(s, Reason.WAITING_FOR_SOURCE, message, wake=2.0, met_dependencies=met)
+        return refuse(s, facts, Violation(Reason.INVALID_SPEC, missing.message))
+    return wait(s, Reason.WAITING_FOR_SOURCE, missing.message, wake=2.0, met_dependencies=_met(s))

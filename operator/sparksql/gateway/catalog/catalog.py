@@ -82,7 +82,7 @@ class FunctionEntry:
 
 
 class Catalog:
-    """What one client's session can name. All calls block.
+    """Lists what one client's session can name. All calls block.
 
     A catalog of None or "" is the current one, others are compared exactly; an unknown one has nothing. Raises what Spark
     raises for a catalog that does not load.
@@ -95,14 +95,14 @@ class Catalog:
         self._manager = session.sessionState().catalogManager()
 
     def catalogs(self) -> list[str]:
-        """Configured catalogs, loaded or not, in order."""
+        """Returns the names of configured catalogs, loaded or not, in order."""
         self._driver.activate(self._session)
         keys = self._session.sessionState().conf().getAllConfs().keySet()
         names = {found[1] for key in read_json(self._driver, keys) if (found := _CATALOG_KEY.fullmatch(key))}
         return sorted({SESSION_CATALOG, *names})
 
     def current(self) -> tuple[str, str]:
-        """Current catalog and schema."""
+        """Returns the current catalog and schema."""
         self._driver.activate(self._session)
         namespace = read_json(self._driver, self._manager.currentNamespace())
         return str(self._manager.currentCatalog().name()), ".".join(namespace)
@@ -147,7 +147,7 @@ class Catalog:
         return [FunctionEntry(entry.catalog, entry.schema, entry.name, _class_name(entry)) for entry in found]
 
     def place_of(self, parts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-        """Catalog and namespace of a dotted name, as Spark resolves it: its first part may be a catalog's."""
+        """Returns catalog and namespace of a dotted name, as Spark resolves it: its first part may be a catalog's."""
         if parts and parts[0].lower() == self._session_source.temporary_schema:
             return SESSION_CATALOG, (parts[0].lower(),)
         if parts and parts[0] in self.catalogs():
@@ -246,7 +246,7 @@ def _class_name(function: Function) -> str:
 
 
 def simple_type(data_type: Any) -> str:
-    """Simple string of a type given as the JSON of Spark's DataType, e.g. `array<int>`; never shortened."""
+    """Returns the simple string of a type given as the JSON of Spark's DataType, e.g. `array<int>`; never shortened."""
     match data_type:
         case str():
             return _SIMPLE_NAMES.get(data_type, data_type)

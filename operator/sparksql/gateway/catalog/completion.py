@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 
 from sparksql.gateway.catalog.catalog import Catalog
-from sparksql.gateway.catalog.cursor import Place, Table, Wish, read_cursor
+from sparksql.gateway.catalog.cursor import CursorPlace, Table, Wish, read_cursor
 from sparksql.gateway.catalog.sources import read_json
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 def complete(driver: SparkDriver, session: JvmSession, text: str, position: int) -> list[str]:
     """Candidates at an offset of a text (in code points), the likeliest kind first, at most MAX_CANDIDATES. Blocks."""
     wish = read_cursor(text, position)
-    if wish.place is Place.NOTHING:
+    if wish.place is CursorPlace.NOTHING:
         return []
     names = _Names(Catalog(driver, session), wish)
     match wish.place:
-        case Place.RELATION:
+        case CursorPlace.RELATION:
             looks = [names.relations, names.namespaces]
-        case Place.NAMESPACE:
+        case CursorPlace.NAMESPACE:
             looks = [names.namespaces]
-        case Place.EXPRESSION:
+        case CursorPlace.EXPRESSION:
             looks = [names.columns, names.functions]
-        case Place.KEYWORD:  # no keyword has a dot: a name that the words before it do not explain
+        case CursorPlace.KEYWORD:  # no keyword has a dot: a name that the words before it do not explain
             looks = [names.columns, names.relations, names.namespaces] if wish.qualifier else []
     candidates = [candidate for look in looks for candidate in arrange(wish, _found(look))]
-    if not wish.qualifier and not wish.is_quoted and (wish.prefix or wish.place is Place.KEYWORD):
+    if not wish.qualifier and not wish.is_quoted and (wish.prefix or wish.place is CursorPlace.KEYWORD):
         candidates.extend(word for word in _keywords(driver) if word.startswith(wish.prefix.upper()))
     return list(dict.fromkeys(candidates))[:MAX_CANDIDATES]
 

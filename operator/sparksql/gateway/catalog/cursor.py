@@ -15,8 +15,8 @@ from enum import Enum, auto
 MAX_TABLES = 16  # whose columns are looked up
 
 
-class Place(Enum):
-    """What can stand at the cursor."""
+class CursorPlace(Enum):
+    """Names the kinds of words that can stand at the cursor."""
 
     NOTHING = auto()  # inside a literal, a comment, or after something that has no name
     KEYWORD = auto()
@@ -33,7 +33,7 @@ class Table:
     alias: str | None = None
 
     def is_called(self, qualifier: tuple[str, ...]) -> bool:
-        """Whether `qualifier.column` can be one of its columns."""
+        """Returns whether `qualifier.column` can be one of its columns."""
         wanted = tuple(part.lower() for part in qualifier)
         if self.alias is not None:
             return wanted == (self.alias.lower(),)
@@ -42,9 +42,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is wanted at the cursor. A candidate stands for all of `qualifier.prefix` and begins with `typed`."""
+    """Describes what is wanted at the cursor. A candidate stands for all of `qualifier.prefix` and begins with `typed`."""
 
-    place: Place
+    place: CursorPlace
     qualifier: tuple[str, ...] = ()
     prefix: str = ""
     typed: str = ""
@@ -75,14 +75,17 @@ class Token:
 
     @property
     def end(self) -> int:
+        """Returns the offset behind the token's last character."""
         return self.start + len(self.text)
 
     @property
     def upper(self) -> str:
+        """Returns a word in capitals, any other token as it is."""
         return self.text.upper() if self.kind is Kind.WORD else self.text
 
     @property
     def is_name(self) -> bool:
+        """Returns whether the token may be an identifier."""
         return self.kind in (Kind.WORD, Kind.QUOTED)
 
     @property
@@ -146,16 +149,16 @@ def _end_of_comment(text: str, position: int) -> tuple[int, bool]:
 
 
 def read_cursor(text: str, position: int) -> Wish:
-    """What is wanted at an offset (in code points; one outside the text is moved to its ends)."""
+    """Returns what is wanted at an offset (in code points; one outside the text is moved to its ends)."""
     cursor = min(max(position, 0), len(text))
     statement = _statement(list(tokens(text)), cursor)
     if any(token.kind in (Kind.LITERAL, Kind.COMMENT) and _holds(token, cursor) for token in statement):
-        return Wish(Place.NOTHING)
+        return Wish(CursorPlace.NOTHING)
     visible = [token for token in statement if token.kind is not Kind.COMMENT]
     before = [token for token in visible if token.start < cursor]
     typed = _typed_name(before, cursor)
     if typed is None:
-        return Wish(Place.NOTHING)
+        return Wish(CursorPlace.NOTHING)
     qualifier, partial = typed
     context = before[: len(before) - 2 * len(qualifier) - (partial is not None)]
     return Wish(
@@ -224,39 +227,39 @@ _EXPRESSION_WORDS = frozenset({
 _LIST_WORDS = frozenset({"FROM", "JOIN", "SELECT", "BY", "SET", "TABLE", "VALUES", "WHERE", "ON", "HAVING", "USE"})
 
 
-def _place(context: Sequence[Token]) -> Place:
+def _place(context: Sequence[Token]) -> CursorPlace:
     """What can stand after these tokens."""
     words = [token.upper for token in context]
     while words[-1:] == ["EXISTS"] and "IF" in words[-3:-1]:  # DROP TABLE IF EXISTS name
         del words[len(words) - 1 - words[::-1].index("IF") :]
     if not words:
-        return Place.KEYWORD
+        return CursorPlace.KEYWORD
     last = words[-1]
     if words[0] == "SHOW" and last in ("IN", "FROM"):
-        return Place.RELATION if words[1] in ("COLUMNS", "PARTITIONS") else Place.NAMESPACE
+        return CursorPlace.RELATION if words[1] in ("COLUMNS", "PARTITIONS") else CursorPlace.NAMESPACE
     if words[0] in ("DESCRIBE", "DESC") and last in ("DESCRIBE", "DESC", "EXTENDED", "FORMATTED"):
-        return Place.RELATION
+        return CursorPlace.RELATION
     if words[0] == "MERGE" and last == "USING":
-        return Place.RELATION
+        return CursorPlace.RELATION
     if last in _RELATION_WORDS:
-        return Place.RELATION
+        return CursorPlace.RELATION
     if last in _NAMESPACE_WORDS:
-        return Place.NAMESPACE
+        return CursorPlace.NAMESPACE
     if last == ":":  # a parameter's name, or a path into a value
-        return Place.NOTHING
+        return CursorPlace.NOTHING
     if last == ",":
         return _place_in_list(words)
     if last == "*" and words[-2:-1] and words[-2] in ("SELECT", "DISTINCT", "ALL", ",", "."):
-        return Place.KEYWORD
+        return CursorPlace.KEYWORD
     if last in _EXPRESSION_WORDS or last in _OPENING_SIGNS:
-        return Place.EXPRESSION
-    return Place.KEYWORD
+        return CursorPlace.EXPRESSION
+    return CursorPlace.KEYWORD
 
 
 _OPENING_SIGNS = frozenset("(=<>+-*/%|&^~![{")
 
 
-def _place_in_list(words: Sequence[str]) -> Place:
+def _place_in_list(words: Sequence[str]) -> CursorPlace:
     """What the comma at the end separates: tables of a FROM, or expressions."""
     depth = 0
     for word in reversed(words):
@@ -264,11 +267,11 @@ def _place_in_list(words: Sequence[str]) -> Place:
             depth += 1
         elif word == "(":
             if depth == 0:
-                return Place.EXPRESSION
+                return CursorPlace.EXPRESSION
             depth -= 1
         elif depth == 0 and word in _LIST_WORDS:
-            return Place.RELATION if word == "FROM" else Place.EXPRESSION
-    return Place.EXPRESSION
+            return CursorPlace.RELATION if word == "FROM" else CursorPlace.EXPRESSION
+    return CursorPlace.EXPRESSION
 
 
 _TABLE_WORDS = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "OVERWRITE", "USING"})

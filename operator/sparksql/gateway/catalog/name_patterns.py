@@ -22,6 +22,7 @@ class NamePattern:
 
     @classmethod
     def parse(cls, pattern: str | None) -> NamePattern:
+        """Reads a JDBC pattern: `%` and `_` are wildcards, a backslash escapes one. None matches every name."""
         pieces: list[tuple[str, bool]] = []
         characters = iter("%" if pattern is None else pattern)
         for character in characters:
@@ -32,12 +33,12 @@ class NamePattern:
         return cls(tuple(pieces))
 
     def matches(self, name: str) -> bool:
-        """Whether all of a name matches."""
+        """Returns whether all of a name matches."""
         return self._regex.fullmatch(name) is not None
 
     @cached_property
     def literal_start(self) -> str:
-        """What every matching name begins with, but for case."""
+        """Returns what every matching name begins with, but for case."""
         start = []
         for character, is_wildcard in self.pieces:
             if is_wildcard:
@@ -67,12 +68,12 @@ class NamePattern:
 
 
 def escaped(name: str) -> str:
-    """The pattern that only this name matches, but for case."""
+    """Returns the pattern that only this name matches, but for case."""
     return re.sub(r"([%_\\])", r"\\\1", name)
 
 
 def may_lie_below(namespace: Sequence[str], pattern: NamePattern) -> bool:
-    """Whether a namespace within this one can match."""
+    """Returns whether a namespace within this one can match."""
     path = ".".join(namespace).lower() + "."
     start = pattern.literal_start.lower()
     is_literal = len(pattern.literal_start) == len(pattern.pieces)
@@ -82,7 +83,7 @@ def may_lie_below(namespace: Sequence[str], pattern: NamePattern) -> bool:
 def find_namespaces(
     children: Callable[[tuple[str, ...]], list[tuple[str, ...]]], pattern: NamePattern
 ) -> list[tuple[str, ...]]:
-    """All namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below one."""
+    """Returns all namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below one."""
     found: list[tuple[str, ...]] = []
     waiting = children(())[::-1]
     for _ in range(MAX_NAMESPACES):

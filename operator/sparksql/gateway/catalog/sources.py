@@ -54,20 +54,24 @@ class Function:
 class Source(Protocol):
     """Objects of one catalog: by patterns, and by the exact namespace that they are in."""
 
-    def schemas(self, pattern: NamePattern) -> list[str]: ...
+    def schemas(self, pattern: NamePattern) -> list[str]:
+        """Returns the names of schemas that match."""
 
-    def relations(self, schemas: NamePattern, tables: NamePattern) -> list[Relation]: ...
+    def relations(self, schemas: NamePattern, tables: NamePattern) -> list[Relation]:
+        """Returns the tables and views that match, in the schemas that match."""
 
-    def functions(self, schemas: NamePattern, functions: NamePattern) -> list[Function]: ...
+    def functions(self, schemas: NamePattern, functions: NamePattern) -> list[Function]:
+        """Returns the functions that match, in the schemas that match."""
 
     def names_below(self, namespace: tuple[str, ...]) -> list[str]:
-        """Last levels of the namespaces right below one, or below the root."""
+        """Returns the last levels of the namespaces right below one, or below the root."""
         ...
 
-    def table_names(self, namespace: tuple[str, ...]) -> list[str]: ...
+    def table_names(self, namespace: tuple[str, ...]) -> list[str]:
+        """Returns the names of tables and views in a namespace."""
 
     def fields(self, namespace: tuple[str, ...], name: str) -> str:
-        """Schema of a table or view, as JSON."""
+        """Returns the schema of a table or view, as JSON."""
         ...
 
 
@@ -81,10 +85,12 @@ class SessionSource:
         self.temporary_schema = str(self._catalog.globalTempDatabase())
 
     def schemas(self, pattern: NamePattern) -> list[str]:
+        """Returns the names of schemas that match."""
         names = {*read_json(self._driver, self._catalog.listDatabases(pattern.stars)), self.temporary_schema}
         return sorted(name for name in names if pattern.matches(name))
 
     def relations(self, schemas: NamePattern, tables: NamePattern) -> list[Relation]:
+        """Returns the tables and views that match, global temporary views included."""
         found: list[Relation] = []
         for schema in self.schemas(schemas):
             if schema == self.temporary_schema:
@@ -94,7 +100,7 @@ class SessionSource:
         return sorted(found, key=_place)
 
     def temporary_views(self, schema: str, pattern: NamePattern) -> list[Relation]:
-        """Global temporary views, or with an empty schema the session's own."""
+        """Returns the global temporary views, or with an empty schema the session's own."""
         views = self._catalog.listTempViews(schema, pattern.stars)
         return [
             self._relation("" if schema == "" else SESSION_CATALOG, schema, views, index, told)
@@ -103,6 +109,7 @@ class SessionSource:
         ]
 
     def functions(self, schemas: NamePattern, functions: NamePattern) -> list[Function]:
+        """Returns the permanent functions that match, in the schemas that match."""
         return [
             function
             for schema in self.schemas(schemas)
@@ -125,15 +132,17 @@ class SessionSource:
         return [told["funcName"] for told, _ in read_json(self._driver, listed)]
 
     def names_below(self, namespace: tuple[str, ...]) -> list[str]:
+        """Returns the schemas below the root; a schema has none below."""
         return [] if namespace else self.schemas(NamePattern.parse(None))
 
     def table_names(self, namespace: tuple[str, ...]) -> list[str]:
+        """Returns the names of tables and views in a schema."""
         if len(namespace) != 1:
             return []
         return [told["table"] for told in read_json(self._driver, self._catalog.listTables(namespace[0], "*", False))]
 
     def fields(self, namespace: tuple[str, ...], name: str) -> str:
-        """Schema of a table, or of a global temporary view, as JSON."""
+        """Returns the schema of a table, or of a global temporary view, as JSON."""
         jvm = self._driver.jvm
         identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(*namespace))
         return self._fields(namespace[0], name, self._catalog.getTempViewOrPermanentTableMetadata(identifier))
@@ -204,9 +213,11 @@ class PluginSource:
         self._name = name
 
     def schemas(self, pattern: NamePattern) -> list[str]:
+        """Returns the names of namespaces that match, of all levels."""
         return sorted(".".join(namespace) for namespace in self._namespaces(pattern) if namespace)
 
     def relations(self, schemas: NamePattern, tables: NamePattern) -> list[Relation]:
+        """Returns the tables and views that match, in the namespaces that match."""
         found: list[Relation] = []
         for namespace in sorted(self._namespaces(schemas)):
             if self._is("TableCatalog"):
@@ -216,7 +227,7 @@ class PluginSource:
         return sorted(found, key=_place)
 
     def functions(self, schemas: NamePattern, functions: NamePattern) -> list[Function]:
-        """Their classes are not asked for: a plugin would load each function."""
+        """Returns functions without their classes: a plugin would load each function."""
         if not self._is("FunctionCatalog"):
             return []
         return [
@@ -227,14 +238,17 @@ class PluginSource:
         ]
 
     def names_below(self, namespace: tuple[str, ...]) -> list[str]:
+        """Returns the last levels of the namespaces right below one, or below the root."""
         return [below[-1] for below in self._children(namespace)] if self._is("SupportsNamespaces") else []
 
     def table_names(self, namespace: tuple[str, ...]) -> list[str]:
+        """Returns the names of tables and views in a namespace."""
         found = self._identifiers(self._plugin.listTables, namespace) if self._is("TableCatalog") else []
         views = self._identifiers(self._plugin.listViews, namespace) if self._is("ViewCatalog") else []
         return [name for name, _ in (*found, *views)]
 
     def fields(self, namespace: tuple[str, ...], name: str) -> str:
+        """Returns the schema of a table or view, as JSON."""
         identifier = self._connector.Identifier.of(self._array(namespace), name)
         if self._is("ViewCatalog") and self._plugin.viewExists(identifier):
             return self._view_fields(identifier)
@@ -298,11 +312,12 @@ def _unless_gone(look: Callable[..., list[T]], *arguments: Any) -> list[T]:
 
 
 def is_a(driver: SparkDriver, plugin: Any, interface: str) -> bool:
+    """Returns whether a catalog plugin implements an interface of Spark's connector package."""
     return bool(driver.jvm.py4j.reflection.TypeUtil.isInstanceOf(f"{_CONNECTOR}.{interface}", plugin))
 
 
 def read_json(driver: SparkDriver, value: Any) -> Any:
-    """A JVM collection or array of plain values and case classes, in one call."""
+    """Reads a JVM collection or array of plain values and case classes, in one call."""
     return json.loads(_mapper(driver.jvm).writeValueAsString(value))
 
 

@@ -21,7 +21,7 @@ _SPARKS_TABLE = "V1Table"
 
 
 def with_files(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """A parsed DROP TABLE that will remove the files of a table that is not Iceberg's; any other plan as it is."""
+    """Returns a parsed DROP TABLE as one that will remove the files of a table that is not Iceberg's; any other plan as it is."""
     if simple_name(plan) != "DropTable" or plan.purge():
         return plan
     try:

@@ -66,14 +66,16 @@ class SparkExecutor:
 
     @property
     def driver(self) -> SparkDriver:
+        """Returns the Spark that statements run in."""
         return self._driver
 
     @property
     def has_session_state(self) -> bool:
+        """Returns whether a statement has changed the base session in a way that `init` would not bring back."""
         return self._session_state
 
     def mark_initialised(self) -> None:
-        """From now on, changes of the session are state that `init` would not bring back."""
+        """Remembers the session's state: from now on, changes of the session are state that `init` would not bring back."""
         self._clean_fingerprint = self._driver.fingerprint()
 
     def classify(self, request: SubmitRequest) -> Classified:

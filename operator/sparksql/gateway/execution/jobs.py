@@ -32,7 +32,7 @@ class SparkJobs:
         self._threads.pop(group, None)
 
     def stop(self, group: str, reason: str) -> None:
-        """First round of stopping: the group's jobs, those it may still submit, and its thread, which may be planning.
+        """Does the first round of stopping: of the group's jobs, those it may still submit, and its thread, which may be planning.
 
         One round is not enough: a stage that was being submitted meanwhile runs on, so `stop_jobs` must follow.
         """

@@ -23,7 +23,7 @@ _PLAN_COLUMN = Column(name="plan", type="string")
 
 
 def preview_query(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """The query of a parsed statement. Raises StatementError for one that has not exactly one."""
+    """Returns the query of a parsed statement. Raises StatementError for one that has not exactly one."""
     match simple_name(plan):
         case "InsertIntoStatement" | "OverwriteByExpression" | "CreateTableAsSelect" | "ReplaceTableAsSelect":
             return plan.query()
@@ -40,7 +40,7 @@ def preview_query(jvm: Jvm, plan: LogicalPlan) -> Any:
 
 
 def explain(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, masker: Masker) -> StoredResult:
-    """The physical plan as one row of text, without secrets."""
+    """Returns the physical plan as one row of text, without secrets."""
     execution = driver.analyse(session, plan)
     mode = driver.jvm.org.apache.spark.sql.execution.ExplainMode.fromString("simple")
     text = masker.mask(str(execution.explainString(mode)))
@@ -49,7 +49,7 @@ def explain(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, masker:
 
 
 def validate(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> StoredResult:
-    """No rows; the columns that a query would have."""
+    """Returns the columns that a query would have, and no rows."""
     execution = driver.analyse(session, plan)
     columns = Collector(driver.jvm, session).columns(execution.analyzed().schema())
     return StoredResult(columns=columns, row_count=0, truncated=False, bytes=0) if columns else EMPTY

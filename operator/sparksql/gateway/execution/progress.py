@@ -33,7 +33,7 @@ def read_progress(context: SparkContext, group: str) -> Progress:
 
 
 def has_running_job(context: SparkContext, group: str) -> bool:
-    """Whether a job of this group still runs."""
+    """Returns whether a job of this group still runs."""
     tracker = context.statusTracker()
     jobs = (tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(group))
     return any(job is not None and job.status == "RUNNING" for job in jobs)

@@ -46,7 +46,7 @@ class ResultKeeper:
         self._root = root.rstrip("/")
 
     def without_secrets(self, result: StoredResult, masker: Masker) -> StoredResult:
-        """A plan holds the statement's literals."""
+        """Masks the rows of an EXPLAIN: a plan holds the statement's literals. Raises StatementError for one too large for memory."""
         if result.table is not None:
             return replace(result, table=_masked_table(result.table, masker))
         if masker:
@@ -55,7 +55,7 @@ class ResultKeeper:
         return result
 
     def keep_stream(self, scope: Scope, statement: Statement, frame: Dataset) -> StoredResult:
-        """The first rows that a streaming query gives; they are shown as they come."""
+        """Keeps the first rows that a streaming query gives; they are shown as they come."""
         operation = scope.operation
         rows = _wanted_rows(operation) + 1
         folder = f"{self._root}/{operation.operation_id}-preview"
@@ -83,7 +83,7 @@ class ResultKeeper:
         )
 
     def keep(self, scope: Scope, frame: Dataset) -> StoredResult:
-        """The first `maxRows` rows of a Dataset, in memory or in files."""
+        """Keeps the first `maxRows` rows of a Dataset, in memory or in files."""
         collector, operation = scope.collector, scope.operation
         wanted = _wanted_rows(operation)
         shape = collector.shape(frame)
@@ -129,7 +129,7 @@ class ResultKeeper:
         )
 
     def written(self, frame: Dataset) -> StoredResult:
-        """One row of what Spark reports of a write; no row when it reports nothing."""
+        """Returns one row of what Spark reports of a write; no row when it reports nothing."""
         plan = frame.logicalPlan()
         if simple_name(plan) != "CommandResult":
             return EMPTY
@@ -155,6 +155,7 @@ def _masked_columns(columns: tuple[Column, ...], masker: Masker) -> tuple[Column
 
 
 def masked(result: StoredResult, masker: Masker) -> StoredResult:
+    """Returns a result with its columns' names masked."""
     return replace(result, columns=_masked_columns(result.columns, masker))
 
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def write_targets(session: JvmSession, plan: LogicalPlan, files: HadoopFiles) -> frozenset[str]:
-    """Qualified URIs of the path-based tables and folders that an analysed plan writes."""
+    """Returns the qualified URIs of the path-based tables and folders that an analysed plan writes."""
     return frozenset(files.qualified(path) for path in _paths(session, plan))
 
 

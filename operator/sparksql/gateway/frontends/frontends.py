@@ -17,13 +17,13 @@ GRACE_SECONDS = 1.0  # for streams whose statements have ended
 
 
 class Frontends:
-    """What is open. Their code is loaded only for a session that has them."""
+    """Opens and closes the frontends that have ports of their own. Their code is loaded only for a session that has them."""
 
     def __init__(self) -> None:
         self._closers: list[Callable[[], Awaitable[None]]] = []
 
     async def open(self, clients: SessionService, settings: Settings, driver: SparkDriver) -> None:
-        """Raises OSError when a port is taken."""
+        """Opens what the settings ask for. Raises OSError when a port is taken."""
         if settings.config.endpoints.thrift:
             from sparksql.gateway.frontends.thrift.server import serve_thrift
 
@@ -36,6 +36,7 @@ class Frontends:
             self._closers.append(lambda: connect.stop(GRACE_SECONDS))
 
     async def close(self) -> None:
+        """Closes what is open, the last opened first; failures are logged."""
         for close in reversed(self._closers):
             try:
                 await close()

@@ -40,7 +40,7 @@ _FULL = (
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
-    """The application with the bounds that aiohttp has itself."""
+    """Makes a runner of the application with the bounds that aiohttp has itself."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -55,7 +55,7 @@ def make_runner(app: web.Application) -> web.AppRunner:
 
 @web.middleware
 async def mark_busy(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The outermost middleware: while a request is served its connection does not idle, and its head is complete."""
+    """Marks a request's connection as busy while it is served: its head is complete, and it does not idle. The outermost middleware."""
     transport = request.transport
     connection = None if transport is None else transport.get_protocol()
     if not isinstance(connection, _Connection):
@@ -69,7 +69,7 @@ async def mark_busy(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The innermost middleware, behind authentication: handlers find the body read. Raises 400, 408 and 413."""
+    """Reads a request's body, which handlers find read. The innermost middleware, behind authentication. Raises 400, 408 and 413."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             await request.read()
@@ -94,9 +94,11 @@ class BoundedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
+        """Returns the address that it listens on, as aiohttp shows it."""
         return f"{'http' if self._ssl_context is None else 'https'}://{self._host}:{self._port}"
 
     async def start(self) -> None:
+        """Begins to listen. Raises OSError when the port is taken."""
         await super().start()
         make_protocol = self._runner.server
         assert make_protocol is not None
@@ -123,7 +125,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: _Connection) -> bool:
-        """Whether a new connection may stay."""
+        """Counts a new connection and returns whether it may stay."""
         if 0 < self._most <= len(self._open):
             if not self._idle:
                 return False
@@ -133,13 +135,16 @@ class Connections:
         return True
 
     def idles(self, connection: _Connection) -> None:
+        """Notes that an open connection serves no request now."""
         if connection in self._open:
             self._idle[connection] = None
 
     def works(self, connection: _Connection) -> None:
+        """Notes that a connection serves a request."""
         self._idle.pop(connection, None)
 
     def remove(self, connection: _Connection) -> None:
+        """Forgets a connection that is closed."""
         self._idle.pop(connection, None)
         self._open.discard(connection)
 

@@ -18,7 +18,7 @@ log = logging.getLogger("sparksql.audit")
 
 
 def statement(view: OperationView) -> None:
-    """A statement has entered its state."""
+    """Writes that a statement has entered its state."""
     reason = None if view.error is None else view.error.condition or str(view.error.reason)
     _write(
         f"statement {view.state}",
@@ -35,7 +35,7 @@ def statement(view: OperationView) -> None:
 
 
 def session(event: str, handle: str, protocol: ClientProtocol, name: str) -> None:
-    """A client's session was opened, closed, or has expired."""
+    """Writes that a client's session was opened, closed, or has expired."""
     fields = {"event": f"session {event}", "session": handle, **_protocol(protocol), "client": name}
     _write(f"session of a client {event}", fields)
 

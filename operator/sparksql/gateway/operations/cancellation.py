@@ -57,11 +57,11 @@ class Canceller:
         await self._guarded(jobs.stop_jobs, operation.group, reason)
 
     def came_back(self) -> None:
-        """The thread of a statement that was left to itself has ended."""
+        """Tells that the thread of a statement that was left to itself has ended."""
         self._left -= 1
 
     async def until_quiet(self, operation: Operation) -> None:
-        """After a thread came back without success: no job of its group may live on."""
+        """Waits, after a thread came back without success, until no job of its group lives on."""
         if operation.stopping is not None:
             await operation.stopping
         jobs = operation.executor.jobs
@@ -75,7 +75,7 @@ class Canceller:
                 await asyncio.sleep(STOP_ROUND_SECONDS)
 
     async def until_answered(self, jobs: Jobs, group: str) -> None:
-        """Before a text is refused: the JVM must answer. What failed because it is gone is not told, since the process ends
+        """Waits, before a text is refused, until the JVM answers. What failed because it is gone is not told, since the process ends
         with it, and the next driver takes the statement."""
         while True:
             if await self._guarded(jobs.is_quiet, group) is not None:

@@ -21,16 +21,18 @@ class Changes:
         self._waiting: set[asyncio.Event] = set()
 
     def notify(self) -> None:
+        """Wakes all readers."""
         for event in self._waiting:
             event.set()
 
     def reader(self) -> asyncio.Event:
-        """An event that every further change sets; give it back with `leave`."""
+        """Returns an event that every further change sets; give it back with `leave`."""
         event = asyncio.Event()
         self._waiting.add(event)
         return event
 
     def leave(self, event: asyncio.Event) -> None:
+        """Forgets a reader's event."""
         self._waiting.discard(event)
 
 

@@ -95,7 +95,7 @@ class OperationManager:
         self.last_activity = clock()
 
     def record_activity(self) -> None:
-        """Somebody uses the session now."""
+        """Notes that somebody uses the session now."""
         self.last_activity = self._clock()
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
@@ -123,6 +123,7 @@ class OperationManager:
         return reading
 
     def is_being_read(self, operation_id: str) -> bool:
+        """Returns whether the text of an operation is being read."""
         return operation_id in self._reading
 
     def forget(self, operation_id: str) -> None:
@@ -320,6 +321,7 @@ class OperationManager:
             return self._reader.summary(result, 0, masker, expires)
 
     def on_started(self, operation: Operation) -> None:
+        """Marks an operation as Running, and starts its time."""
         self._register.start(operation.operation_id)
         if operation.stream is not None:
             self._register.update(operation.operation_id, progress=_with_position(Progress(), operation))
@@ -341,13 +343,16 @@ class OperationManager:
             self.cancel(operation.operation_id, stop_request)
 
     def on_statement(self, operation: Operation, index: int) -> None:
+        """Notes which statement of a script is next, from 1."""
         operation.statement_index = index
 
     def on_acquire(self, operation: Operation, targets: frozenset[str]) -> None:
+        """Asks for targets that an operation is to write, and grants them in its turn."""
         if operation.stop_request is None:
             self._apply(self._scheduler.lock(operation.operation_id, targets))
 
     def on_release(self, operation: Operation) -> None:
+        """Gives the targets of an operation back."""
         self._apply(self._scheduler.unlock(operation.operation_id))
 
     def _progressed(self, operation: Operation, progress: Progress | None) -> None:

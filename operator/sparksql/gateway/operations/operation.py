@@ -51,14 +51,14 @@ class ClientOrigin:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Why an operation is being stopped: the state to end in, and what people are told."""
+    """Tells why an operation is being stopped: the state to end in, and what people are told."""
 
     state: OperationState
     reason: str = ""
     timeout: ErrorReason = ErrorReason.EXECUTION_TIMEOUT
 
     def error(self) -> OperationError | None:
-        """The error of an operation that ends this way: only a timeout has one."""
+        """Returns the error of an operation that ends this way: only a timeout has one."""
         if self.state is not OperationState.TIMED_OUT:
             return None
         return OperationError(reason=self.timeout, message=self.reason or "the statement took too long")
@@ -66,7 +66,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """How a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
+    """Tells how a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because it was
     cancelled."""
 
     result: StoredResult | None = None
@@ -74,21 +74,35 @@ class ExecutionResult:
 
 
 class Listener(Protocol):
-    """What an operation's thread tells the loop."""
+    """Hears on the event loop what an operation's thread tells."""
 
-    def on_started(self, operation: Operation) -> None: ...
-    def on_statement(self, operation: Operation, index: int) -> None: ...
-    def on_acquire(self, operation: Operation, targets: frozenset[str]) -> None: ...
-    def on_release(self, operation: Operation) -> None: ...
+    def on_started(self, operation: Operation) -> None:
+        """Hears that the statement really begins."""
+
+    def on_statement(self, operation: Operation, index: int) -> None:
+        """Hears which statement of a script is next, from 1."""
+
+    def on_acquire(self, operation: Operation, targets: frozenset[str]) -> None:
+        """Hears that the thread waits until it alone may write these targets."""
+
+    def on_release(self, operation: Operation) -> None:
+        """Hears that the thread has written them."""
 
 
 class Jobs(Protocol):
     """Stops and counts what runs under a job group. All calls block."""
 
-    def stop(self, group: str, reason: str) -> None: ...
-    def stop_jobs(self, group: str, reason: str) -> None: ...
-    def is_quiet(self, group: str) -> bool: ...
-    def progress(self, group: str) -> Progress: ...
+    def stop(self, group: str, reason: str) -> None:
+        """Does the first round of stopping, after which `stop_jobs` must follow."""
+
+    def stop_jobs(self, group: str, reason: str) -> None:
+        """Cancels the jobs that are known by now."""
+
+    def is_quiet(self, group: str) -> bool:
+        """Returns whether no job of the group runs."""
+
+    def progress(self, group: str) -> Progress:
+        """Returns the counts of the group's jobs, stages and tasks."""
 
 
 class Executor(Protocol):
@@ -98,9 +112,14 @@ class Executor(Protocol):
     """
 
     @property
-    def jobs(self) -> Jobs: ...
-    def classify(self, request: SubmitRequest) -> Classified: ...
-    def run(self, operation: Operation) -> StoredResult: ...
+    def jobs(self) -> Jobs:
+        """Returns the jobs that `run` starts, to be stopped and counted from other threads."""
+
+    def classify(self, request: SubmitRequest) -> Classified:
+        """Reads a text. Raises StatementError for what will not run."""
+
+    def run(self, operation: Operation) -> StoredResult:
+        """Runs the statements of an operation in the calling thread. Raises StatementError, or OperationCancelledError."""
 
 
 class Operation:
@@ -138,7 +157,7 @@ class Operation:
         self._holds = False
 
     def is_stream(self, statement: Statement) -> bool:
-        """Whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
+        """Returns whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
         return self.request.streaming is not None and statement is self.classified.statements[-1]
 
     def check(self) -> None:
@@ -147,13 +166,13 @@ class Operation:
             raise OperationCancelledError
 
     def started(self) -> None:
-        """The statement really begins now (told once)."""
+        """Tells, once, that the statement really begins now."""
         if not self._running:
             self._running = True
             self._loop.call_soon_threadsafe(self._listener.on_started, self)
 
     def at_statement(self, index: int) -> None:
-        """Which statement of the script is next, from 1."""
+        """Tells which statement of the script is next, from 1."""
         self._loop.call_soon_threadsafe(self._listener.on_statement, self, index)
 
     def acquire(self, targets: frozenset[str]) -> None:
@@ -176,19 +195,19 @@ class Operation:
             self._loop.call_soon_threadsafe(self._listener.on_release, self)
 
     def grant(self) -> None:
-        """On the loop: the targets are this operation's."""
+        """Lets the thread go on: the targets are this operation's. Called on the loop."""
         with self._lock:
             permit, self._permit = self._permit, None
         if permit is not None and not permit.done():
             permit.set_result(None)
 
     def leave(self) -> None:
-        """On the loop: it counts as returned although its thread goes on."""
+        """Leaves the thread to itself: the operation counts as returned. Called on the loop."""
         self.is_left = True
         self.returned.set()
 
     def cancel(self, stop_request: StopRequest) -> None:
-        """On the loop: nothing new is started from here on."""
+        """Stops the operation: nothing new is started from here on. Called on the loop."""
         self.stop_request = stop_request
         self._cancelled.set()
         with self._lock:

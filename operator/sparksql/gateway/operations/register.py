@@ -59,23 +59,28 @@ class OperationRegister:
 
     @property
     def boot_id(self) -> str:
+        """Returns the id of this process."""
         return self._boot_id
 
     @property
     def last_seq(self) -> int:
+        """Returns the sequence number of the last change."""
         return self._seq
 
     def get(self, operation_id: str) -> OperationView | None:
+        """Returns the view of an operation, None for an unknown id."""
         return self._views.get(operation_id)
 
     def view(self, operation_id: str) -> OperationView:
-        """Raises KeyError for an unknown id."""
+        """Returns the view of an operation. Raises KeyError for an unknown id."""
         return self._views[operation_id]
 
     def count(self, state: OperationState) -> int:
+        """Returns the number of operations in a state."""
         return self._counts[state, False] + self._counts[state, True]
 
     def count_of_clients(self, state: OperationState) -> int:
+        """Returns the number of clients' operations in a state."""
         return self._counts[state, True]
 
     def live(self) -> list[OperationView]:
@@ -83,7 +88,7 @@ class OperationRegister:
         return [view for view in self._views.values() if not view.state.is_terminal]
 
     def changed_after(self, seq: int) -> list[OperationView]:
-        """Current views of the operations that changed after `seq`, in order of sequence."""
+        """Returns the current views of the operations that changed after `seq`, in order of sequence."""
         changed: list[OperationView] = []
         for view in reversed(self._views.values()):
             if view.seq <= seq:
@@ -130,12 +135,13 @@ class OperationRegister:
         return self._put(view.model_copy(update=changes))
 
     def start(self, operation_id: str) -> OperationView:
+        """Marks a Pending operation as Running. Raises IllegalTransitionError."""
         return self._move(operation_id, OperationState.RUNNING, start_time=self._clock())
 
     def end(
         self, operation_id: str, state: OperationState, error: OperationError | None = None, **changes: Any
     ) -> OperationView:
-        """Keeps as much of the error as can be shown; secret values are to be masked before."""
+        """Ends an operation in `state`. Raises IllegalTransitionError. Keeps as much of the error as can be shown; secret values are to be masked before."""
         error = error and bounded(error)
         return self._move(operation_id, state, completion_time=self._clock(), error=error, **changes)
 

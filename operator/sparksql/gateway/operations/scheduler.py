@@ -31,7 +31,7 @@ BESIDE_OF_QUEUE = 2
 
 @dataclass(frozen=True)
 class Step:
-    """What a change made possible: statements to start, and parked ones that go on."""
+    """Names what a change made possible: statements to start, and parked ones that go on."""
 
     admitted: tuple[str, ...] = ()
     resumed: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class _Admitted:
 
 
 def overlap(left: frozenset[str], right: frozenset[str]) -> bool:
-    """Whether any path of one set is a path of the other, or lies below or above one."""
+    """Returns whether any path of one set is a path of the other, or lies below or above one."""
     return any(a == b or a.startswith(b + "/") or b.startswith(a + "/") for a in left for b in right)
 
 
@@ -76,18 +76,22 @@ class Scheduler:
 
     @property
     def queued(self) -> tuple[str, ...]:
+        """Returns the ids of statements that wait for a slot, in order of submission."""
         return tuple(entry.operation_id for entry in self._waiting)
 
     @property
     def admitted(self) -> tuple[str, ...]:
+        """Returns the ids of statements that are admitted, parked ones included."""
         return tuple(self._admitted)
 
     @property
     def parked(self) -> tuple[str, ...]:
+        """Returns the ids of admitted statements that wait for their targets, in the order of asking."""
         return tuple(self._parked)
 
     @property
     def slots_used(self) -> int:
+        """Returns the number of slots in use."""
         return sum(entry.has_slot for entry in self._admitted.values())
 
     def holds(self, operation_id: str) -> frozenset[str]:
@@ -96,6 +100,7 @@ class Scheduler:
         return NO_TARGETS if entry is None or entry.parked else entry.targets
 
     def submit(self, operation_id: str, *, exclusive: bool, queue: str = OPERATOR_QUEUE, local: bool = False) -> Step:
+        """Queues a statement. `exclusive`: it runs alone in its queue; `local`: it needs no executor."""
         self._waiting.append(_Waiting(operation_id, queue, exclusive, local))
         return self._step()
 
@@ -105,7 +110,7 @@ class Scheduler:
         return Step(admitted=(operation_id,))
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
-        """An admitted statement asks to write. It is among `resumed` of this step when it may, else it is parked."""
+        """Asks for the targets that an admitted statement is to write. It is among `resumed` of this step when it may, else it is parked."""
         entry = self._admitted[operation_id]
         entry.targets = targets
         entry.parked = True
@@ -113,12 +118,12 @@ class Scheduler:
         return self._step()
 
     def unlock(self, operation_id: str) -> Step:
-        """A statement has written; it keeps its slot."""
+        """Gives back the targets of a statement that has written; it keeps its slot."""
         self._admitted[operation_id].targets = NO_TARGETS
         return self._step()
 
     def leave(self, operation_id: str) -> Step:
-        """A statement is over, wherever it was. Unknown ids change nothing."""
+        """Drops a statement that is over, wherever it was. Unknown ids change nothing."""
         self._waiting = deque(entry for entry in self._waiting if entry.operation_id != operation_id)
         if self._admitted.pop(operation_id, None) is not None and operation_id in self._parked:
             self._parked.remove(operation_id)

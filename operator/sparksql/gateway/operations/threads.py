@@ -29,11 +29,12 @@ class Workers:
 
     @property
     def threads(self) -> int:
-        """Threads that live."""
+        """Returns the number of threads that live."""
         return self._threads
 
     @property
     def busy(self) -> int:
+        """Returns the number of threads that run work."""
         return self._threads - self._idle
 
     def submit(self, work: Work) -> None:

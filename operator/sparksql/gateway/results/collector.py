@@ -71,7 +71,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Written:
-    """How the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
+    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows` rows."""
 
     schema: pa.Schema
     batch_rows: int
@@ -99,7 +99,7 @@ class Collector:
         return _columns(_struct(schema))
 
     def presentable(self, frame: Dataset, shape: Shape) -> Any:
-        """The same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
+        """Returns the same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
         names = [f"c{index}" for index in range(len(shape.columns))]
         renamed = frame.toDF(self._jvm.PythonUtils.toSeq(names))
         if not shape.as_text:
@@ -111,7 +111,7 @@ class Collector:
         return renamed.selectExpr(self._jvm.PythonUtils.toSeq(expressions))
 
     def collect(self, frame: Dataset, limit: int) -> Collected:
-        """At most `limit` rows of a Dataset, which decides itself how little of it must run."""
+        """Collects at most `limit` rows of a Dataset, which decides itself how little of it must run."""
         local = self._local_rows(frame, limit)
         count = int(local.logicalPlan().data().size())
         batches: list[bytes] = []
@@ -130,7 +130,7 @@ class Collector:
         return Collected(table, local, count, size // max(1, rows))
 
     def limited_per_partition(self, frame: Dataset, limit: int) -> Any:
-        """The Dataset with at most `limit` rows in each partition, for writing."""
+        """Returns the Dataset with at most `limit` rows in each partition, for writing."""
         catalyst = self._jvm.org.apache.spark.sql.catalyst
         plan = catalyst.plans.logical.LocalLimit(
             catalyst.expressions.Literal.create(limit, self._jvm.org.apache.spark.sql.types.DataTypes.IntegerType),
@@ -152,7 +152,7 @@ class Collector:
         return Written(pa.ipc.open_stream(empty).schema, batch_rows)
 
     def is_small(self, frame: Dataset) -> bool:
-        """Whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
+        """Returns whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
         plan = frame.logicalPlan()
         if simple_name(plan) in _LOCAL_PLANS:
             return True
@@ -160,7 +160,7 @@ class Collector:
         return known is not None and int(known) <= COLLECT_ROWS
 
     def over_its_rows(self, frame: Dataset) -> Any:
-        """The Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
+        """Returns the Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
         return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
 
     def _local_rows(self, frame: Dataset, limit: int) -> Any:

@@ -37,7 +37,7 @@ class RowGroup:
 def index_files(
     files: HadoopFiles, folder: str, written: Written, wanted: int
 ) -> tuple[tuple[RowGroup, ...], int, int]:
-    """Row groups of a written result until more than `wanted` rows are found, how many rows those have, and their bytes."""
+    """Returns the row groups of a written result until more than `wanted` rows are found, how many rows those have, and their bytes."""
     groups: list[RowGroup] = []
     total = size = 0
     for uri in files.parts(folder):
@@ -72,7 +72,7 @@ class RowGroups:
         self._bytes = 0
 
     def read(self, group: RowGroup) -> pa.Table:
-        """All rows of a group. Raises what the file system raises."""
+        """Returns all rows of a group. Raises what the file system raises."""
         key = (group.file, group.index)
         with self._lock:
             table = self._kept.get(key)

@@ -71,6 +71,7 @@ class ResultReader:
         return _localise(table, result.time_zone), following if following < result.row_count else None
 
     def page(self, result: StoredResult, token: int, max_rows: int) -> ResultPage:
+        """Returns rows from `token` on as JSON values, at most `max_rows` and MAX_PAGE_ROWS. Raises UnknownResultError."""
         table, following = self.read(result, token, min(max_rows, MAX_PAGE_ROWS))
         return ResultPage.model_construct(  # the cells are made here and need no second look
             columns=result.columns,
@@ -83,7 +84,7 @@ class ResultReader:
     def summary(
         self, result: StoredResult, preview_rows: int, masker: Masker, expires: datetime | None = None
     ) -> ResultSummary:
-        """What status shows of a result, which expires unless it still comes; secrets are masked."""
+        """Returns what status shows of a result, which expires unless it still comes; secrets are masked."""
         shown: tuple[tuple[str | None, ...], ...] = ()
         if preview_rows > 0 and result.row_count > 0 and result.columns:
             table, _ = self.read(result, 0, preview_rows)
@@ -125,7 +126,7 @@ class ResultStore:
         self._gone: OrderedDict[str, None] = OrderedDict()
 
     def has_room(self, size: int) -> bool:
-        """Whether a table of this size may stay in memory."""
+        """Returns whether a table of `size` bytes may stay in memory."""
         with self._lock:
             used = sum(result.bytes for result, _ in self._kept.values() if result.table is not None)
         return used + size <= MEMORY_BYTES

@@ -29,7 +29,7 @@ from sparksql.wire.driver import SqlPolicy
 
 @dataclass(frozen=True)
 class ClientContext:
-    """What a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
+    """Holds what a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
 
     driver: SparkDriver
     policy: SqlPolicy
@@ -52,6 +52,7 @@ class ClientExecutor:
 
     @property
     def jobs(self) -> Jobs:
+        """Returns Spark's jobs."""
         return self._client.executor.jobs
 
     @property
@@ -63,6 +64,7 @@ class ClientExecutor:
 
     @property
     def is_insert(self) -> bool:
+        """Returns whether the text is one statement that writes rows."""
         kinds = self._kinds()
         return len(kinds) == 1 and kinds[0].dml
 
@@ -124,7 +126,7 @@ class ClientExecutor:
 
 
 def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str, str], *, share_views: bool) -> Any:
-    """A new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not allowed."""
+    """Makes a new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not allowed."""
     own = {key: value for key, value in properties.items() if key.startswith(flink_dialect.SPARK_KEY)}
     settings = rules.statement_conf(own, policy)
     session = driver.clone() if share_views else driver.clone_without_views()

@@ -21,16 +21,16 @@ from sparksql.wire.control import OperationError, Progress, SubmitRequest
 
 
 class ExternalExecution(Protocol):
-    """What a frontend does for its statement. `start` and `stop` are called on the event loop."""
+    """Executes a frontend's statement outside the gateway. `start` and `stop` are called on the event loop."""
 
     def targets(self) -> frozenset[str]:
-        """In the statement's own thread: qualified URIs of what it must hold alone. Raises StatementError."""
+        """Returns qualified URIs of what the statement must hold alone. Called in its own thread. Raises StatementError."""
 
     def start(self) -> None:
-        """It is the statement's turn: forward it."""
+        """Forwards the statement: it is its turn."""
 
     def stop(self, reason: str) -> None:
-        """End it; also called for one that was never started."""
+        """Ends the statement; also called for one that was never started."""
 
 
 class ExternalOperation:
@@ -45,11 +45,12 @@ class ExternalOperation:
         self._done: Future[OperationError | None] = Future()
 
     def done(self, error: OperationError | None) -> None:
-        """Spark has ended it; further calls change nothing."""
+        """Tells that Spark has ended the statement; further calls change nothing."""
         if not self._done.done():
             self._done.set_result(error)
 
     def classify(self, request: SubmitRequest) -> Classified:
+        """Returns one statement of the type that the frontend has told."""
         kind = Kind(self._type, Effect.WRITE)
         return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False, local=self._local)
 
@@ -74,16 +75,20 @@ class ExternalOperation:
 
     @property
     def jobs(self) -> ExternalOperation:
+        """Returns itself: the frontend stops what it has started."""
         return self
 
     def stop(self, group: str, reason: str) -> None:
+        """Asks the frontend, on the event loop, to end the statement."""
         self._loop.call_soon_threadsafe(self._work.stop, reason)
 
     def stop_jobs(self, group: str, reason: str) -> None:
-        """Its jobs are in a group of Connect's own, which the frontend interrupts."""
+        """Does nothing: its jobs are in a group of Connect's own, which the frontend interrupts."""
 
     def is_quiet(self, group: str) -> bool:
+        """Returns whether the frontend has told the statement's end."""
         return self._done.done()
 
     def progress(self, group: str) -> Progress:
+        """Returns no counts: Connect tells its own clients."""
         return Progress()

@@ -34,12 +34,16 @@ class SparkSql:
 
 @dataclass(frozen=True)
 class SetProperty:
+    """Sets a property of the client's session."""
+
     key: str
     value: str
 
 
 @dataclass(frozen=True)
 class ResetProperty:
+    """Takes back what was set of a property."""
+
     key: str
 
 
@@ -60,7 +64,7 @@ _SHOW_CURRENT = re.compile(rf"{_BLANKS}SHOW\s++CURRENT\s++(CATALOG|DATABASE){_EN
 
 
 def interpret(sql: str) -> Command:
-    """What a client's text asks for."""
+    """Returns the command that a client's text asks for."""
     if len(sql) > MAX_CHARS:
         return SparkSql(sql)
     if match := _SHOW_CURRENT.fullmatch(sql):

@@ -31,7 +31,7 @@ MAX_NAME_CHARS = 128
 
 @dataclass(frozen=True)
 class Usage:
-    """What has happened since the start, for metrics."""
+    """Counts what has happened since the start, for metrics."""
 
     opened: Mapping[ClientProtocol, int]
     expired: int
@@ -61,10 +61,11 @@ class SessionManager:
 
     @property
     def usage(self) -> Usage:
+        """Returns the counts so far."""
         return Usage(dict(self._opened), self._expired, self._refused)
 
     def spark(self, *, taking: bool = False) -> Spark:
-        """Spark, once it is there. `taking` for what begins something new. Raises ClientError NOT_READY."""
+        """Returns Spark, once it is there. `taking` for what begins something new. Raises ClientError NOT_READY."""
         spark = self._lifecycle.spark
         if spark is None or (taking and self._lifecycle.state is not GatewayState.READY):
             raise ClientError(Problem.NOT_READY, f"the session's driver is {self._lifecycle.state}; try again later")
@@ -116,18 +117,18 @@ class SessionManager:
         return session
 
     def use(self, handle: str) -> ClientSession:
-        """A session that is used now. Raises ClientError UNKNOWN_SESSION."""
+        """Returns a session, which is used now. Raises ClientError UNKNOWN_SESSION."""
         spark = self.spark()
         session = self._sessions.get(handle)
         if session is None:
-            raise ClientError(Problem.UNKNOWN_SESSION, f"ClientSession '{handle}' does not exist.")
+            raise ClientError(Problem.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
         session.used, session.last_used = monotonic(), self._lifecycle.clock()
         spark.operations.record_activity()
         return session
 
     @contextmanager
     def using(self, handle: str) -> Iterator[ClientSession]:
-        """A session that is used until the block ends. Raises ClientError UNKNOWN_SESSION."""
+        """Yields a session, which is used until the block ends. Raises ClientError UNKNOWN_SESSION."""
         session = self.use(handle)
         session.uses += 1
         try:

@@ -24,11 +24,12 @@ class OperationStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Returns whether no other status follows."""
         return self not in (OperationStatus.INITIALIZED, OperationStatus.PENDING, OperationStatus.RUNNING)
 
 
 class Problem(StrEnum):
-    """Why a client's request is refused."""
+    """Names the reasons for which a client's request is refused."""
 
     NOT_READY = "NotReady"  # Spark is starting, or the gateway drains
     TOO_MANY_SESSIONS = "TooManySessions"
@@ -36,7 +37,7 @@ class Problem(StrEnum):
     QUEUE_FULL = "QueueFull"
     UNKNOWN_SESSION = "UnknownSession"
     UNKNOWN_OPERATION = "UnknownOperation"
-    ILLEGAL_TRANSITION = "IllegalTransitionError"
+    ILLEGAL_TRANSITION = "IllegalTransition"
     NOT_ALLOWED = "NotAllowed"
     INVALID = "Invalid"
     NO_RESULT = "NoResult"

@@ -16,6 +16,7 @@ class Quota:
 
     @property
     def total(self) -> int:
+        """Returns the bytes that are taken in all."""
         with self._lock:
             return self._sum()
 
@@ -30,6 +31,7 @@ class Quota:
             return True
 
     def free(self, session: str, operation: str) -> None:
+        """Gives back the room of a result; unknown ones take none."""
         with self._lock:
             self._taken.get(session, {}).pop(operation, None)
             if not self._taken.get(session, {}):

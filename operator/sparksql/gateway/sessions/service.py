@@ -61,18 +61,21 @@ class SessionService:
 
     @property
     def usage(self) -> Usage:
+        """Returns the counts of sessions so far."""
         return self._sessions.usage
 
     @property
     def sessions(self) -> tuple[ClientSessionView, ...]:
+        """Returns the open sessions."""
         return tuple(session.shown() for session in self._sessions)
 
     @property
     def result_bytes(self) -> int:
+        """Returns the bytes of results that are kept for clients."""
         return self._quota.total
 
     def overview(self) -> ClientsView:
-        """SessionManager, and statements that have not ended."""
+        """Returns the open sessions, and their statements that have not ended."""
         operations = tuple(
             ClientOperationView(
                 operation_id=view.operation_id,
@@ -90,11 +93,11 @@ class SessionService:
         return ClientsView(sessions=self.sessions, operations=operations)
 
     async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
-        """A new session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
+        """Opens a session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
         return (await self._sessions.open(protocol, name, properties)).view()
 
     def session(self, handle: str) -> SessionInfo:
-        """Counts as use. Raises ClientError UNKNOWN_SESSION."""
+        """Returns a session by its handle. Counts as use. Raises ClientError UNKNOWN_SESSION."""
         return self._sessions.use(handle).view()
 
     @contextlib.contextmanager
@@ -114,7 +117,7 @@ class SessionService:
     def submit(
         self, session: str, sql: str, *, conf: Mapping[str, str] | None = None, execution_seconds: float = 0
     ) -> str:
-        """A statement's operation handle, at once; whatever is wrong with the SQL is told by the operation.
+        """Submits a statement and returns its operation handle, at once; whatever is wrong with the SQL is told by the operation.
 
         `execution_seconds` 0 takes the session's default. Raises ClientError UNKNOWN_SESSION, TOO_MANY_OPERATIONS, QUEUE_FULL.
         """
@@ -153,17 +156,17 @@ class SessionService:
         return operation.operation_id
 
     def outside_done(self, operation: str, error: OperationError | None) -> None:
-        """Spark has ended a statement that was admitted; unknown ones change nothing."""
+        """Tells that Spark has ended a statement that was admitted; unknown ones change nothing."""
         executor = self._outside.get(operation)
         if executor is not None:
             executor.done(error)
 
     def operation(self, session: str, operation: str) -> OperationInfo:
-        """Counts as use. Raises ClientError UNKNOWN_SESSION, UNKNOWN_OPERATION."""
+        """Returns an operation as it is now. Counts as use. Raises ClientError UNKNOWN_SESSION, UNKNOWN_OPERATION."""
         return self._view(self._sessions.use(session), self._find(session, operation))
 
     async def wait(self, session: str, operation: str, seconds: float) -> OperationInfo:
-        """The operation once it has ended, or as it is after so many seconds."""
+        """Returns the operation once it has ended, or as it is after so many seconds."""
         found = self._find(session, operation)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(found.ended.wait(), seconds)
@@ -180,7 +183,7 @@ class SessionService:
         found = self._find(session, operation)
         view = self.operation(session, operation)
         if view.status.is_terminal:
-            message = f"Failed to convert the ClientOperation Status from {view.status} to CANCELED."
+            message = f"Failed to convert the Operation Status from {view.status} to CANCELED."
             raise ClientError(Problem.ILLEGAL_TRANSITION, message)
         self._sessions.spark().operations.cancel(
             found.operation_id, StopRequest(OperationState.CANCELED, "the client cancelled it")

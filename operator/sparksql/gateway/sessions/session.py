@@ -38,10 +38,12 @@ class ClientOperation:
 
     @property
     def is_query(self) -> bool:
+        """Returns whether it is a query in the clients' sense."""
         return isinstance(self.executor, ClientExecutor) and self.executor.is_query
 
     @property
     def is_insert(self) -> bool:
+        """Returns whether it is one statement that writes rows."""
         return isinstance(self.executor, ClientExecutor) and self.executor.is_insert
 
 
@@ -66,9 +68,11 @@ class ClientSession:
         return [operation for operation in self.operations.values() if not operation.ended.is_set()]
 
     def view(self) -> SessionInfo:
+        """Returns the session as its client sees it."""
         return SessionInfo(self.handle, self.protocol, self.name, self.opened, dict(self.properties))
 
     def shown(self) -> ClientSessionView:
+        """Returns the session as the operator sees it."""
         return ClientSessionView(
             handle=self.handle,
             protocol=self.protocol,
@@ -80,7 +84,7 @@ class ClientSession:
 
 
 def status_of(view: OperationView, *, being_read: bool) -> OperationStatus:
-    """FLIP-91: INITIALIZED until the text has been read, PENDING until its turn has come."""
+    """Returns FLIP-91's status of an operation: INITIALIZED until the text has been read, PENDING until its turn has come."""
     if being_read and view.state is OperationState.PENDING:
         return OperationStatus.INITIALIZED
     return _STATUS[view.state]

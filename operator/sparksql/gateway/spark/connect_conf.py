@@ -10,7 +10,7 @@ MAX_DEPTH = (
 
 
 def connect_conf() -> dict[str, str]:
-    """What a driver's configuration needs for Connect. Spark's own keys; tenants may set none of them."""
+    """Returns what a driver's configuration needs for Connect. Spark's own keys; tenants may set none of them."""
     return {
         "spark.connect.grpc.binding.address": LOOPBACK,
         "spark.connect.grpc.binding.port": "0",

@@ -60,7 +60,7 @@ _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 
 def build_conf(settings: Settings) -> dict[str, str]:
-    """The whole Spark configuration: defaults, the session's, the class's enforced, the pod's, the guarantees."""
+    """Returns the whole Spark configuration: defaults, the session's, the class's enforced, the pod's, the guarantees."""
     config, pod = settings.config, settings.pod
     conf = {**DEFAULTS, "spark.app.name": f"{config.namespace}.{config.session}", **config.spark_conf}
     conf.update(config.policy.enforced_conf)
@@ -116,7 +116,7 @@ class SparkDriver:
 
     @property
     def has_metastore(self) -> bool:
-        """Whether tables are in a Hive metastore, and not in the memory of this driver."""
+        """Returns whether tables are in a Hive metastore, and not in the memory of this driver."""
         return str(self.context.getConf().get("spark.sql.catalogImplementation", "in-memory")) == "hive"
 
     @classmethod
@@ -145,7 +145,7 @@ class SparkDriver:
         return driver
 
     def clone(self) -> Any:
-        """A session with the base's views, settings, current schema and variables."""
+        """Makes a session with the base's views, settings, current schema and variables."""
         clone = self.base.cloneSession()
         variables = self._variables(self.base)
         if not variables.isEmpty():
@@ -153,7 +153,7 @@ class SparkDriver:
         return clone
 
     def clone_without_views(self) -> Any:
-        """A session with the base's settings and current schema only."""
+        """Makes a session with the base's settings and current schema only."""
         clone = self.base.cloneSession()
         catalog = clone.sessionState().catalog()
         for identifier in elements(catalog.listTempViews("", "*")):
@@ -173,18 +173,18 @@ class SparkDriver:
         self.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
 
     def of_rows(self, session: JvmSession, plan: LogicalPlan) -> Any:
-        """A Dataset of a plan; a command is executed by this."""
+        """Makes a Dataset of a plan; a command is executed by this."""
         return self.jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
 
     def analyse(self, session: JvmSession, plan: LogicalPlan) -> Any:
-        """The QueryExecution of a plan whose commands are not executed."""
+        """Returns the QueryExecution of a plan whose commands are not executed."""
         skip = scala_object(self.jvm.org.apache.spark.sql.execution, "CommandExecutionMode").SKIP()
         execution = session.sessionState().executePlan(plan, skip)
         execution.assertAnalyzed()
         return execution
 
     def fingerprint(self) -> str:
-        """Equal for the base session in equal states: settings, current schema, temporary views and functions, variables."""
+        """Returns a text that is equal for the base session in equal states: settings, current schema, temporary views and functions, variables."""
         state = self.base.sessionState()
         catalog = state.catalog()
         return "\n".join(
@@ -205,6 +205,7 @@ class SparkDriver:
             connection.close()
 
     def stop(self) -> None:
+        """Stops Spark, executors included."""
         self.context.stop()
 
     def _forbid_reflection(self) -> None:

@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 20  # py4j holds a transfer several times, as text
 
 
 class HadoopFiles:
-    """What results and writers need of a file system. Safe to use from several threads."""
+    """Does what results and writers need of a file system. Safe to use from several threads."""
 
     def __init__(self, jvm: Jvm, hadoop_conf: Any) -> None:
         self._jvm = jvm
@@ -42,22 +42,23 @@ class HadoopFiles:
         return [str(status.getPath().toString()) for status in system.listStatus(path)]
 
     def exists(self, uri: str) -> bool:
+        """Returns whether anything is at a URI. Raises what the file system raises."""
         path = self._path(uri)
         return bool(path.getFileSystem(self._conf).exists(path))
 
     def is_folder(self, uri: str) -> bool | None:
-        """Whether there is a folder, None when there is nothing."""
+        """Returns whether there is a folder, None when there is nothing."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         return bool(system.getFileStatus(path).isDirectory()) if system.exists(path) else None
 
     def qualified(self, uri: str) -> str:
-        """The full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""
+        """Returns the full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""
         path = self._path(uri)
         return str(path.getFileSystem(self._conf).makeQualified(path).toString())
 
     def open(self, uri: str) -> FileInput:
-        """A file for reading. Raises what the file system raises."""
+        """Opens a file for reading. Raises what the file system raises."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         local = path.toUri().getPath() if system.getScheme() == "file" else None
@@ -66,7 +67,7 @@ class HadoopFiles:
         return FileInput(_HadoopStream(system.open(path)), int(system.getFileStatus(path).getLen()))
 
     def read_text(self, uri: str) -> str | None:
-        """A small file of UTF-8, None when it does not exist."""
+        """Reads a small file of UTF-8, None when it does not exist."""
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         if not system.exists(path):
@@ -145,18 +146,23 @@ class FileInput(io.RawIOBase):
         self._ahead_at = 0
 
     def readable(self) -> bool:
+        """Returns True."""
         return True
 
     def seekable(self) -> bool:
+        """Returns True."""
         return True
 
     def tell(self) -> int:
+        """Returns the offset of the next byte."""
         return self._position
 
     def size(self) -> int:
+        """Returns the number of bytes."""
         return self._size
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to an offset, and returns it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = base + offset
         return self._position
@@ -166,6 +172,7 @@ class FileInput(io.RawIOBase):
         self._ahead, self._ahead_at = self._stream.fetch(start, min(end, self._size) - start), start
 
     def read(self, size: int = -1) -> bytes:
+        """Reads at most `size` bytes, all that is left for -1. Raises what the file system raises."""
         wanted = self._size - self._position if size < 0 else min(size, self._size - self._position)
         if wanted <= 0:
             return b""
@@ -178,6 +185,7 @@ class FileInput(io.RawIOBase):
         return found
 
     def close(self) -> None:
+        """Closes the file."""
         if not self.closed:
             self._stream.close()
         super().close()

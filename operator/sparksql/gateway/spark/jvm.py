@@ -70,14 +70,14 @@ class JvmError(Exception):
 
 @dataclass(frozen=True)
 class JvmConnection:
-    """Where py4j reaches the JVM, on loopback."""
+    """Tells where py4j reaches the JVM, on loopback."""
 
     port: int
     secret: str = field(repr=False)
 
 
 def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """`$SPARK_HOME`, else the folder of the pyspark package, found without importing it (the JVM starts meanwhile)."""
+    """Returns `$SPARK_HOME`, else the folder of the pyspark package, found without importing it (the JVM starts meanwhile)."""
     if configured := environment.get("SPARK_HOME"):
         return Path(configured)
     spec = importlib.util.find_spec("pyspark")
@@ -87,7 +87,7 @@ def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def command(heap_mib: int, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The java command: the image's class path and options where it names them, else all jars and Spark's own options."""
+    """Returns the java command: the image's class path and options where it names them, else all jars and Spark's own options."""
     java_home = environment.get("JAVA_HOME")
     java = f"{java_home}/bin/java" if java_home else shutil.which("java")
     if java is None:
@@ -142,6 +142,7 @@ class DriverJvm:
 
     @property
     def pid(self) -> int:
+        """Returns the process id of the JVM."""
         return self._process.pid
 
     def connect(self, *, clock: Callable[[], float] = time.monotonic) -> JvmConnection:

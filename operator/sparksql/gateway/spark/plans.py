@@ -10,7 +10,7 @@ from sparksql.gateway.spark.shapes import LogicalPlan
 
 
 def nodes(plan: LogicalPlan) -> Iterator[Any]:
-    """All nodes of a plan, those of its WITH and of its subqueries included."""
+    """Yields all nodes of a plan, those of its WITH and of its subqueries included."""
     pending = [plan]
     while pending:
         node = pending.pop()

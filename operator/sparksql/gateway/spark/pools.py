@@ -25,7 +25,7 @@ _BASE_WEIGHT = 2**_MAX_STEPS
 
 
 def weight_of(priority: int) -> int:
-    """Each step of priority doubles the share, up to eight times that of priority 0 and down to an eighth of it: whatever
+    """Returns the weight of a pool: each step of priority doubles the share, up to eight times that of priority 0 and down to an eighth of it: whatever
     priorities people choose, no statement is starved."""
     steps = max(-_MAX_STEPS, min(_MAX_STEPS, priority))
     return int(_BASE_WEIGHT * 2**steps)
@@ -88,5 +88,5 @@ class Pools:
 
 
 def pool_of_session(handle: str) -> str:
-    """The pool's name of a client's session."""
+    """Returns the pool's name of a client's session."""
     return f"{_PREFIX}session-{handle}"

@@ -7,12 +7,12 @@ from typing import Any
 
 
 def simple_name(value: Any) -> str:
-    """Simple class name of a JVM object, e.g. `InsertIntoStatement`."""
+    """Returns the simple class name of a JVM object, e.g. `InsertIntoStatement`."""
     return str(value.getClass().getSimpleName())
 
 
 def option(value: Any) -> Any | None:
-    """What an Option holds, None for an empty one."""
+    """Returns what an Option holds, None for an empty one."""
     return value.get() if value.isDefined() else None
 
 
@@ -32,5 +32,5 @@ def fields(product: Any) -> Iterator[Any]:
 
 
 def scala_object(package: Any, name: str) -> Any:
-    """The instance of a Scala `object` in a py4j package."""
+    """Returns the instance of a Scala `object` in a py4j package."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

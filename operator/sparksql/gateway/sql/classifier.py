@@ -33,7 +33,7 @@ _MAX_NESTING = 8
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement of the text. `names` are the parameters that it uses; `local` that it needs no executor."""
+    """Represents one statement of the text. `names` are the parameters that it uses; `local` that it needs no executor."""
 
     fragment: Fragment
     kind: Kind
@@ -53,6 +53,7 @@ class Classified:
 
     @property
     def statement_type(self) -> str:
+        """Returns the type that status shows: SCRIPT for several statements."""
         return script_type(tuple(statement.kind.type for statement in self.statements))
 
 

@@ -49,13 +49,13 @@ class StatementError(Exception):
 
 
 def refusal(reason: ErrorReason, message: str) -> StatementError:
-    """An end that the gateway itself decides, before Spark sees the statement."""
+    """Returns the error of an end that the gateway itself decides, before Spark sees the statement."""
     return StatementError(OperationError(reason=reason, message=message))
 
 
 @dataclass(frozen=True)
 class Thrown:
-    """What one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
+    """Holds what one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
 
     class_name: str
     message: str
@@ -66,7 +66,7 @@ class Thrown:
 
 
 def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
-    """The error of a statement whose text is a fragment of `sql`, not `bounded` yet.
+    """Returns the error of a statement whose text is a fragment of `sql`, not `bounded` yet.
 
     Any exception is told, none is raised.
     """
@@ -79,7 +79,7 @@ def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> O
 
 
 def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
-    """Pure part: picks the throwable that names the reason and places it in the submitted text."""
+    """Picks, without Spark, the throwable that names the reason and places it in the submitted text."""
     told = [thrown for thrown in chain if _CONFINED in thrown.message] or [
         thrown for thrown in chain if thrown.condition is not None
     ]
@@ -104,7 +104,7 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
 
 
 def clean_message(message: str) -> str:
-    """A message without plan, stack trace, Spark's excerpt of the text and its position in it."""
+    """Returns a message without plan, stack trace, Spark's excerpt of the text and its position in it."""
     text = message.strip()
     for tail in _TAILS:
         text = text.split(tail, 1)[0]
@@ -119,7 +119,7 @@ def condition_of(exception: BaseException) -> str | None:
 
 
 def name_of(exception: BaseException) -> str:
-    """What a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
+    """Returns what a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
     throwable = _java_throwable(exception)
     if throwable is None:
         return type(exception).__name__
@@ -127,7 +127,7 @@ def name_of(exception: BaseException) -> str:
 
 
 def masked(error: OperationError, masker: Masker) -> OperationError:
-    """The error without secret values. To be cut only then: of a part of a value less can be found."""
+    """Returns the error without secret values. To be cut only then: of a part of a value less can be found."""
     return error.model_copy(
         update={"message": masker.mask(error.message), "fragment": masker.mask_optional(error.fragment)}
     )

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 
 class Effect(Enum):
-    """What running a statement may change."""
+    """Names what running a statement may change."""
 
     READ = auto()  # nothing: running it again is harmless
     WRITE = auto()  # data, the catalog or caches, but not the session
@@ -33,15 +33,17 @@ class Kind:
 
     @property
     def read_only(self) -> bool:
+        """Returns whether running it changes nothing."""
         return self.effect is Effect.READ
 
     @property
     def exclusive(self) -> bool:
+        """Returns whether it may change the session, and so runs alone in it."""
         return self.effect in (Effect.SESSION, Effect.MAYBE_SESSION)
 
     @property
     def on_driver(self) -> bool:
-        """Whether running it needs no executor. (A SET of a variable may hold a query.)"""
+        """Returns whether running it needs no executor. (A SET of a variable may hold a query.)"""
         return self.type in _ON_DRIVER and not self.dynamic
 
 
@@ -161,10 +163,10 @@ MULTI_INSERT = KINDS["InsertIntoStatement"]
 
 
 def kind_of(parser_class: str) -> Kind:
-    """The kind that a parser class stands for, UNKNOWN for one that is not in the table."""
+    """Returns the kind that a parser class stands for, UNKNOWN for one that is not in the table."""
     return KINDS.get(parser_class, UNKNOWN)
 
 
 def script_type(types: tuple[str, ...]) -> str:
-    """The statement type of a text: that of its one statement, SCRIPT for several."""
+    """Returns the statement type of a text: that of its one statement, SCRIPT for several."""
     return types[0] if len(types) == 1 else "SCRIPT"

@@ -30,7 +30,7 @@ class Lexed:
         self._count = int(self._tokens.size())
 
     def sections(self) -> list[Section]:
-        """What lies between semicolons; the last section is the rest of the text."""
+        """Returns what lies between semicolons; the last section is the rest of the text."""
         sections: list[Section] = []
         begin = 0
         for semicolon in self._of_type("SEMICOLON"):
@@ -50,7 +50,7 @@ class Lexed:
         return found
 
     def has_any(self, *type_names: str) -> bool:
-        """Whether any token has one of these types."""
+        """Returns whether any token has one of these types."""
         return any(True for name in type_names for _ in self._of_type(name))
 
     def _of_type(self, name: str) -> list[Any]:

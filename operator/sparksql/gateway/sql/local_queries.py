@@ -44,7 +44,7 @@ _MAX_EXPRESSIONS = 64
 
 
 def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
-    """Whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
+    """Returns whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
     if _asks_for_nothing(plan):
         return True
     node = plan
@@ -59,7 +59,7 @@ def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
 
 
 def with_rows_of_driver(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """A local query over a relation that the driver holds; any other plan as it is."""
+    """Returns a local query over a relation that the driver holds; any other plan as it is."""
     return _replaced(jvm, plan) if is_local(jvm, plan) and not _asks_for_nothing(plan) else plan
 
 

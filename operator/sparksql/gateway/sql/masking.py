@@ -40,10 +40,11 @@ class Masker:
         return bool(self._values)
 
     def also(self, values: Iterable[str]) -> Masker:
-        """A masker of these values as well."""
+        """Returns a masker of these values as well."""
         return Masker([*self._values, *values])
 
     def mask(self, text: str) -> str:
+        """Returns a text with each value in it replaced by MASK."""
         # The mask itself may hold a value (one that is a run of `*`): then nothing but an empty text is safe from it.
         mask = "" if self._short is not None and self._short.search(MASK) else MASK
         # Cutting a value out may join its neighbours to another one, so cut until none is left.
@@ -52,6 +53,7 @@ class Masker:
         return text
 
     def mask_optional(self, text: str | None) -> str | None:
+        """Returns a masked text; None stays None."""
         return None if text is None else self.mask(text)
 
     def _spans(self, text: str) -> Iterator[Span]:
@@ -138,17 +140,19 @@ class LogMask:
         self._retired: dict[str, float] = {}
 
     def add(self, operation_id: str, masker: Masker) -> None:
+        """Hides the values of an operation's masker from now on, in place of those of the one before."""
         if masker:
             with self._lock:
                 self._maskers[operation_id] = masker
 
     def retire(self, operation_id: str) -> None:
-        """The statement has ended."""
+        """Tells that the statement has ended."""
         with self._lock:
             if operation_id in self._maskers:
                 self._retired[operation_id] = self._clock() + LINGER_SECONDS
 
     def mask(self, line: bytes) -> bytes:
+        """Returns a line of a log without the values of any operation."""
         with self._lock:
             now = self._clock()
             for operation_id in [key for key, until in self._retired.items() if until <= now]:

@@ -103,7 +103,7 @@ class ParameterBinder:
         return bound
 
     def literals(self, parameters: Sequence[Parameter]) -> dict[str, Any]:
-        """Catalyst expressions by name. Raises StatementError naming the parameter that cannot be cast."""
+        """Returns Catalyst expressions by name. Raises StatementError naming the parameter that cannot be cast."""
         return {parameter.name: self._literal(parameter) for parameter in parameters}
 
     def masker(self, parameters: Sequence[Parameter], literals: Mapping[str, Any]) -> Masker:

@@ -48,6 +48,7 @@ _BLOCK_NODES = frozenset(
 
 
 def not_allowed(message: str) -> StatementError:
+    """Returns the error for what the class's policy forbids."""
     return refusal(ErrorReason.NOT_ALLOWED, message)
 
 
@@ -66,7 +67,7 @@ def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
 
 
 def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]:
-    """The statement's own configuration, checked, without what the class enforces (the session has that already).
+    """Returns the statement's own configuration, checked, without what the class enforces (the session has that already).
 
     Raises StatementError.
     """
@@ -131,13 +132,13 @@ def check_transform(plan: LogicalPlan, *, has_keyword: bool) -> None:
 
 
 def block_statements(block: Any) -> Iterable[Any]:
-    """Parsed plans of all statements in a BEGIN..END block, nested ones as well."""
+    """Yields the parsed plans of all statements in a BEGIN..END block, nested ones as well."""
     for field in fields(block):
         yield from _nested(field)
 
 
 def immediate_text(plan: LogicalPlan) -> str:
-    """The SQL of an EXECUTE IMMEDIATE. Raises StatementError when it is not a literal."""
+    """Returns the SQL of an EXECUTE IMMEDIATE. Raises StatementError when it is not a literal."""
     text = plan.sqlStmtStr()
     if simple_name(text) != "Literal" or text.value() is None:
         raise not_allowed("the text of EXECUTE IMMEDIATE must be a literal, so that it can be checked before it runs")
@@ -145,7 +146,7 @@ def immediate_text(plan: LogicalPlan) -> str:
 
 
 def function_body(plan: LogicalPlan) -> str:
-    """The query that a SQL function stands for."""
+    """Returns the query that a SQL function stands for."""
     query = option(plan.queryText())
     return str(query) if query is not None else f"SELECT {option(plan.exprText())}"
 

@@ -33,7 +33,7 @@ class ReadAbandonedError(Exception):
 
 
 def check_wanted() -> None:
-    """In a thread that reads, between two steps. Raises ReadAbandonedError when it was given up; in other threads nothing is."""
+    """Raises ReadAbandonedError in a thread that reads and was given up; called between two steps. Other threads are never given up."""
     given_up: threading.Event | None = getattr(_thread, "given_up", None)
     if given_up is not None and given_up.is_set():
         raise ReadAbandonedError
@@ -50,7 +50,7 @@ class Readers:
         self._leaving: dict[str, asyncio.Event] = {}
 
     async def read(self, key: str, function: Callable[..., T], *arguments: object) -> T:
-        """What `function` returns or raises. Raises StatementError when it takes too long, ReadAbandonedError after `give_up`."""
+        """Returns what `function` returns, or raises what it raises. Raises StatementError when it takes too long, ReadAbandonedError after `give_up`."""
         leaving = self._leaving[key] = asyncio.Event()
         try:
             async with self._turns:
@@ -59,7 +59,7 @@ class Readers:
             del self._leaving[key]
 
     def give_up(self, key: str) -> None:
-        """Nobody waits for this one any more; unknown ones change nothing."""
+        """Gives up a text that nobody waits for any more; unknown ones change nothing."""
         if key in self._leaving:
             self._leaving[key].set()
 

@@ -12,7 +12,7 @@ _INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
 
 
 def metadata_of(jvm: Jvm, session: JvmSession, relation: Any) -> Any | None:
-    """CatalogTable of the session catalog's table, or of the temporary view, that an UnresolvedRelation names.
+    """Returns the CatalogTable of the session catalog's table, or of the temporary view, that an UnresolvedRelation names.
 
     None for views of the catalog, other catalogs, and what is not there.
     """
@@ -33,11 +33,12 @@ def metadata_of(jvm: Jvm, session: JvmSession, relation: Any) -> Any | None:
 
 
 def provider_of(metadata: Any) -> str:
-    """The source of a CatalogTable in lower case, empty for a view."""
+    """Returns the source of a CatalogTable in lower case, empty for a view."""
     return str(option(metadata.provider()) or "").lower()
 
 
 def is_view(metadata: Any) -> bool:
+    """Returns whether a CatalogTable is a view."""
     return str(metadata.tableType().name()) == "VIEW"
 
 

@@ -23,7 +23,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Fragment:
-    """One statement of the submitted text, without comments and blanks around it."""
+    """Holds one statement of the submitted text, without comments and blanks around it."""
 
     text: str
     offset: int
@@ -31,7 +31,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class Section:
-    """What lies between two semicolons: its first token (None if there is only comment) and its last two."""
+    """Describes what lies between two semicolons: its first token (None if there is only comment) and its last two."""
 
     end: int
     first: Token | None
@@ -69,14 +69,14 @@ def _end_of_block(sql: str, start: int, sections: Sequence[Section], first: int,
 
 
 def locate(sql: str, offset: int) -> tuple[int, int]:
-    """1-based line and position of a 0-based offset in a text. Offsets outside are moved to its ends."""
+    """Returns the 1-based line and position of a 0-based offset in a text. Offsets outside are moved to its ends."""
     offset = min(max(offset, 0), len(sql))
     before = sql[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def offset_of(text: str, line: int, column: int) -> int:
-    """0-based offset of a 1-based line and 0-based column in a text, as Spark's parser reports them."""
+    """Returns the 0-based offset of a 1-based line and 0-based column in a text, as Spark's parser reports them."""
     start = 0
     for _ in range(line - 1):
         newline = text.find("\n", start)

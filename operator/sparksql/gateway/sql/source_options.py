@@ -30,7 +30,7 @@ _TABLES = frozenset({"CreateTable", "CreateTableAsSelect", "ReplaceTable", "Repl
 
 
 def problem(options: Mapping[str, str], conf_allow: Iterable[str]) -> str | None:
-    """Why these options may not be given, naming the first that is not allowed; values are not told."""
+    """Returns why these options may not be given, naming the first that is not allowed; values are not told."""
     allow = tuple(conf_allow)
     for key in options:
         name = normalise(key).partition("#")[0]  # parquet.bloom.filter.enabled#column
@@ -60,7 +60,7 @@ def check_plan(jvm: Jvm, plan: LogicalPlan, policy: SqlPolicy, *, relations: boo
 
 
 def may_give_relations_options(text: str) -> bool:
-    """Whether `WITH (...)` may be in a text: looking at each node of a plan takes longer than parsing it."""
+    """Returns whether `WITH (...)` may be in a text: looking at each node of a plan takes longer than parsing it."""
     upper = text.upper()
     return "WITH" in upper and (_COMMENT.search(upper) is not None or _RELATION_OPTIONS.search(upper) is not None)
 

@@ -49,7 +49,7 @@ _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 
 @dataclass
 class Extent:
-    """What a text asks of whoever reads it. `nesting` is of parentheses, brackets, types, CASE and blocks,
+    """Measures what a text asks of whoever reads it. `nesting` is of parentheses, brackets, types, CASE and blocks,
     `comments` of comments."""
 
     tokens: int = 0
@@ -60,7 +60,7 @@ class Extent:
 
 
 def measure(sql: str) -> Extent:
-    """The extent of a text; the look ends once one of the bounds is passed."""
+    """Returns the extent of a text; the look ends once one of the bounds is passed."""
     extent = Extent()
     position = brackets = types = words = 0
     while position < len(sql):

@@ -38,7 +38,7 @@ _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with m
 
 
 def prepared(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """A parsed statement that Spark can analyse; parts of it are analysed already."""
+    """Returns a parsed statement that Spark can analyse; parts of it are analysed already."""
     return _watermarked(driver.jvm, session, _bound(driver, session, plan))
 
 
@@ -74,7 +74,7 @@ def _by_name(jvm: Jvm, node: LogicalPlan) -> Any | None:
 def used(
     driver: SparkDriver, session: JvmSession, text: str, plan: LogicalPlan, use: Callable[[Any], T]
 ) -> tuple[Any, T]:
-    """What `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it if Spark
+    """Returns what `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it if Spark
     cannot analyse it as it is.
 
     Looking at each of a plan's nodes takes longer than analysing it, so statements that Spark can analyse do not pay for it, but

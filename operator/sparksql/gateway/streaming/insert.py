@@ -31,6 +31,7 @@ class ParsedInsert:
 
     @property
     def target(self) -> tuple[str, ...]:
+        """Returns the parts of the target's name."""
         return tuple(str(part) for part in elements(self.insert.table().multipartIdentifier()))
 
     @property
@@ -40,7 +41,7 @@ class ParsedInsert:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the text says nothing of how columns meet the target's."""
+        """Returns whether the text says nothing of how columns meet the target's."""
         return bool(self.insert.userSpecifiedCols().isEmpty() and self.insert.partitionSpec().isEmpty())
 
     @property
@@ -52,14 +53,14 @@ class ParsedInsert:
 
 @dataclass(frozen=True)
 class StreamInsert:
-    """What a query is started from: where it writes, and a streaming Dataset with the target's columns."""
+    """Holds what a query is started from: where it writes, and a streaming Dataset with the target's columns."""
 
     sink: Sink
     frame: Dataset
 
 
 def parsed_insert(jvm: Jvm, plan: LogicalPlan) -> ParsedInsert:
-    """The INSERT of a parsed plan. Raises StatementError for what cannot be run as a stream."""
+    """Returns the INSERT of a parsed plan. Raises StatementError for what cannot be run as a stream."""
     match simple_name(plan):
         case "InsertIntoStatement":
             parsed = ParsedInsert(plan, plan.query())
@@ -86,7 +87,7 @@ def parsed_insert(jvm: Jvm, plan: LogicalPlan) -> ParsedInsert:
 
 
 def resolve_insert(driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, frame: Dataset) -> StreamInsert:
-    """The INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
+    """Returns the INSERT of an analysed query `frame`, its columns brought into the target's order and types."""
     topic = topic_of(driver, session, parsed.insert)
     if topic is not None:
         return StreamInsert(Sink(), topic.stream(frame))
@@ -96,7 +97,7 @@ def resolve_insert(driver: SparkDriver, session: JvmSession, parsed: ParsedInser
 
 
 def ctas_of_stream() -> StatementError:
-    """The refusal of a CREATE TABLE AS SELECT from a STREAM, of which analysis says nothing."""
+    """Returns the refusal of a CREATE TABLE AS SELECT from a STREAM, of which analysis says nothing."""
     return _invalid(
         "CREATE TABLE AS SELECT cannot read a STREAM: create the table first, then INSERT INTO it with spec.streaming"
     )

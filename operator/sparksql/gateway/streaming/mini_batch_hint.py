@@ -30,7 +30,7 @@ _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
 def hinted(jvm: Jvm, parsed: ParsedInsert, options: StreamOptions) -> tuple[ParsedInsert, StreamOptions]:
-    """The INSERT without its hint, which Spark does not know, and the options with what the hint says.
+    """Returns the INSERT without its hint, which Spark does not know, and the options with what the hint says.
 
     Raises StatementError for a hint that cannot be understood.
     """

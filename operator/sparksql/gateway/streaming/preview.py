@@ -53,7 +53,7 @@ def previewed(
     folder: str,
     show: Callable[[Any, int], None],
 ) -> Iterator[Previewed]:
-    """The first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is called with a
+    """Yields the first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is called with a
     Dataset of the rows so far and their number, whenever that has changed.
 
     Raises OperationCancelledError, StatementError, or what Spark throws.

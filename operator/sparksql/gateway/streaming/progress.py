@@ -11,7 +11,7 @@ from sparksql.wire.control import StreamProgress
 
 
 def read_stream(query: Any) -> StreamProgress:
-    """The progress of a JVM StreamingQuery."""
+    """Returns the progress of a JVM StreamingQuery."""
     last = query.lastProgress()
     report = {} if last is None else json.loads(last.json())
     return stream_progress(str(query.id()), str(query.runId()), report)
@@ -49,7 +49,7 @@ def _rate(value: float | None) -> str | None:
 
 
 def lag(sources: Any) -> int | None:
-    """What waits at the sources that tell: Kafka by its offsets, others by the number of files outstanding."""
+    """Returns what waits at the sources that tell: Kafka by its offsets, others by the number of files outstanding."""
     counts: list[int] = []
     for source in sources:
         end, latest = source.get("endOffset"), source.get("latestOffset")

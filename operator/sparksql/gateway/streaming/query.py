@@ -69,7 +69,7 @@ class Streams:
         self._written: dict[str, str] = {}  # folders of files that active queries write, by their checkpoint
 
     def runs(self, group: str) -> bool:
-        """Whether a query of this operation's group is active: it is stopped by its own thread, without interrupts."""
+        """Returns whether a query of this operation's group is active: it is stopped by its own thread, without interrupts."""
         return group in self._active
 
     def run(self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> None:
@@ -112,7 +112,7 @@ class Streams:
         self._claims.take(Claim(operation.operation_id, statement, options.checkpoint, query_id))
 
     def prepared(self, session: JvmSession, plan: LogicalPlan) -> Any:
-        """A parsed statement that Spark can analyse, see `analysis`."""
+        """Returns a parsed statement that Spark can analyse, see `analysis`."""
         return analysis.prepared(self._driver, session, plan)
 
     def _run_to_completion(self, operation: Operation, started: _Started, lease: CheckpointLease) -> None:

@@ -50,7 +50,7 @@ class Sink:
 
 
 def sink_of(table: Any, name: str) -> Sink:
-    """The sink of an analysed table. Raises StatementError for one that no stream can write."""
+    """Returns the sink of an analysed table. Raises StatementError for one that no stream can write."""
     leaf = table
     while simple_name(leaf) == "SubqueryAlias":
         leaf = leaf.child()
@@ -80,7 +80,7 @@ def _file_sink(relation: Any) -> Sink:
 
 @dataclass(frozen=True)
 class Found:
-    """What there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the sink's log,
+    """Describes what there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the sink's log,
     if it has one; `committed` and `planned` are those of the checkpoint. `is_ours`: the log is known to be this checkpoint's.
     `holds_data` is not looked for where there is a log.
     """
@@ -94,7 +94,7 @@ class Found:
 
 
 def hazard(found: Found) -> str | None:
-    """Why the query would lose rows in a file table, or hide some that are there; None if it would not."""
+    """Returns why the query would lose rows in a file table, or hide some that are there; None if it would not."""
     match found:
         case Found(committed=int(), written=None):
             return (
@@ -145,7 +145,7 @@ def check_sink(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
 
 
 def mark(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
-    """Before a checked query starts, and makes its log: the log is this checkpoint's."""
+    """Marks a sink's log as this checkpoint's, before a checked query starts and makes it."""
     if sink.path is None:
         return
     ours = files.qualified(checkpoint)
@@ -154,7 +154,7 @@ def mark(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
 
 
 def clear(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
-    """After a query has ended: takes its log away if it has no batch, so that the table is as if no stream had been there.
+    """Takes away the log of a query that has ended if it has no batch, so that the table is as if no stream had been there.
 
     Not where there are files: those of a batch that was not finished, which readers must not see, and the query comes again for.
     """

@@ -15,7 +15,7 @@ _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "Stre
 
 
 def is_stream(node: LogicalPlan) -> bool:
-    """Whether a node of a parsed plan is `STREAM name`."""
+    """Returns whether a node of a parsed plan is `STREAM name`."""
     return simple_name(node) == "UnresolvedRelation" and bool(node.isStreaming())
 
 
@@ -36,7 +36,7 @@ def check_sources(parsed: Any, analysed: Any) -> None:
 
 
 def read_as_batch(names: list[str]) -> StatementError:
-    """The refusal of a STREAM that Spark would read once, as it is now."""
+    """Returns the refusal of a STREAM that Spark would read once, as it is now."""
     message = (
         f"Spark would read a STREAM of this query as a batch (of {', '.join(names)}): it streams tables and views, not paths. "
         "Make a table of the path, CREATE TABLE t (columns) USING parquet LOCATION '...', and read FROM STREAM t"
@@ -45,7 +45,7 @@ def read_as_batch(names: list[str]) -> StatementError:
 
 
 def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any:
-    """A parsed plan whose STREAMs have further options; what the text gives wins."""
+    """Returns a parsed plan whose STREAMs have further options; what the text gives wins."""
 
     def replaced(node: LogicalPlan) -> Any | None:
         if not is_stream(node):
@@ -64,7 +64,7 @@ def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any
 
 
 def rewritten(jvm: Jvm, plan: LogicalPlan, replaced: Callable[[Any], Any | None]) -> Any:
-    """A parsed plan with each node replaced for which `replaced` gives another one; not looked at inside subqueries."""
+    """Returns a parsed plan with each node replaced for which `replaced` gives another one; not looked at inside subqueries."""
     other = replaced(plan)
     if other is not None:
         return other

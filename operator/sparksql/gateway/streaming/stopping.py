@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def bound_rounds(session: JvmSession) -> None:
-    """Before a query of this session is started that `stop` will stop."""
+    """Bounds the rounds of stopping in a session, before a query is started there that `stop` will stop."""
     session.conf().set(*ROUND)
 
 

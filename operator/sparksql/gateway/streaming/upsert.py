@@ -42,7 +42,7 @@ class UpsertTarget:
 
 
 def upsert_target(name: str, table: Any) -> UpsertTarget:
-    """The target of an analysed table. Raises StatementError for a format that knows no MERGE."""
+    """Returns the target of an analysed table. Raises StatementError for a format that knows no MERGE."""
     leaf = table
     while simple_name(leaf) == "SubqueryAlias":
         leaf = leaf.child()
@@ -118,6 +118,7 @@ class UpsertWriter:
         self._may_be_there = True  # only the first batch of a start can have been committed before
 
     def merge(self, frame: Dataset, batch_id: int) -> None:
+        """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
         may_be_there, self._may_be_there = self._may_be_there, False
@@ -169,7 +170,7 @@ class UpsertWriter:
 
 
 def merge_statement(options: Upsert, target: UpsertTarget) -> str:
-    """The MERGE of a prepared batch."""
+    """Returns the MERGE of a prepared batch."""
     keys = " AND ".join(
         f"t.{_quoted(_own(key, target))} <=> s.{_quoted(_PREFIX + _own(key, target))}" for key in options.keys
     )

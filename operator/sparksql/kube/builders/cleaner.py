@@ -15,7 +15,6 @@ from typing import Any
 
 from sparksql.api import names
 from sparksql.api.session_class import SqlSessionClassSpec
-from sparksql.domain.session.effective import Scheduling, VolumeClaim
 from sparksql.kube.builders import pods
 from sparksql.wire import driver as wire
 
@@ -111,11 +110,8 @@ def _labels(cleaning: Cleaning) -> dict[str, str]:
 
 
 def _pod(cleaning: Cleaning) -> dict[str, Any]:
-    storage, scheduling = cleaning.session_class.storage, cleaning.session_class.scheduling
     pod = pods.from_template(cleaning.session_class.pod_template.driver, _labels(cleaning), {})
-    pods.schedule(
-        pod, Scheduling(scheduling.scheduler_name, dict(scheduling.queue_label), scheduling.priority_class_name)
-    )
+    pods.schedule(pod, cleaning.session_class.scheduling)
     spec = pod["spec"]
     spec |= {
         "restartPolicy": "Never",
@@ -127,8 +123,7 @@ def _pod(cleaning: Cleaning) -> dict[str, Any]:
     container = pods.take_container(spec)
     spec["containers"] = [container]  # a sidecar that does not end by itself would keep the Job from its end
     _fill_container(container, cleaning)
-    claim = VolumeClaim(storage.volume_claim.name, storage.volume_claim.mount_path) if storage.volume_claim else None
-    pods.add_volumes(spec, container, claim, ("/tmp",))  # noqa: S108 - the pod's own
+    pods.add_volumes(spec, container, cleaning.session_class.storage.volume_claim, ("/tmp",))  # noqa: S108 - the pod's own
     # A mounted Secret will do here: the program deletes one folder, and nothing that it reads is shown to anybody.
     pods.add_secret(spec, container, cleaning.name)
     container["env"] = pods.put(container.get("env"), [pods.file_roots(spec, container)], "name")

@@ -9,7 +9,7 @@ address) is added by the gateway, and so is what the gateway's own way of runnin
 from __future__ import annotations
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession, ExecutorSize
+from sparksql.domain.session.effective_session import EffectiveSession, ExecutorSize
 from sparksql.kube.builders import pods
 from sparksql.wire import driver as wire
 

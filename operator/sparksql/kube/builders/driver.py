@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube.builders import pods
 from sparksql.kube.builders.metadata import base_name, labels, owned
 from sparksql.kube.builders.network import driver_ports

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube.builders import pods
 from sparksql.kube.builders.metadata import labels
 from sparksql.wire import driver as wire

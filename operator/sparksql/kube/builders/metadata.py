@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective_session import EffectiveSession
 
 
 def labels(session: EffectiveSession, app: str, component: str) -> dict[str, str]:

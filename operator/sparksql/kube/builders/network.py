@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube.builders.metadata import child, pod_selector
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_RPC_PORT, GATEWAY_PORT, THRIFT_PORT
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from sparksql.domain.session.effective import Scheduling, VolumeClaim
+from sparksql.api.session_class import Scheduling, VolumeClaim
 from sparksql.wire import driver as wire
 
 CONTAINER = "spark"

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from sparksql.api import names
-from sparksql.domain.session.effective import EffectiveSession
+from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube.builders.metadata import child, labels, owned, pod_selector
 from sparksql.kube.builders.network import driver_ports
 from sparksql.wire import driver as wire

@@ -9,7 +9,7 @@ from typing import Any
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.savepoint.decide import decide
-from sparksql.domain.savepoint.snapshot import Attempt, Completed, Decision, Place, Snapshot
+from sparksql.domain.savepoint.snapshot import Attempt, Completed, Decision, SavepointStorage, Snapshot
 from sparksql.domain.savepoint.steps import copy_id
 from tests.unit.domain.builders.objects import NOW, ago
 from tests.unit.domain.builders.statements import DRIVER, STATEMENT_UID
@@ -20,7 +20,7 @@ CHECKPOINT = LOCATION
 ROOT = "s3a://bucket/savepoints"
 TARGET = f"{ROOT}/team-a/one/before-{SAVEPOINT_UID}"
 ELSEWHERE = "s3a://old/savepoints/7"
-PLACE = Place("standard", ROOT, "writer")
+PLACE = SavepointStorage("standard", ROOT, "writer")
 ATTEMPT = Attempt(DRIVER, STATEMENT_UID, "standard", "writer")
 WHOLE = Completed(batch_id=41, query_id="q", spark_version="4.1.4", size_bytes=123, file_count=9)
 
@@ -54,7 +54,7 @@ def saved(**streaming: Any) -> SqlStatement:
 def savepoint_snapshot(of: SqlSavepoint, **facts: Any) -> Snapshot:
     """Everything is well; once a driver was asked, it was `DRIVER`."""
     kept = ATTEMPT if of.status.location is not None else None
-    return replace(Snapshot(NOW, of, saved(), place=PLACE, driver=DRIVER, attempt=kept), **facts)
+    return replace(Snapshot(NOW, of, saved(), storage=PLACE, driver=DRIVER, attempt=kept), **facts)
 
 
 def waiting(reason: str, **status: Any) -> dict[str, Any]:

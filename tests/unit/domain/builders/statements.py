@@ -9,11 +9,17 @@ from typing import Any
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.admission import Turn
-from sparksql.domain.dependencies import Met
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision, NeedsInputs
+from sparksql.domain.statement.dependencies import Met
 from sparksql.domain.statement.identity import operation_id, sql_hash
-from sparksql.domain.statement.snapshot import Driver, Inputs, SessionFacts, Settings, Snapshot
+from sparksql.domain.statement.snapshot import (
+    Driver,
+    Inputs,
+    SessionFacts,
+    Settings,
+    Snapshot,
+)
 from sparksql.wire.control import OperationError, OperationState, OperationView
 from tests.unit.domain.builders.conditions import STATEMENT_CONDITIONS
 from tests.unit.domain.builders.objects import NOW, ago

@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.gateway.frontends.rest.models import RowFormat
-from sparksql.gateway.frontends.rest.rows import java_double, write_arrow, write_rows
+from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
 from sparksql.gateway.frontends.rest.types import logical_type
-from sparksql.gateway.frontends.rest.zones import UnknownZoneError, wall_clock
+from sparksql.gateway.frontends.zones import UnknownZoneError, wall_clock
+from sparksql.wire.values import java_double
 
 MOMENT = dt.datetime(2024, 2, 29, 12, 34, 56, 123456)
 

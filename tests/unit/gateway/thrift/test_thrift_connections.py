@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.codec import Reader, Struct, TMessageType, encode, header
 from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
-from sparksql.gateway.frontends.thrift.server import Limits, ThriftServer
+from sparksql.gateway.frontends.thrift.server import ConnectionLimits, ThriftServer
 from sparksql.gateway.sessions.service import SessionService
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
 DEADLINE = 60.0
 SHORT = 0.3  # of the one time that a test is about; the others are as they are
-KEEPS_ALIVE = Limits(keep_alive_seconds=0.02)
+KEEPS_ALIVE = ConnectionLimits(keep_alive_seconds=0.02)
 COMPLETE, BAD = 5, 3
 
 
@@ -104,7 +104,7 @@ class Frontend:
 
 
 @asynccontextmanager
-async def frontend(limits: Limits) -> AsyncIterator[Frontend]:
+async def frontend(limits: ConnectionLimits) -> AsyncIterator[Frontend]:
     service = FakeService()
     server = ThriftServer(cast(SessionService, service), TOKEN, limits)
     await server.listen("127.0.0.1", 0, None)
@@ -118,7 +118,7 @@ async def frontend(limits: Limits) -> AsyncIterator[Frontend]:
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Frontend]:
-    async with frontend(Limits()) as made:
+    async with frontend(ConnectionLimits()) as made:
         yield made
 
 
@@ -176,7 +176,7 @@ async def test_a_refusal_reaches_a_client_that_has_sent_more(opened: Frontend) -
 
 
 async def test_silence_ends_a_negotiation() -> None:
-    async with frontend(Limits(negotiation_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(negotiation_seconds=SHORT)) as opened:
         for begin in (b"", b"\1", b"\1\0\0\0\5PLAIN"):
             client = await opened.connect()
             client.writer.write(begin)
@@ -184,7 +184,7 @@ async def test_silence_ends_a_negotiation() -> None:
 
 
 async def test_a_request_that_does_not_come_ends_the_connection() -> None:
-    async with frontend(Limits(frame_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         await client.open()
         client.writer.write(struct.pack(">i", 100) + b"x")
@@ -212,7 +212,7 @@ async def test_after_a_long_time_without_calls_a_connection_keeps_nothing() -> N
 
 
 async def test_a_client_that_takes_no_reply_is_cut_off() -> None:
-    async with frontend(Limits(send_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(send_seconds=SHORT)) as opened:
         client = await opened.connect()
         session = await client.open()
         ran = await client.call("ExecuteStatement", m.TExecuteStatementReq(session, "BIG"), m.OperationResponse)
@@ -264,10 +264,10 @@ async def test_a_foreign_or_malformed_thrift_handle_is_invalid(opened: Frontend)
         m.THandleIdentifier(b"short", b""),
     ):
         told = await client.call("GetTypeInfo", m.SessionRequest(m.TSessionHandle(identifier)), m.OperationResponse)
-        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid TSessionHandle")
+        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid SessionHandle")
         handle = m.TOperationHandle(identifier)
         told = await client.call("CloseOperation", m.OperationRequest(handle), m.StatusResponse)
-        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid TOperationHandle")
+        assert told.status.status_code == 3 and told.status.error_message.startswith("Invalid OperationHandle")
 
 
 async def test_listings_of_a_thrift_session_have_a_bound(opened: Frontend) -> None:
@@ -287,7 +287,7 @@ async def test_listings_of_a_thrift_session_have_a_bound(opened: Frontend) -> No
 
 
 async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
-    async with frontend(Limits(connections=3)) as opened:
+    async with frontend(ConnectionLimits(connections=3)) as opened:
         strangers = [await opened.connect() for _ in range(3)]
         await opened.until(lambda: opened.server.connections == 3)
         client = await opened.connect()
@@ -297,7 +297,7 @@ async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
 
 
 async def test_clients_beyond_the_limit_are_told_the_limit() -> None:
-    async with frontend(Limits(connections=2)) as opened:
+    async with frontend(ConnectionLimits(connections=2)) as opened:
         held = [await opened.connect() for _ in range(2)]
         for client in held:
             await client.open()
@@ -352,7 +352,7 @@ async def test_a_refused_session_leaves_nothing(opened: Frontend) -> None:
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_garbage_ends_in_an_answer_or_an_end(data: bytes, authenticated: bool) -> None:
-    async with frontend(Limits(frame_seconds=SHORT)) as opened:
+    async with frontend(ConnectionLimits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         if authenticated:
             assert await client.log_in() == (COMPLETE, "")

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparksql.gateway.frontends.columns import hive_text
 from sparksql.gateway.frontends.thrift.codec import (
     BINARY,
     BOOL,
@@ -32,7 +33,6 @@ from sparksql.gateway.frontends.thrift.codec import (
 from sparksql.gateway.frontends.thrift.fetching import MAX_REPLY_BYTES, fetched
 from sparksql.gateway.frontends.thrift.operations import ResultColumn
 from sparksql.gateway.frontends.thrift.rowset import row_set
-from sparksql.gateway.frontends.thrift.text import text_column
 from sparksql.gateway.frontends.thrift.types import hive_type
 
 COLUMNS, ROWS = 5, 4  # protocol versions V6 and V5
@@ -173,7 +173,7 @@ def wrapped(inner: st.SearchStrategy[tuple[pa.DataType, Any]]) -> st.SearchStrat
 def test_nested_values_are_json(pair: tuple[pa.DataType, Any], begin: int) -> None:
     kind, value = pair
     rows = [value, None, value, value][begin:]
-    shown = text_column(pa.array([value, None, value, value], kind).slice(begin)).to_pylist()
+    shown = hive_text(pa.array([value, None, value, value], kind).slice(begin)).to_pylist()
     assert [text and json.loads(text) for text in shown] == [row if row is None else as_json(row, kind) for row in rows]
 
 
@@ -203,7 +203,7 @@ def as_json(value: Any, kind: pa.DataType) -> Any:
     ],
 )
 def test_leaves_of_nested_values_are_written_as_json(kind: pa.DataType, value: Any, expected: str) -> None:
-    assert text_column(pa.array([value], kind)).to_pylist() == [expected]
+    assert hive_text(pa.array([value], kind)).to_pylist() == [expected]
 
 
 def test_a_page_is_encoded_without_looking_at_single_values() -> None:

@@ -1,1 +1,4 @@
-"""The life of a streaming statement: what it asks for, its savepoints, its changes, its health, and what follows from them."""
+"""The life of a streaming statement.
+
+What it asks for, its savepoints, its changes, its health, and what follows from them.
+"""

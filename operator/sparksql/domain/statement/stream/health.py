@@ -1,4 +1,4 @@
-"""How well a streaming statement does: its conditions Healthy and CheckpointFresh. Pure, and a matter of the clock."""
+"""The health of a streaming statement: its conditions Healthy and CheckpointFresh. Pure, and a matter of the clock."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from sparksql.api.statement import StatementPhase as Phase
 from sparksql.api.streaming import StreamingStatus, Trigger
 from sparksql.domain.statement.stream.lag import growth
 
-LEAST_PATIENCE_SECONDS = 60.0  # a query that reports nothing for so long makes no progress
-PATIENCE_INTERVALS = 10  # or for so many intervals of its trigger, if that is longer
-INFERRED_PATIENCE_SECONDS = (
+LEAST_PROGRESS_TIMEOUT_SECONDS = 60.0  # a query that reports nothing for so long makes no progress
+PROGRESS_TIMEOUT_INTERVALS = 10  # or for so many intervals of its trigger, if that is longer
+INFERRED_PROGRESS_TIMEOUT_SECONDS = (
     180.0  # or for so long when the driver chooses the interval, of which a minute is the longest
 )
 MANY_RESTARTS = 3  # so many in a row are not healthy, even if it runs just now
 
 
-def patience(spec: SqlStatementSpec) -> float:
-    """Seconds without a report after which the query makes no progress."""
+def progress_timeout(spec: SqlStatementSpec) -> float:
+    """Returns the seconds without a report after which the query makes no progress."""
     trigger = spec.streaming.trigger if spec.streaming else Trigger()
     if trigger.mode in (TriggerMode.AUTO, TriggerMode.REAL_TIME) and trigger.interval_millis is None:
-        return INFERRED_PATIENCE_SECONDS
-    return max(LEAST_PATIENCE_SECONDS, PATIENCE_INTERVALS * (trigger.interval_millis or 0) / 1000)
+        return INFERRED_PROGRESS_TIMEOUT_SECONDS
+    return max(LEAST_PROGRESS_TIMEOUT_SECONDS, PROGRESS_TIMEOUT_INTERVALS * (trigger.interval_millis or 0) / 1000)
 
 
-def patience_left(spec: SqlStatementSpec, status: SqlStatementStatus, now: datetime) -> float | None:
-    """Seconds until the lack of a report tells something, at least 0; None while the query does not run."""
+def progress_timeout_left(spec: SqlStatementSpec, status: SqlStatementStatus, now: datetime) -> float | None:
+    """Returns the seconds until the lack of a report tells something, at least 0; None while the query does not run."""
     since = _last_report(status)
     if status.phase is not Phase.RUNNING or since is None:
         return None
-    return max(0.0, patience(spec) - (now - since).total_seconds())
+    return max(0.0, progress_timeout(spec) - (now - since).total_seconds())
 
 
 def health(spec: SqlStatementSpec, status: SqlStatementStatus, now: datetime) -> tuple[Condition, Condition]:
-    """Healthy and CheckpointFresh of a streaming statement with this status."""
+    """Returns Healthy and CheckpointFresh of a streaming statement with this status."""
     streaming = status.streaming or StreamingStatus()
-    left = patience_left(spec, status, now)
+    left = progress_timeout_left(spec, status, now)
     if left is None:
         message = "the query does not run"
         return _healthy(ConditionStatus.UNKNOWN, Reason.PENDING, message), _fresh(
@@ -66,9 +66,12 @@ def health(spec: SqlStatementSpec, status: SqlStatementStatus, now: datetime) ->
 
 
 def _last_report(status: SqlStatementStatus) -> datetime | None:
-    """The start counts as one: a query that was restarted has not had the time to say anything."""
-    told = status.streaming.last_progress_time if status.streaming else None
-    return max((moment for moment in (told, status.start_time) if moment is not None), default=None)
+    """Returns when the query last reported.
+
+    The start counts as a report: a query that was restarted has not had the time to say anything.
+    """
+    reported = status.streaming.last_progress_time if status.streaming else None
+    return max((moment for moment in (reported, status.start_time) if moment is not None), default=None)
 
 
 def _healthy(status: ConditionStatus, reason: Reason, message: str = "") -> Condition:

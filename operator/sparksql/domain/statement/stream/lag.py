@@ -1,9 +1,9 @@
-"""Whether the lag of a streaming statement grows: a memory of a few numbers, kept in its status. Pure.
+"""Growth of the lag of a streaming statement: a memory of a few numbers, kept in its status. Pure.
 
-Lag goes up and down with each batch, and a burst of input is no trouble while it is worked off. So what counts is the least lag
-of each period: it tells how near the query came to catching up. The lag grows when that least lag has risen several periods
-in a row, is clearly more than where the growth began, and the period that goes on does not undercut it. One period that
-does not rise ends the growth.
+Lag goes up and down with each batch, and a burst of input is no trouble while it is worked off. So what counts is the
+least lag of each period: it tells how near the query came to catching up. The lag grows when that least lag has risen
+several periods in a row, is clearly more than where the growth began, and the period that goes on does not undercut it.
+One period that does not rise ends the growth.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from datetime import datetime
 from sparksql.api.streaming import LagTrend, StreamingStatus
 from sparksql.wire.control import StreamProgress
 
-# Ours. A period is at least so long, and longer when reports are rarer. Between the least lags of four periods lie at least two
-# whole ones: three rises mean that the lag has grown for five minutes at least, and are told after ten to twelve.
+# Ours. A period is at least so long, and longer when reports are rarer. Between the least lags of four periods lie at
+# least two whole ones: three rises mean that the lag has grown for five minutes at least, and are reported after ten to
+# twelve.
 PERIOD_SECONDS = 150.0
 MANY_RISES = 3
 # By so much must the lag exceed the one that the growth began with, so that a few files more are no alarm.
@@ -22,24 +23,27 @@ LEAST_FACTOR = 1.5
 LEAST_GROWTH = 10
 
 
-def lag_trend(before: StreamingStatus, seen: StreamProgress | None) -> LagTrend | None:
-    """The memory of the lag after another report. A query that was started again has to catch up, so it begins anew."""
-    if seen is None:
+def lag_trend(before: StreamingStatus, progress: StreamProgress | None) -> LagTrend | None:
+    """Returns the memory of the lag after another report `progress`.
+
+    A query that was started again has to catch up, so it starts fresh.
+    """
+    if progress is None:
         return before.lag_trend
-    trend = before.lag_trend if seen.run_id == before.run_id else None
-    moment = seen.last_progress_time
+    trend = before.lag_trend if progress.run_id == before.run_id else None
+    moment = progress.last_progress_time
     is_old = trend is not None and before.last_progress_time is not None and moment == before.last_progress_time
-    if seen.lag is None or moment is None or is_old:
+    if progress.lag is None or moment is None or is_old:
         return trend
     if trend is None:
-        return LagTrend(since=moment, least=seen.lag)
+        return LagTrend(since=moment, least=progress.lag)
     if (moment - trend.since).total_seconds() < PERIOD_SECONDS:
-        return trend.replace(least=min(trend.least, seen.lag))
-    return _next_period(trend, moment, seen.lag)
+        return trend.replace(least=min(trend.least, progress.lag))
+    return _next_period(trend, moment, progress.lag)
 
 
 def growth(streaming: StreamingStatus) -> str | None:
-    """How the lag grows, for people; None when it does not, or not for long enough to tell."""
+    """Returns how the lag grows, for people; None when it does not, or not for long enough to tell."""
     trend = streaming.lag_trend
     if trend is None or trend.rises < MANY_RISES or trend.base is None or trend.least_before is None:
         return None

@@ -29,7 +29,7 @@ def check_name(name: str) -> None:
 
 
 def read_artifacts(data: bytes) -> wire.AddArtifactsRequest:
-    """One message of the stream. Raises ConnectError."""
+    """Decodes one message of the stream. Raises ConnectError."""
     request = decode(wire.AddArtifactsRequest, data)
     match request.WhichOneof("payload"):
         case "batch":
@@ -45,11 +45,12 @@ def read_artifacts(data: bytes) -> wire.AddArtifactsRequest:
 
 
 def session_of(request: wire.AddArtifactsRequest) -> SessionKey:
+    """Returns the session that a message names."""
     return SessionKey(request.user_context.user_id, request.session_id)
 
 
 async def checked(messages: AsyncIterator[bytes], decoder: Decoder) -> AsyncIterator[wire.AddArtifactsRequest]:
-    """The stream as it may be forwarded, all of it for the session of its first message. Raises ConnectError."""
+    """Yields the stream as it may be forwarded, all of it for the session of its first message. Raises ConnectError."""
     key: SessionKey | None = None
     size = 0
     async for data in messages:

@@ -23,7 +23,7 @@ _TOKEN_KEY = "spark.connect.authenticate.token"  # noqa: S105  a key's name
 
 @dataclass(frozen=True)
 class SessionKey:
-    """How Connect names a session. Both parts are the client's choice."""
+    """Names a session as Connect does. Both parts are the client's choice."""
 
     user_id: str
     session_id: str
@@ -31,14 +31,14 @@ class SessionKey:
 
 @dataclass(frozen=True)
 class ExecutionKey:
-    """How Connect names an execution."""
+    """Names an execution as Connect does."""
 
     session: SessionKey
     operation_id: str
 
 
 class ExecutionState(Enum):
-    """How far Spark is, by its event status."""
+    """Tells how far Spark is, by its event status."""
 
     RUNNING = auto()
     FINISHED = auto()
@@ -82,7 +82,7 @@ class Backend:
         self.service.sessionManager().closeSession(name, False)
 
     def plan(self, key: SessionKey, relation: bytes) -> Any:
-        """The logical plan that Connect makes of a relation; one of SQL with references would be executed by this."""
+        """Returns the logical plan that Connect makes of a relation; one of SQL with references would be executed by this."""
         name = self._classes.SessionKey(key.user_id, key.session_id)
         holder = self.service.sessionManager().getIsolatedSessionIfPresent(name).get()
         planner = self.driver.jvm.org.apache.spark.sql.connect.planner.SparkConnectPlanner
@@ -90,12 +90,12 @@ class Backend:
         return planner(holder, scala_object(self.driver.jvm.scala, "None")).transformRelation(message)
 
     def states(self) -> dict[ExecutionKey, ExecutionState]:
-        """All executions that Connect knows, also those whose results a client has yet to read."""
+        """Returns the states of all executions that Connect knows, also those whose results a client has yet to read."""
         holders = elements(self.service.executionManager().listExecuteHolders())
         return {_key(holder.key()): _state(holder) for holder in holders}
 
     def interrupt(self, key: ExecutionKey, reason: str) -> bool:
-        """One round of stopping: the thread and its jobs; whether more rounds are needed."""
+        """Does one round of stopping, of the thread and its jobs; returns whether more rounds are needed."""
         holder = option(self.service.executionManager().getExecuteHolder(self._execute_key(key)))
         running = holder is not None and bool(holder.isExecuteThreadRunnerAlive())
         if holder is not None:

@@ -33,7 +33,9 @@ class Decoder:
             threading.stack_size(previous)
 
     async def run(self, function: Callable[..., T], *arguments: object) -> T:
+        """Runs a blocking call in a thread whose stack is deep enough; returns what it returns, or raises what it raises."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
 
     def close(self) -> None:
+        """Ends the threads, as soon as each has done its work."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -57,7 +57,7 @@ class ConnectError(Exception):
         self.java_class = java_class
 
     def details(self) -> bytes:
-        """The `google.rpc.Status` from which Spark's clients make their exception."""
+        """Returns the packed `google.rpc.Status` from which Spark's clients make their exception."""
         metadata = {"classes": json.dumps([self.java_class]), "messageParameters": "{}"}
         if self.condition is not None:
             metadata["errorClass"] = self.condition
@@ -71,40 +71,45 @@ class ConnectError(Exception):
 
 
 def not_permitted(message: str) -> ConnectError:
-    """What the policy does not give."""
+    """Returns the error for what the policy does not give."""
     return ConnectError(grpc.StatusCode.PERMISSION_DENIED, message, sql_state=_NOT_PERMITTED)
 
 
 def malformed(message: str) -> ConnectError:
+    """Returns the error for a request that says what it may not."""
     return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message)
 
 
 def bad_handle(handle: str) -> ConnectError:
+    """Returns the error for a handle that is no UUID, in Spark's words."""
     message = f"The handle {handle[:64]} is invalid. Handle must be an UUID string of the format '00112233-4455-6677-8899-aabbccddeeff'"
     return ConnectError(grpc.StatusCode.INVALID_ARGUMENT, message, condition="INVALID_HANDLE.FORMAT")
 
 
 def session_closed(session_id: str) -> ConnectError:
+    """Returns the error for a session that is closed, in Spark's words."""
     message = f"The handle {session_id} is invalid. Session was closed."
     return ConnectError(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_CLOSED)
 
 
 def session_not_found(session_id: str) -> ConnectError:
+    """Returns the error for a session that nobody has opened, in Spark's words."""
     message = f"The handle {session_id} is invalid. Session not found."
     return ConnectError(grpc.StatusCode.FAILED_PRECONDITION, message, condition=SESSION_NOT_FOUND)
 
 
 def stopped(reason: str) -> ConnectError:
-    """A statement that did not come to its end because somebody, or a limit, stopped it."""
+    """Returns the error of a statement that did not come to its end because somebody, or a limit, stopped it."""
     return ConnectError(grpc.StatusCode.CANCELLED, f"The statement was stopped: {reason}", condition=CANCELED)
 
 
 def refused_by_service(error: ClientError) -> ConnectError:
+    """Returns the error for what the session service refuses."""
     return ConnectError(_PROBLEMS.get(error.problem, grpc.StatusCode.INVALID_ARGUMENT), str(error))
 
 
 def refused_statement(error: OperationError) -> ConnectError:
-    """A statement whose text is not allowed, or that Spark's parser refuses."""
+    """Returns the error of a statement whose text is not allowed, or that Spark's parser refuses."""
     error = bounded(error)
     if error.condition is None:
         return not_permitted(error.message)
@@ -119,7 +124,7 @@ def refused_statement(error: OperationError) -> ConnectError:
 
 @dataclass(frozen=True)
 class Told:
-    """What a status says; only one that Spark made of an exception has details."""
+    """Holds what a status says; only one that Spark made of an exception has details."""
 
     message: str
     has_details: bool = False
@@ -127,12 +132,13 @@ class Told:
     sql_state: str | None = None
 
     def operation_error(self) -> OperationError:
+        """Returns the error of the operation that ended so."""
         message = clean_message(self.message)
         return OperationError(condition=self.condition, sql_state=self.sql_state, message=message)
 
 
 def told_by(details: str | None, trailing: Sequence[tuple[str, str | bytes]]) -> Told:
-    """Condition and SQLSTATE of a status that Spark ended an RPC with."""
+    """Returns condition and SQLSTATE of a status that Spark ended an RPC with."""
     packed = next((value for key, value in trailing if key == DETAILS_KEY), b"")
     try:
         status = status_pb2.Status.FromString(packed if isinstance(packed, bytes) else packed.encode())

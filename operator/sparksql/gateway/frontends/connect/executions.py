@@ -62,7 +62,7 @@ class Asked:
 
 
 class Execution:
-    """One admitted statement."""
+    """Represents one admitted statement."""
 
     def __init__(self, executions: Executions, asked: Asked, handle: str) -> None:
         self.asked = asked
@@ -80,7 +80,7 @@ class Execution:
         self._executions = executions
 
     def targets(self) -> frozenset[str]:
-        """In the statement's own thread: what it must hold alone before it starts. Raises StatementError."""
+        """Returns what the statement must hold alone before it starts, qualified URIs. Called in its own thread. Raises StatementError."""
         try:
             return self.asked.targets()
         except (AnalysisException, ParseException):
@@ -89,20 +89,20 @@ class Execution:
             raise StatementError(operation_error(exception, Fragment("", 0), "")) from exception
 
     def start(self) -> None:
-        """It is the statement's turn."""
+        """Tells the client's stream that it is the statement's turn."""
         if self.streams == 0:
             self._executions.end(self, OperationError(message=GONE))
         self.turn.set()
 
     def stop(self, reason: str) -> None:
-        """Somebody, or a limit, stops it."""
+        """Stops the statement, because somebody or a limit wants it."""
         if self.stop_reason is None:
             self.stop_reason = reason
             self._executions.stop(self, reason)
         self.turn.set()
 
     def take_request(self) -> bytes:
-        """The request, to be forwarded now."""
+        """Returns the request, to be forwarded now, and drops it."""
         self.forwarded = True
         request, self.request = self.request, b""
         return request
@@ -113,14 +113,14 @@ class Execution:
         return self.streams > 0 and not self.begun.is_set()
 
     def attach(self) -> None:
-        """A stream of the client's waits for it."""
+        """Counts a stream of the client's that waits for the statement."""
         self.streams += 1
         if self.left is not None:
             self.left.cancel()
             self.left = None
 
     def detach(self) -> None:
-        """That stream is gone."""
+        """Counts such a stream as gone."""
         self.streams -= 1
         if self.streams > 0 or self.ended:
             return
@@ -141,7 +141,7 @@ class Executions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def find(self, key: ExecutionKey) -> Execution | None:
-        """The statement of this name, if it has not ended."""
+        """Returns the statement of this name, if it has not ended."""
         return self._live.get(key)
 
     def admit(self, asked: Asked, handle: str, statement_type: str) -> Execution:
@@ -159,6 +159,7 @@ class Executions:
         return execution
 
     def of_session(self, session: SessionKey) -> list[Execution]:
+        """Returns the statements of a session that have not ended."""
         return [execution for key, execution in self._live.items() if key.session == session]
 
     async def stop_all(self, session: SessionKey, reason: str) -> None:
@@ -170,12 +171,12 @@ class Executions:
             await asyncio.sleep(STOP_ROUND_SECONDS / 4)
 
     def cancel(self, execution: Execution) -> None:
-        """The client does not want it any more."""
+        """Cancels a statement that the client does not want any more."""
         with contextlib.suppress(ClientError):
             self._service.cancel(execution.handle, execution.operation)
 
     def end(self, execution: Execution, error: OperationError | None) -> None:
-        """Spark has ended it, or never began it. Further calls change nothing."""
+        """Tells that Spark has ended a statement, or never began it. Further calls change nothing."""
         if execution.ended:
             return
         execution.ended = True
@@ -220,6 +221,7 @@ class Executions:
                     self.end(execution, OperationError(message=execution.stop_reason or UNREAD))
 
     async def close(self) -> None:
+        """Ends all that is done beside the requests."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

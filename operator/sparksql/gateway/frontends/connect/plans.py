@@ -47,7 +47,7 @@ M = TypeVar("M", bound=Message)
 
 @dataclass
 class Findings:
-    """What a plan holds. `immediate`: it executes nothing; `writes`: it is a DataFrame's write. `statement` is the text of a SQL command, which may be of any kind; `queries` must be
+    """Collects what a plan holds. `immediate`: it executes nothing; `writes`: it is a DataFrame's write. `statement` is the text of a SQL command, which may be of any kind; `queries` must be
     queries; `expressions` may hold a TRANSFORM; `options` are those that sources are given."""
 
     statement_type: str = QUERY
@@ -60,11 +60,12 @@ class Findings:
 
     @property
     def has_sql(self) -> bool:
+        """Returns whether any text of the plan is SQL."""
         return self.statement is not None or bool(self.queries) or bool(self.expressions)
 
 
 def decode(kind: type[M], data: bytes) -> M:
-    """A request of this kind. Raises ConnectError."""
+    """Decodes a request of this kind. Raises ConnectError."""
     try:
         request: M = kind.FromString(data)
     except DecodeError:
@@ -73,7 +74,7 @@ def decode(kind: type[M], data: bytes) -> M:
 
 
 def read_execute(data: bytes) -> tuple[wire.ExecutePlanRequest, Findings]:
-    """A request to execute, with its plan unpacked, and what is in it. Raises ConnectError."""
+    """Decodes a request to execute, with its plan unpacked, and what is in it. Raises ConnectError."""
     request = decode(wire.ExecutePlanRequest, data)
     _unpack(request.plan)
     match request.plan.WhichOneof("op_type"):
@@ -86,7 +87,7 @@ def read_execute(data: bytes) -> tuple[wire.ExecutePlanRequest, Findings]:
 
 
 def read_analyze(data: bytes) -> tuple[wire.AnalyzePlanRequest, Findings]:
-    """A request to analyse and what is in it. Raises ConnectError."""
+    """Decodes a request to analyse and what is in it. Raises ConnectError."""
     request = decode(wire.AnalyzePlanRequest, data)
     kind = request.WhichOneof("analyze")
     if kind is None:
@@ -185,7 +186,7 @@ def _inspect(request: Message, findings: Findings) -> Findings:
 
 
 def statement_relation(request: Message) -> relations.SQL | None:
-    """The SQL relation that is a SQL command's own text."""
+    """Returns the SQL relation that is a SQL command's own text."""
     if not isinstance(request, wire.ExecutePlanRequest) or not request.plan.HasField("command"):
         return None
     root = request.plan.command.sql_command.input

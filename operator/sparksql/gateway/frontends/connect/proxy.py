@@ -94,6 +94,7 @@ class ConnectProxy:
         self._decoder = decoder
 
     async def execute(self, data: bytes, context: Any) -> None:
+        """Serves ExecutePlan."""
         request, findings = await self._decoder.run(read_execute, data)
         request.operation_id = _operation_id(request.operation_id or str(uuid.uuid4()))
         handle = await self._session(request, context)
@@ -123,6 +124,7 @@ class ConnectProxy:
             await self._take_turn(execution, context)
 
     async def reattach(self, data: bytes, context: Any) -> None:
+        """Serves ReattachExecute."""
         request = await self._decoder.run(decode, wire.ReattachExecuteRequest, data)
         key = _session(request)
         request.operation_id = _operation_id(request.operation_id)
@@ -137,6 +139,7 @@ class ConnectProxy:
                 await self._stream(execution, "ReattachExecute", _bytes(request), context)
 
     async def analyze(self, data: bytes, context: Any) -> bytes:
+        """Serves AnalyzePlan."""
         request, findings = await self._decoder.run(read_analyze, data)
         handle = await self._session(request, context)
         with self._service.using(handle):
@@ -144,11 +147,13 @@ class ConnectProxy:
             return await self._upstream.unary("AnalyzePlan", _bytes(request), context)
 
     async def config(self, data: bytes, context: Any) -> bytes:
+        """Serves Config; values that look like secrets are hidden."""
         request = await self._decoder.run(read_config, data, self._policy)
         with self._service.using(await self._session(request, context)):
             return without_secrets(await self._upstream.unary("Config", _bytes(request), context))
 
     async def add_artifacts(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
+        """Serves AddArtifacts."""
         requests = artifacts.checked(messages, self._decoder)
         first = await anext(requests, None)
         if first is None:
@@ -157,6 +162,7 @@ class ConnectProxy:
             return await self._upstream.upload("AddArtifacts", _serialised(first, requests), context)
 
     async def artifact_status(self, data: bytes, context: Any) -> bytes:
+        """Serves ArtifactStatus."""
         request = await self._decoder.run(decode, wire.ArtifactStatusesRequest, data)
         for name in request.names:
             artifacts.check_name(name)
@@ -164,7 +170,7 @@ class ConnectProxy:
         return await self._upstream.unary("ArtifactStatus", _bytes(request), context)
 
     async def interrupt(self, data: bytes, context: Any) -> bytes:
-        """Statements that wait are Spark's to interrupt no less than those that it runs."""
+        """Serves Interrupt. Statements that wait are Spark's to interrupt no less than those that it runs."""
         request = await self._decoder.run(decode, wire.InterruptRequest, data)
         await self._session(request, context)
         meant = [e for e in self._executions.of_session(_session(request)) if _is_meant(request, e)]
@@ -177,6 +183,7 @@ class ConnectProxy:
         return _bytes(response)
 
     async def release_execute(self, data: bytes, context: Any) -> bytes:
+        """Serves ReleaseExecute."""
         request = await self._decoder.run(decode, wire.ReleaseExecuteRequest, data)
         key = _session(request)
         self._sessions.known(key)
@@ -187,6 +194,7 @@ class ConnectProxy:
         return await self._upstream.unary("ReleaseExecute", _bytes(request), context)
 
     async def release_session(self, data: bytes, context: Any) -> bytes:
+        """Serves ReleaseSession."""
         request = await self._decoder.run(decode, wire.ReleaseSessionRequest, data)
         may_return = request.allow_reconnect
         # For Spark the name stays closed until a new session is put there: it must never make one itself.
@@ -199,11 +207,13 @@ class ConnectProxy:
             await self._sessions.release(_session(request), may_return=may_return)
 
     async def fetch_error_details(self, data: bytes, context: Any) -> bytes:
+        """Serves FetchErrorDetails."""
         request = await self._decoder.run(decode, wire.FetchErrorDetailsRequest, data)
         self._sessions.known(_session(request))
         return await self._upstream.unary("FetchErrorDetails", _bytes(request), context)
 
     async def clone_session(self, data: bytes, context: Any) -> bytes:
+        """Refuses CloneSession. Raises ConnectError."""
         raise ConnectError(
             grpc.StatusCode.UNIMPLEMENTED, "a session cannot be cloned over this gateway; open a new one instead"
         )

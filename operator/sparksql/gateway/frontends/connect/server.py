@@ -55,7 +55,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True)
 class ConnectSettings:
-    """Where the proxy listens and who may pass. `certificate` and `key` are PEM; without them it speaks no TLS."""
+    """Tells where the proxy listens and who may pass. `certificate` and `key` are PEM; without them it speaks no TLS."""
 
     address: str
     port: int
@@ -73,7 +73,7 @@ class ConnectSettings:
 
 
 def connect_settings(settings: Settings) -> ConnectSettings:
-    """The proxy's settings from those of the process."""
+    """Makes the frontend's settings from those of the process."""
     pair = settings.tls_pair
     return ConnectSettings(
         address=settings.listen_address,
@@ -123,7 +123,7 @@ async def serve_connect(service: SessionService, driver: SparkDriver, settings: 
 
 
 def open_server(proxy: ConnectProxy, token: str, address: str, port: int, credentials: Any = None) -> tuple[Any, int]:
-    """A server that is not started yet, and its port. Raises OSError when that is taken."""
+    """Makes a server that is not started yet, and its port. Raises OSError when that is taken."""
     server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_RPCS)
     server.add_generic_rpc_handlers((_Handlers(proxy, token),))
     where = f"{address}:{port}"

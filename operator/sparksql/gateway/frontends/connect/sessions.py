@@ -50,7 +50,7 @@ class ConnectSessions:
         self._closing: dict[SessionKey, asyncio.Future[None]] = {}
 
     async def handle(self, key: SessionKey, name: str, properties: Mapping[str, str]) -> str:
-        """The client session behind a name, opened if the name is new. Counts as use. Raises ConnectError."""
+        """Returns the client session behind a name, opened if the name is new. Counts as use. Raises ConnectError."""
         if key not in self._handles:
             self._check(key)
             if key not in self._opening:
@@ -61,11 +61,11 @@ class ConnectSessions:
         return self.known(key)
 
     def is_open(self, key: SessionKey) -> bool:
-        """Whether a name is that of an open session; no use of it."""
+        """Returns whether a name is that of an open session; no use of it."""
         return key in self._handles
 
     def known(self, key: SessionKey) -> str:
-        """The client session behind a name that is in use. Counts as use. Raises ConnectError."""
+        """Returns the client session behind a name that is in use. Counts as use. Raises ConnectError."""
         handle = self._handles.get(key)
         if handle is None:
             raise session_closed(key.session_id) if key in self._closed else session_not_found(key.session_id)
@@ -76,7 +76,7 @@ class ConnectSessions:
         return handle
 
     async def release(self, key: SessionKey, *, may_return: bool) -> None:
-        """The client is done with its session. Unknown names change nothing."""
+        """Closes a session that the client is done with. Unknown names change nothing."""
         handle = self._handles.get(key)
         if handle is None:
             return

@@ -30,7 +30,7 @@ def read_config(data: bytes, policy: SqlPolicy) -> wire.ConfigRequest:
 
 
 def without_secrets(data: bytes) -> bytes:
-    """The answer with the values that look like secrets hidden; Spark shows them."""
+    """Returns the answer with the values that look like secrets hidden; Spark shows them."""
     response = wire.ConfigResponse.FromString(data)
     for pair in response.pairs:
         if pair.HasField("value"):

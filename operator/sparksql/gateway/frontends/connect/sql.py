@@ -34,7 +34,7 @@ _MAY_NAME_FILES = frozenset({"ADD", "CREATE FUNCTION", "BEGIN END", "EXECUTE IMM
 def check_statement(
     driver: SparkDriver, session: JvmSession, policy: SqlPolicy, findings: Findings
 ) -> Statement | None:
-    """A SQL command's one statement, None without one. Raises StatementError for what is not allowed."""
+    """Checks and returns a SQL command's one statement, None without one. Raises StatementError for what is not allowed."""
     driver.activate(session)  # the parser follows the settings of the thread's session
     try:
         check_text("\n".join((*findings.queries, *findings.expressions)))
@@ -49,7 +49,7 @@ def check_statement(
 
 
 def without_executor(driver: SparkDriver, session: JvmSession, text: str) -> str | None:
-    """A query that needs no executor, as a text for which Spark plans none; None for any other query.
+    """Returns a query that needs no executor, as a text for which Spark plans none; None for any other query.
 
     Connect takes texts alone: what Spark reads with the clause behind it must be the same query.
     """
@@ -80,7 +80,7 @@ def _columns(project: Any) -> str:
 
 
 def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
-    """A DROP TABLE as a text that removes the files of a table that is not Iceberg's (see `execution.drop_table`); any other text as it is.
+    """Returns a DROP TABLE as a text that removes the files of a table that is not Iceberg's (see `execution.drop_table`); any other text as it is.
 
     Connect takes texts alone, so the word is put behind it, and what Spark reads then decides whether that was right.
     """

@@ -39,6 +39,7 @@ class SparkError(Exception):
 
     @property
     def told(self) -> Told:
+        """Returns what the status says."""
         return told_by(str(self), self.trailing)
 
 
@@ -50,12 +51,12 @@ class Upstream:
         self._authorization = ("authorization", f"Bearer {backend.token}")
 
     async def unary(self, method: str, request: bytes, context: Any) -> bytes:
-        """One answer to one request. Raises SparkError."""
+        """Forwards one request and returns its one answer. Raises SparkError."""
         call = self._channel.unary_unary(_path(method))(request, **self._options(context))
         return await _answer(call, context)
 
     async def upload(self, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
-        """One answer to a stream of requests. Raises SparkError, or ConnectError by the requests' own iterator."""
+        """Forwards a stream of requests and returns their one answer. Raises SparkError, or ConnectError by the requests' own iterator."""
         refusals: list[ConnectError] = []
         call = self._channel.stream_unary(_path(method))(_guarded(requests, refusals), **self._options(context))
         try:
@@ -82,6 +83,7 @@ class Upstream:
             call.cancel()  # changes nothing once it has ended
 
     async def close(self) -> None:
+        """Closes the channel."""
         await self._channel.close()
 
     def _options(self, context: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _MAY_WRITE_PATHS = frozenset({"TRUNCATE", "LOAD", "ALTER TABLE"})
 
 
 def may_write(request: wire.ExecutePlanRequest, kind: Kind | None) -> bool:
-    """Whether it is worth asking for the targets."""
+    """Returns whether it is worth asking for the targets."""
     command = request.plan.command.WhichOneof("command_type") if request.plan.HasField("command") else None
     if command == "sql_command":
         return kind is not None and (kind.dml or kind.type in _MAY_WRITE_PATHS)
@@ -31,7 +31,7 @@ def may_write(request: wire.ExecutePlanRequest, kind: Kind | None) -> bool:
 
 
 def targets(backend: Backend, key: SessionKey, session: JvmSession, request: wire.ExecutePlanRequest) -> frozenset[str]:
-    """Qualified URIs. Raises what Spark raises for a request that it refuses."""
+    """Returns qualified URIs of the path-based tables that a request writes. Raises what Spark raises for a request that it refuses."""
     driver, command = backend.driver, request.plan.command
     files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
     driver.activate(session)

@@ -76,11 +76,12 @@ class _GatewayCollector(Collector):
 
 
 def registry_for(service: ControlService) -> CollectorRegistry:
+    """Makes a registry that reads a gateway's numbers whenever it is asked."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_GatewayCollector(service))
     return registry
 
 
 def exposition(registry: CollectorRegistry) -> bytes:
-    """The text format, version 0.0.4."""
+    """Returns all metrics in the text format, version 0.0.4."""
     return generate_latest(registry)

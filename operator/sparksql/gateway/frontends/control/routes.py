@@ -39,7 +39,7 @@ _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
 def build_app(service: ControlService) -> web.Application:
-    """The HTTP application of a driver."""
+    """Makes the HTTP application of a driver."""
     middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body]
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
     routes = _Routes(service)
@@ -136,7 +136,7 @@ class _Routes:
                 case other:
                     raise ControlError(400, "Malformed", f"no format {other!r}: json or arrow")
         except UnknownResultError as unknown:
-            raise ControlError(404, "UnknownResultError", str(unknown)) from unknown
+            raise ControlError(404, "UnknownResult", str(unknown)) from unknown
         except ExpiredResultError as expired:
             raise ControlError(410, "Expired", str(expired)) from expired
 

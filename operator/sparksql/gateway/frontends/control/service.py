@@ -63,6 +63,7 @@ class ControlService:
         return self.lifecycle.spark
 
     def info(self) -> GatewayInfo:
+        """Returns how the driver is."""
         spark = self.lifecycle.spark
         return GatewayInfo(
             protocol_version=PROTOCOL_VERSION,

@@ -14,7 +14,7 @@ _SETTINGS = frozenset({"SET", "RESET"})
 
 
 def refused_type(driver: SparkDriver, session: JvmSession, sql: str) -> str | None:
-    """The type of a statement in the text that reads or writes data instead of configuring. Blocks.
+    """Returns the type of a statement in the text that reads or writes data instead of configuring. Blocks.
 
     A text that does not parse, or is not allowed, is none: running it tells why.
     """

@@ -18,7 +18,7 @@ from sparksql.wire.control import Column
 
 
 @dataclass(frozen=True)
-class Content:
+class ResultContent:
     """Says what the content of an operation's result is to a client. `only` is the single value of a result that the statement itself has not got."""
 
     columns: tuple[Column, ...]
@@ -29,14 +29,16 @@ class Content:
 
     @property
     def types(self) -> tuple[LogicalType, ...]:
+        """Returns the logical types of the columns."""
         return tuple(logical_type(column.type) for column in self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Returns the names of the columns."""
         return tuple(column.name for column in self.columns)
 
     def page(self, first_row: int) -> pa.Table | None:
-        """The rows from `first_row` on, if the statement has none of its own."""
+        """Returns the rows from `first_row` on, if the statement has none of its own."""
         return None if self.only is None else pa.table({"c0": pa.array([self.only], pa.string())}).slice(first_row)
 
 
@@ -49,17 +51,22 @@ class Page:
     next_uri: str | None
 
 
-def content_of(view: OperationInfo) -> Content:
+def content_of(view: OperationInfo) -> ResultContent:
+    """Returns the content of a finished operation: its rows, an INSERT's job id, or OK."""
     job_id = view.handle.replace("-", "")
     if view.is_insert:
-        return Content((Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id)
+        return ResultContent(
+            (Column(name="job id", type="string"),), ResultKind.SUCCESS_WITH_CONTENT, False, job_id, job_id
+        )
     if not view.columns:
-        return Content((Column(name="result", type="string"),), ResultKind.SUCCESS, False, only="OK")
-    return Content(view.columns, ResultKind.SUCCESS_WITH_CONTENT, view.is_query, job_id if view.is_query else None)
+        return ResultContent((Column(name="result", type="string"),), ResultKind.SUCCESS, False, only="OK")
+    return ResultContent(
+        view.columns, ResultKind.SUCCESS_WITH_CONTENT, view.is_query, job_id if view.is_query else None
+    )
 
 
-def page_json(page: Page, content: Content, rows: bytes) -> bytes:
-    """The body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
+def page_json(page: Page, content: ResultContent, rows: bytes) -> bytes:
+    """Returns the body of a page; `rows` is the JSON list of its rows. The keys stand in the order of the released server."""
     columns = ",".join(
         ColumnInfo(name=name, logical_type=logical, comment=None).to_json()
         for name, logical in zip(content.names, content.types, strict=True)

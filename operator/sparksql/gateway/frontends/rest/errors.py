@@ -26,7 +26,7 @@ _SPARK_ERROR = "org.apache.spark.SparkThrowable"  # the interface of every excep
 
 
 class Form(Enum):
-    """How a route tells its failures."""
+    """Names the forms in which a route tells its failures."""
 
     SERVER_SIDE = auto()
     CHAIN = auto()
@@ -34,7 +34,7 @@ class Form(Enum):
 
 @dataclass(frozen=True)
 class Cause:
-    """One link of a chain: a class name in the way of Java, and what it says."""
+    """Represents one link of a chain: a class name in the way of Java, and what it says."""
 
     name: str
     message: str
@@ -50,25 +50,28 @@ class RestError(Exception):
 
 
 def short(status: int, message: str) -> RestError:
-    """The form of what never reached a route."""
+    """Returns the error in the form of what never reached a route."""
     return RestError(status, [message])
 
 
 def not_found(path: str) -> RestError:
+    """Returns the error for a path without a route."""
     return short(404, f"Not found: {path}")
 
 
 def chained(status: int, *causes: Cause) -> RestError:
+    """Returns an error whose message is a chain of causes."""
     return RestError(status, [_chain(causes)])
 
 
 def server_side(*causes: Cause, status: int = 500) -> RestError:
+    """Returns an error whose chain of causes is shown as one from the server's side."""
     block = f"<Exception on server side:\n{_chain(causes)}\nEnd of exception on server side>"
     return RestError(status, ["Internal server error.", block])
 
 
 def bad_body(model_name: str | None, why: str) -> RestError:
-    """`model_name` is None for a body that is not there and should be."""
+    """Returns the error for a body that is no JSON of its model; `model_name` is None for a body that is not there and should be."""
     head = "Bad request received. Request did not conform to expected format."
     if model_name is not None:
         head = f"Request did not match expected format {model_name}Body."
@@ -76,7 +79,7 @@ def bad_body(model_name: str | None, why: str) -> RestError:
 
 
 def bad_parameter(kind: str, name: str, value: str) -> RestError:
-    """`kind` is path or query."""
+    """Returns the error for a parameter that cannot be read; `kind` is path or query."""
     why = f'Cannot resolve {kind} parameter ({name}) from value "{value}".'
     return chained(
         400,
@@ -86,7 +89,7 @@ def bad_parameter(kind: str, name: str, value: str) -> RestError:
 
 
 def failed(form: Form, action: str, *causes: Cause, status: int = 500) -> RestError:
-    """The failure of a route, whose `action` it could not do."""
+    """Returns the failure of a route, whose `action` it could not do."""
     outer = Cause("SqlGatewayException", action)
     if form is Form.SERVER_SIDE:
         return server_side(outer, *causes, status=status)
@@ -94,12 +97,12 @@ def failed(form: Form, action: str, *causes: Cause, status: int = 500) -> RestEr
 
 
 def refused(form: Form, action: str, problem: ClientError) -> RestError:
-    """The failure of a route by what the sessions of clients refuse."""
+    """Returns the failure of a route by what the sessions of clients refuse."""
     return failed(form, action, Cause("SqlGatewayException", str(problem)), status=_status_of(problem.problem))
 
 
 def unfetchable(*causes: Cause) -> RestError:
-    """The failure to fetch a result, by a token or by the operation's end."""
+    """Returns the failure to fetch a result, by a token or by the operation's end."""
     action = "Failed to fetchResults."
     return server_side(
         Cause("SqlGatewayException", f"SqlGatewayException: {action}"), Cause("SqlGatewayException", action), *causes
@@ -107,7 +110,7 @@ def unfetchable(*causes: Cause) -> RestError:
 
 
 def ended_badly(view: OperationInfo) -> RestError:
-    """Why an operation that has ended has no result."""
+    """Returns the error that says why an operation that has ended has no result."""
     if view.status is OperationStatus.ERROR:
         head = Cause("SqlExecutionException", f"Failed to execute the operation {view.handle}.")
         return unfetchable(head, *(() if view.error is None else (sql_cause(view.error),)))

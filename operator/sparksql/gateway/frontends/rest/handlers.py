@@ -47,13 +47,16 @@ class Call:
 
     @property
     def session(self) -> str:
+        """Returns the session handle in the path."""
         return self.match.parameters["session_handle"].lower()
 
     @property
     def operation(self) -> str:
+        """Returns the operation handle in the path."""
         return self.match.parameters["operation_handle"].lower()
 
     def failed(self, *causes: Cause) -> RestError:
+        """Returns the failure of the call's route."""
         return failed(self.match.route.form, self.match.route.failure, *causes)
 
 
@@ -69,31 +72,38 @@ class Handlers:
         self._product_version = product_version
 
     async def info(self, call: Call) -> web.Response:
+        """Serves GET /info."""
         return answer(models.InfoResponse(product_name=PRODUCT_NAME, version=self._product_version))
 
     async def api_versions(self, call: Call) -> web.Response:
+        """Serves GET /api_versions."""
         versions = COMPAT_VERSIONS if call.match.compat else self._service.settings.rest_versions
         return answer(models.ApiVersionsResponse(versions=list(versions)))
 
     async def open_session(self, call: Call) -> web.Response:
+        """Serves POST /sessions."""
         body = _body(call, models.OpenSessionRequest)
         view = await self._service.open(ClientProtocol.REST, body.session_name or "", _given(body.properties))
         self._service.on_close(view.handle, self._bookmarks.drop_session)
         return answer(models.OpenSessionResponse(session_handle=view.handle))
 
     async def get_session(self, call: Call) -> web.Response:
+        """Serves GET /sessions/SESSION."""
         properties = {**_EVERY_SESSION, **self._service.session(call.session).properties}
         return answer(models.SessionResponse(properties=redacted(properties)))
 
     async def close_session(self, call: Call) -> web.Response:
+        """Serves DELETE /sessions/SESSION."""
         await self._service.close(call.session)
         return answer(models.StatusResponse(status=OperationStatus.CLOSED))
 
     async def heartbeat(self, call: Call) -> web.Response:
+        """Serves POST /sessions/SESSION/heartbeat."""
         self._service.session(call.session)
         return answer(models.EmptyResponse())
 
     async def configure_session(self, call: Call) -> web.Response:
+        """Serves POST /sessions/SESSION/configure-session; waits for the statement's end."""
         body = _body(call, models.ConfigureSessionRequest)
         sql = body.statement or ""
         unfit = await self._service.with_session(
@@ -111,6 +121,7 @@ class Handlers:
         return answer(models.EmptyResponse())
 
     async def complete_statement(self, call: Call) -> web.Response:
+        """Serves complete-statement of a session."""
         body = _body(call, models.CompleteStatementRequest)
         statement, position = body.statement or "", body.position
         found = await self._service.with_session(
@@ -119,6 +130,7 @@ class Handlers:
         return answer(models.CompleteStatementResponse(candidates=found))
 
     async def execute_statement(self, call: Call) -> web.Response:
+        """Serves POST /sessions/SESSION/statements."""
         body = _body(call, models.ExecuteStatementRequest)
         handle = self._service.submit(
             call.session,
@@ -129,6 +141,7 @@ class Handlers:
         return answer(models.ExecuteStatementResponse(operation_handle=handle))
 
     async def operation_status(self, call: Call) -> web.Response:
+        """Serves GET of an operation's status."""
         view = self._service.operation(call.session, call.operation)
         if call.match.version == 1:
             deadline = asyncio.get_running_loop().time() + PATIENCE_V1_SECONDS
@@ -137,6 +150,7 @@ class Handlers:
         return answer(models.StatusResponse(status=view.status))
 
     async def cancel_operation(self, call: Call) -> web.Response:
+        """Serves POST of an operation's cancel."""
         try:
             self._service.cancel(call.session, call.operation)
         except ClientError as refused:
@@ -150,11 +164,13 @@ class Handlers:
         return answer(models.StatusResponse(status=status))
 
     async def close_operation(self, call: Call) -> web.Response:
+        """Serves DELETE of an operation's close."""
         self._service.close_operation(call.session, call.operation)
         self._bookmarks.drop(call.session, call.operation)
         return answer(models.StatusResponse(status=OperationStatus.CLOSED))
 
     async def deploy_script(self, call: Call) -> web.Response:
+        """Serves POST /sessions/SESSION/scripts: the script runs here, and its cluster id is the operation's handle."""
         body = _body(call, models.DeployScriptRequest)
         if body.script_uri:
             raise call.failed(
@@ -166,19 +182,23 @@ class Handlers:
         return answer(models.DeployScriptResponse(cluster_id=handle))
 
     async def refresh_materialized_table(self, call: Call) -> web.Response:
+        """Refuses to refresh a materialized table. Raises RestError."""
         self._service.session(call.session)
         raise call.failed(Cause("UnsupportedOperationException", "Spark has no materialized tables to refresh."))
 
     async def workflow(self, call: Call) -> web.Response:
+        """Refuses all routes of workflows. Raises RestError."""
         message = "There is no embedded scheduler: workflows belong to the cluster's own scheduler."
         raise chained(500, Cause("RestHandlerException", message), Cause("UnsupportedOperationException", message))
 
 
 def answer(model: RestModel) -> web.Response:
+    """Makes an HTTP response of a model."""
     return json_response(model.to_json().encode())
 
 
 def json_response(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Makes an HTTP response of JSON that is written already."""
     return web.Response(
         body=body, status=status, headers={"Content-Type": "application/json; charset=UTF-8", **(headers or {})}
     )

@@ -27,6 +27,7 @@ class RestModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     def to_json(self) -> str:
+        """Returns the model as the released server writes it: camelCase, without fields that are None."""
         return self.model_dump_json(by_alias=True, exclude_unset=True)
 
 
@@ -197,7 +198,7 @@ class ColumnInfo(RestModel):
 
 
 class RowFormat(StrEnum):
-    """How rows are written. ARROW is an addition of this gateway: the page is an Arrow IPC stream."""
+    """Names the formats in which rows are written. ARROW is an addition of this gateway: the page is an Arrow IPC stream."""
 
     JSON = "JSON"
     PLAIN_TEXT = "PLAIN_TEXT"
@@ -245,7 +246,7 @@ Request = TypeVar("Request", bound=RestModel)
 
 
 def read_body(model: type[Request], body: bytes) -> Request:
-    """A request's body as its model. Raises BadBodyError."""
+    """Reads a request's body as its model. Raises BadBodyError."""
     try:
         text = body.decode()
         value = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_no_constant) if text else {}

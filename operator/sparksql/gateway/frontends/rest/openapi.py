@@ -57,7 +57,7 @@ _NAMED: dict[type[RestModel], dict[str, str]] = {
 
 @lru_cache
 def document(version: int) -> str:
-    """The document for one version of the API, as JSON."""
+    """Returns the document for one version of the API, as JSON."""
     routes = [route for route in ROUTES if route.since <= version]
     schemas = _schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
@@ -171,7 +171,7 @@ def _json(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code."""
+    """Writes the document, or with `--check` compares it with the one that is there; returns the exit code."""
     wanted = document(VERSIONS[-1])
     if "--check" not in arguments:
         DOCUMENT.write_text(wanted)

@@ -33,12 +33,12 @@ class Bookmark:
         raise UnexpectedTokenError(f"Expecting token to be {known}, but found {token}.")
 
     def rows(self, token: int, most: int) -> int:
-        """How many rows to ask for: those that the page had when it was first read, or `most`."""
+        """Returns how many rows to ask for: those that the page had when it was first read, or `most`."""
         known = token + 1 < len(self.starts)
         return self.starts[token + 1] - self.starts[token] if known else most
 
     def turned(self, token: int, count: int, following: int | None) -> None:
-        """A page has been read: `count` rows, the next row's number."""
+        """Notes that a page has been read: `count` rows, the next row's number."""
         stop = self.starts[token] + count
         if following is None:
             self.end = stop
@@ -55,6 +55,7 @@ class Bookmarks:
         self._sessions: dict[str, OrderedDict[tuple[str, bool], Bookmark]] = {}
 
     def of(self, session: str, operation: str, *, large_pages: bool) -> Bookmark:
+        """Returns the bookmark of an operation for one kind of page, a new one if there is none."""
         kept = self._sessions.setdefault(session, OrderedDict())
         key = (operation, large_pages)
         found = kept.setdefault(key, Bookmark())
@@ -64,11 +65,13 @@ class Bookmarks:
         return found
 
     def drop(self, session: str, operation: str) -> None:
+        """Forgets an operation's bookmarks."""
         kept = self._sessions.get(session, OrderedDict())
         for large_pages in (False, True):
             kept.pop((operation, large_pages), None)
 
     def drop_session(self, session: str) -> None:
+        """Forgets a session's bookmarks."""
         self._sessions.pop(session, None)
 
     def __len__(self) -> int:

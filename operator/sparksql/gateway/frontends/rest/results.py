@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from aiohttp import web
 
-from sparksql.gateway.frontends.rest.content import Content, Page, content_of, page_json
+from sparksql.gateway.frontends.rest.content import Page, ResultContent, content_of, page_json
 from sparksql.gateway.frontends.rest.errors import Cause, bad_parameter, ended_badly, unfetchable
 from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, json_response
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
 from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedTokenError
 from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
-from sparksql.gateway.frontends.rest.zones import UnknownZoneError
+from sparksql.gateway.frontends.zones import UnknownZoneError
 from sparksql.gateway.sessions.model import OperationInfo, OperationStatus
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Results:
         self._arrow_page_rows = arrow_page_rows
 
     async def fetch(self, call: Call) -> web.Response:
-        """The handler of result/{token}."""
+        """Answers result/{token}."""
         token, row_format = _token(call.match.parameters["token"]), _row_format(call)
         view = self._service.operation(call.session, call.operation)
         if not view.status.is_terminal:
@@ -82,7 +82,9 @@ class Results:
         )
         return json_response(page_json(page, content, rows))
 
-    async def _read(self, view: OperationInfo, content: Content, first: int, most: int) -> tuple[pa.Table, int | None]:
+    async def _read(
+        self, view: OperationInfo, content: ResultContent, first: int, most: int
+    ) -> tuple[pa.Table, int | None]:
         own = content.page(first)
         return (own, None) if own is not None else await self._service.page(view.session, view.handle, first, most)
 

@@ -25,7 +25,7 @@ _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
 
 @dataclass(frozen=True)
 class Route:
-    """One route. `since` is the version that brought it, `failure` what its errors say it could not do, `own` that the
+    """Describes one route. `since` is the version that brought it, `failure` what its errors say it could not do, `own` that the
     released server has not got it."""
 
     name: str
@@ -41,6 +41,7 @@ class Route:
 
     @property
     def segments(self) -> tuple[str, ...]:
+        """Returns the parts of the path."""
         return _segments(self.path)
 
 
@@ -111,7 +112,7 @@ ROUTES = (
 
 
 def match_route(method: str, path: str, advertised: Sequence[str]) -> Match | None:
-    """The route that a request means, if any. `advertised` are version names, the highest last."""
+    """Returns the route that a request means, if any. `advertised` are version names, the highest last."""
     segments = list(_segments(path))
     compat = bool(segments) and segments[0] == COMPAT_PREFIX
     known = COMPAT_VERSIONS if compat else advertised

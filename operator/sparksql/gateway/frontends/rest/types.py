@@ -53,7 +53,7 @@ class _UnreadableTypeError(Exception):
 
 @lru_cache(maxsize=4096)
 def logical_type(spark_type: str) -> LogicalType:
-    """The logical type of a column, from Spark's simple type string."""
+    """Returns the logical type of a column, from Spark's simple type string."""
     try:
         reader = _Reader(spark_type)
         found = reader.type()
@@ -64,7 +64,7 @@ def logical_type(spark_type: str) -> LogicalType:
 
 
 def arrow_type(logical: LogicalType) -> pa.DataType:
-    """The Arrow type of a logical type, for a page that has no rows to tell it."""
+    """Returns the Arrow type of a logical type, for a page that has no rows to tell it."""
     match logical.type:
         case TypeRoot.DECIMAL:
             return pa.decimal128(logical.precision or 38, logical.scale or 0)

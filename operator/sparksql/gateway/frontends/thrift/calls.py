@@ -92,6 +92,7 @@ class Calls:
     # Sessions
 
     async def open_session(self, request: messages.TOpenSessionReq) -> Struct:
+        """Serves OpenSession."""
         configuration = read_configuration(request.configuration)
         opened = await self._service.open(ClientProtocol.THRIFT, self._user, configuration.properties)
         self._opened.add(opened.handle)
@@ -110,16 +111,19 @@ class Calls:
         )
 
     async def close_session(self, request: SessionRequest) -> Struct:
+        """Serves CloseSession."""
         session = self._handles.session(request.session_handle)
         await self._service.close(session.handle)
         self._forget(session.handle)
         return StatusResponse()
 
     async def set_client_info(self, request: SessionRequest) -> Struct:
+        """Serves SetClientInfo, of which nothing is kept."""
         self._session(request)
         return StatusResponse()
 
     async def get_info(self, request: messages.TGetInfoReq) -> Struct:
+        """Serves GetInfo."""
         session = self._session(request)
         match request.info_type:
             case messages.TGetInfoType.CLI_SERVER_NAME | messages.TGetInfoType.CLI_DBMS_NAME:
@@ -145,6 +149,7 @@ class Calls:
     # Statements
 
     async def execute_statement(self, request: messages.TExecuteStatementReq) -> Struct:
+        """Serves ExecuteStatement."""
         session = self._session(request)
         conf = read_configuration(request.conf_overlay).properties
         seconds = max(0, request.query_timeout)
@@ -165,6 +170,7 @@ class Calls:
         return OperationResponse(operation_handle=operation.on_wire)
 
     async def get_operation_status(self, request: messages.TGetOperationStatusReq) -> Struct:
+        """Serves GetOperationStatus."""
         operation = self._handles.operation(request.operation_handle)
         progress = messages.TProgressUpdateResp([], []) if request.get_progress_update else None
         if operation.listing is not None:
@@ -188,6 +194,7 @@ class Calls:
         )
 
     async def cancel_operation(self, request: OperationRequest) -> Struct:
+        """Serves CancelOperation."""
         operation = self._handles.operation(request.operation_handle)
         if operation.listing is None:
             try:
@@ -198,6 +205,7 @@ class Calls:
         return StatusResponse()
 
     async def close_operation(self, request: OperationRequest) -> Struct:
+        """Serves CloseOperation."""
         operation = self._handles.operation(request.operation_handle)
         self._handles.drop_operation(operation)
         if operation.listing is None:
@@ -205,19 +213,23 @@ class Calls:
         return StatusResponse()
 
     async def get_query_id(self, request: OperationRequest) -> Struct:
+        """Serves GetQueryId: the operation's handle."""
         return messages.TGetQueryIdResp(self._handles.operation(request.operation_handle).handle)
 
     async def get_log(self, request: OperationRequest) -> Struct:
+        """Serves GetLog: no line is kept for clients."""
         self._handles.operation(request.operation_handle)
         return messages.TGetLogResp(log="")
 
     # Results
 
     async def get_result_set_metadata(self, request: OperationRequest) -> Struct:
+        """Serves GetResultSetMetadata."""
         columns = await self._columns(self._handles.operation(request.operation_handle))
         return messages.TGetResultSetMetadataResp(schema=schema_of(columns))
 
     async def fetch_results(self, request: messages.TFetchResultsReq) -> Fetched:
+        """Serves FetchResults."""
         operation = self._handles.operation(request.operation_handle)
         protocol = operation.session.protocol
         if request.fetch_type == FetchType.LOG:
@@ -268,23 +280,29 @@ class Calls:
     # The catalog
 
     async def get_type_info(self, request: SessionRequest) -> Struct:
+        """Serves GetTypeInfo."""
         return self._listed(self._session(request), TOperationType.GET_TYPE_INFO, listings.type_info())
 
     async def get_table_types(self, request: SessionRequest) -> Struct:
+        """Serves GetTableTypes."""
         return self._listed(self._session(request), TOperationType.GET_TABLE_TYPES, listings.table_types())
 
     async def get_primary_keys(self, request: SessionRequest) -> Struct:
+        """Serves GetPrimaryKeys."""
         return self._listed(self._session(request), TOperationType.UNKNOWN, listings.primary_keys())
 
     async def get_cross_reference(self, request: SessionRequest) -> Struct:
+        """Serves GetCrossReference."""
         return self._listed(self._session(request), TOperationType.UNKNOWN, listings.cross_reference())
 
     async def get_catalogs(self, request: SessionRequest) -> Struct:
+        """Serves GetCatalogs."""
         return await self._look(
             request, TOperationType.GET_CATALOGS, lambda catalog: listings.catalogs(catalog.catalogs())
         )
 
     async def get_schemas(self, request: messages.TGetSchemasReq) -> Struct:
+        """Serves GetSchemas."""
         schema = jdbc_pattern(request.schema_name)
         return await self._look(
             request,
@@ -293,6 +311,7 @@ class Calls:
         )
 
     async def get_tables(self, request: messages.TGetTablesReq) -> Struct:
+        """Serves GetTables."""
         types = frozenset(name.upper() for name in request.table_types) if request.table_types else None
         schema, table = jdbc_pattern(request.schema_name), jdbc_pattern(request.table_name)
         return await self._look(
@@ -302,6 +321,7 @@ class Calls:
         )
 
     async def get_columns(self, request: messages.TGetColumnsReq) -> Struct:
+        """Serves GetColumns."""
         schema, table, column = map(jdbc_pattern, (request.schema_name, request.table_name, request.column_name))
         return await self._look(
             request,
@@ -310,6 +330,7 @@ class Calls:
         )
 
     async def get_functions(self, request: messages.TGetFunctionsReq) -> Struct:
+        """Serves GetFunctions."""
         schema, function = jdbc_pattern(request.schema_name), jdbc_pattern(request.function_name)
         return await self._look(
             request,
@@ -318,6 +339,7 @@ class Calls:
         )
 
     async def no_delegation(self, request: SessionRequest) -> Struct:
+        """Refuses the calls of delegation tokens. Raises ThriftError."""
         message = "delegation tokens belong to Kerberos; every connection gives the session's token instead"
         raise ThriftError(errors.refusal(message, errors.NOT_SUPPORTED))
 

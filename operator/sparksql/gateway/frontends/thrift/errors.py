@@ -42,27 +42,29 @@ _STATES = {
 
 
 def state_of(status: OperationStatus) -> TOperationState:
+    """Returns Hive's state of an operation."""
     return _STATES[status]
 
 
 def refusal(message: str, sql_state: str = GENERAL_ERROR) -> TStatus:
+    """Returns the status of a call that failed."""
     return TStatus(TStatusCode.ERROR_STATUS, sql_state, 0, message)
 
 
 def client_refusal(error: ClientError) -> TStatus:
-    """The first words of unknown handles are those by which clients notice that they must connect again."""
+    """Returns the status for what the session service refuses. The first words of unknown handles are those by which clients notice that they must connect again."""
     match error.problem:
         case Problem.UNKNOWN_SESSION:
-            message = f"Invalid TSessionHandle: {error}"
+            message = f"Invalid SessionHandle: {error}"
         case Problem.UNKNOWN_OPERATION:
-            message = f"Invalid TOperationHandle: {error}"
+            message = f"Invalid OperationHandle: {error}"
         case _:
             message = str(error)
     return refusal(message, _SQL_STATES.get(error.problem, GENERAL_ERROR))
 
 
 def statement_failure(view: OperationInfo) -> TStatus:
-    """Why an operation has ended other than well."""
+    """Returns the status that says why an operation has ended other than well."""
     match view.status:
         case OperationStatus.CANCELED | OperationStatus.CLOSED:
             told, sql_state = "the statement was cancelled", CANCELED
@@ -77,7 +79,7 @@ def statement_failure(view: OperationInfo) -> TStatus:
 
 
 def error_text(error: OperationError) -> str:
-    """All of an error in one text, e.g. `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01 (line 1, position 15)`."""
+    """Returns all of an error in one text, e.g. `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01 (line 1, position 15)`."""
     text = error.message
     if error.condition and f"[{error.condition}" not in text:
         text = f"[{error.condition}] {text}"

@@ -26,6 +26,7 @@ class Fetched:
     has_more: bool
 
     def encoded(self) -> bytes:
+        """Returns the whole answer as bytes."""
         status = field_header(TType.STRUCT, 1) + encode(TStatus())
         more = field_header(TType.BOOL, 2) + (b"\1" if self.has_more else b"\0")
         return b"".join((status, more, field_header(TType.STRUCT, 3), self.rows, STOP))

@@ -61,6 +61,8 @@ _DATE_CHARS, _TIMESTAMP_CHARS, _TIMESTAMP_DIGITS = 10, 26, 6
 
 @dataclass(frozen=True)
 class ListingColumn:
+    """Describes a column of a listing; `type` is Spark's."""
+
     name: str
     type: str
     comment: str
@@ -74,6 +76,7 @@ class Listing:
     rows: tuple[tuple[object, ...], ...] = ()
 
     def table(self) -> pa.Table:
+        """Returns the rows as a table of Arrow."""
         values = zip(*self.rows, strict=True) if self.rows else ((),) * len(self.columns)
         arrays = [pa.array(cells, _ARROW[column.type]) for cells, column in zip(values, self.columns, strict=True)]
         return pa.Table.from_arrays(arrays, names=[column.name for column in self.columns])
@@ -174,23 +177,27 @@ _CROSS_REFERENCE = _columns(
 
 
 def jdbc_pattern(pattern: str | None) -> str | None:
-    """A pattern of a client as JDBC's: Hive's own clients write `*` and `.*` for any text."""
+    """Returns a pattern of a client as JDBC's: Hive's own clients write `*` and `.*` for any text."""
     return None if pattern is None else pattern.replace(".*", "%").replace("*", "%")
 
 
 def catalogs(names: Iterable[str]) -> Listing:
+    """Returns the answer of GetCatalogs."""
     return Listing(_CATALOGS, tuple((name,) for name in names))
 
 
 def schemas(entries: Iterable[SchemaEntry]) -> Listing:
+    """Returns the answer of GetSchemas."""
     return Listing(_SCHEMAS, tuple((entry.name, entry.catalog) for entry in entries))
 
 
 def table_types() -> Listing:
+    """Returns the answer of GetTableTypes."""
     return Listing(_TABLE_TYPES, tuple((name,) for name in TABLE_TYPES))
 
 
 def tables(entries: Iterable[TableEntry]) -> Listing:
+    """Returns the answer of GetTables."""
     return Listing(
         _TABLES,
         tuple(
@@ -201,10 +208,12 @@ def tables(entries: Iterable[TableEntry]) -> Listing:
 
 
 def columns(entries: Iterable[ColumnEntry]) -> Listing:
+    """Returns the answer of GetColumns."""
     return Listing(_COLUMNS, tuple(_column(entry) for entry in entries))
 
 
 def functions(entries: Iterable[FunctionEntry]) -> Listing:
+    """Returns the answer of GetFunctions."""
     return Listing(
         _FUNCTIONS,
         tuple(
@@ -215,17 +224,17 @@ def functions(entries: Iterable[FunctionEntry]) -> Listing:
 
 
 def primary_keys() -> Listing:
-    """Spark tells of none."""
+    """Returns no rows: Spark tells of no keys."""
     return Listing(_PRIMARY_KEYS)
 
 
 def cross_reference() -> Listing:
-    """Spark tells of none."""
+    """Returns no rows: Spark tells of no keys."""
     return Listing(_CROSS_REFERENCE)
 
 
 def type_info() -> Listing:
-    """The types that a column may have."""
+    """Returns the types that a column may have."""
     names = (
         "VOID",
         "BOOLEAN",

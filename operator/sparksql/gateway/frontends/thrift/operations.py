@@ -34,6 +34,8 @@ from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
 
 @dataclass(frozen=True)
 class ResultColumn:
+    """Describes a column of a result as clients see it."""
+
     name: str
     type: HiveType
     comment: str = ""
@@ -56,6 +58,7 @@ class ThriftOperation:
 
     @property
     def on_wire(self) -> TOperationHandle:
+        """Returns the handle that the client gets, with its secret."""
         return TOperationHandle(THandleIdentifier(uuid.UUID(self.handle).bytes, self.secret), self.type)
 
 
@@ -70,6 +73,7 @@ class ThriftSession:
 
     @property
     def on_wire(self) -> TSessionHandle:
+        """Returns the handle that the client gets, with its secret."""
         return TSessionHandle(THandleIdentifier(uuid.UUID(self.handle).bytes, self.secret))
 
 
@@ -87,6 +91,7 @@ class Handles:
         return len(self._sessions)
 
     def add_session(self, session: ThriftSession) -> None:
+        """Adds a session that was opened."""
         self._sessions[session.handle] = session
 
     def drop_session(self, handle: str) -> None:
@@ -96,7 +101,7 @@ class Handles:
             self._operations.pop(operation, None)
 
     def session(self, handle: TSessionHandle) -> ThriftSession:
-        """Raises ClientError UNKNOWN_SESSION."""
+        """Returns the session of a handle, whose secret must be right. Raises ClientError UNKNOWN_SESSION."""
         key = _key(handle.session_id)
         found = self._sessions.get(key)
         if found is None or not hmac.compare_digest(found.secret, handle.session_id.secret):
@@ -104,15 +109,17 @@ class Handles:
         return found
 
     def add_operation(self, operation: ThriftOperation) -> None:
+        """Adds an operation to those of its session."""
         operation.session.operations[operation.handle] = operation
         self._operations[operation.handle] = operation
 
     def drop_operation(self, operation: ThriftOperation) -> None:
+        """Forgets an operation; unknown ones are forgotten already."""
         operation.session.operations.pop(operation.handle, None)
         self._operations.pop(operation.handle, None)
 
     def operation(self, handle: TOperationHandle) -> ThriftOperation:
-        """Raises ClientError UNKNOWN_OPERATION."""
+        """Returns the operation of a handle, whose secret must be right. Raises ClientError UNKNOWN_OPERATION."""
         key = _key(handle.operation_id)
         found = self._operations.get(key)
         if found is None or not hmac.compare_digest(found.secret, handle.operation_id.secret):
@@ -126,6 +133,7 @@ def statement_columns(view: OperationInfo) -> tuple[ResultColumn, ...]:
 
 
 def listing_columns(listing: Listing) -> tuple[ResultColumn, ...]:
+    """Returns a listing's columns as clients see them."""
     return tuple(ResultColumn(column.name, hive_type(column.type), column.comment) for column in listing.columns)
 
 
@@ -140,7 +148,7 @@ def schema_of(columns: Sequence[ResultColumn]) -> TTableSchema:
 
 
 def no_rows(columns: Sequence[ResultColumn]) -> pa.Table:
-    """An empty table in as many columns; `rowset` gives them their types."""
+    """Returns an empty table in as many columns; `rowset` gives them their types."""
     empty = pa.nulls(0)
     return pa.Table.from_arrays([empty] * len(columns), names=[str(number) for number in range(len(columns))])
 

@@ -25,7 +25,7 @@ class Configuration:
 
 
 def read_configuration(configuration: Mapping[str, str] | None) -> Configuration:
-    """The configuration of an OpenSession or of a statement."""
+    """Returns the configuration of an OpenSession or of a statement."""
     given = configuration or {}
     named = {_plain(key): value for key, value in given.items()}
     properties = {key: value for key, value in named.items() if not key.startswith(_IGNORED)}

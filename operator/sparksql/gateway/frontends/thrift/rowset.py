@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparksql.gateway.frontends.columns import hive_text
 from sparksql.gateway.frontends.thrift.codec import STOP, TType, field_header, list_header
 from sparksql.gateway.frontends.thrift.messages import FIRST_COLUMNAR_PROTOCOL, TTypeId
-from sparksql.gateway.frontends.thrift.text import text_column
 from sparksql.gateway.frontends.thrift.types import HiveType
 
 _BINARY_IN_ROWS = 7  # rows have no binary value, they carry it as a text
@@ -65,7 +65,7 @@ def _carrier(type_id: TTypeId) -> _Carrier:
 
 
 def row_set(table: pa.Table, types: Sequence[HiveType], first_row: int, protocol: int) -> bytes:
-    """The rows of a table as a TRowSet. Columns are taken by position; `first_row` is the number of its first row."""
+    """Returns the rows of a table as a TRowSet. Columns are taken by position; `first_row` is the number of its first row."""
     columns = [_plain(column, _carrier(hive.id)) for column, hive in zip(table.columns, types, strict=True)]
     carriers = [_carrier(hive.id) for hive in types]
     parts = [field_header(TType.I64, 1), struct.pack(">q", first_row), field_header(TType.LIST, 2)]
@@ -85,7 +85,7 @@ def _plain(column: pa.ChunkedArray, carrier: _Carrier) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):  # more than an array can hold, which no page is; or none at all
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if carrier is _TEXT:
-        return text_column(array)
+        return hive_text(array)
     if carrier is _BINARY:
         return array.cast(pa.binary())
     if pa.types.is_float32(array.type):

@@ -34,6 +34,7 @@ class NegotiationError(Exception):
 
 
 def negotiation_message(status: NegotiationStatus, payload: bytes = b"") -> bytes:
+    """Returns a message of the negotiation, as Thrift's SASL transport frames it."""
     return struct.pack(">bi", status, len(payload)) + payload
 
 
@@ -55,7 +56,7 @@ async def authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 def check_response(response: bytes, token: str) -> str:
-    """The user name of a PLAIN response whose password is the token. Raises NegotiationError."""
+    """Returns the user name of a PLAIN response whose password is the token. Raises NegotiationError."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         raise NegotiationError("the response is not that of SASL PLAIN")
@@ -79,7 +80,7 @@ async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus,
 
 
 async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | None:
-    """The next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
+    """Reads the next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
     within so many seconds.
 
     Raises EOFError when the client has left, TimeoutError, and NegotiationError for a length that no client means.
@@ -99,4 +100,5 @@ async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | No
 
 
 def frame_head(size: int) -> bytes:
+    """Returns the length that stands before a frame."""
     return struct.pack(">i", size)

@@ -44,8 +44,8 @@ _KEEP_ALIVE_OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What clients may take: a number of connections, and seconds.
+class ConnectionLimits:
+    """Bounds what clients may take: a number of connections, and seconds.
 
     When there are too many connections, the one that has negotiated for longest makes room for a new one. `frame_seconds` is
     from a request's length to its last byte, `send_seconds` until a reply is taken. Every `keep_alive_seconds` an open connection
@@ -61,15 +61,15 @@ class Limits:
     idle_calls_seconds: float = 3600.0
 
     @classmethod
-    def within(cls, idle_timeout: float) -> Limits:
-        """For sessions that expire after so many seconds without use; 0 is never."""
+    def within(cls, idle_timeout: float) -> ConnectionLimits:
+        """Returns the limits for sessions that expire after so many seconds without use; 0 is never."""
         return cls(keep_alive_seconds=min(cls.keep_alive_seconds, idle_timeout / 3)) if idle_timeout > 0 else cls()
 
 
 class ThriftServer:
     """The listening port and its connections. Belongs to the event loop."""
 
-    def __init__(self, service: SessionService, token: str, limits: Limits) -> None:
+    def __init__(self, service: SessionService, token: str, limits: ConnectionLimits) -> None:
         self._service = service
         self._token = token
         self._limits = limits
@@ -80,10 +80,12 @@ class ThriftServer:
 
     @property
     def connections(self) -> int:
+        """Returns the number of open connections."""
         return len(self._connections)
 
     @property
     def sessions(self) -> int:
+        """Returns the number of open sessions."""
         return len(self._handles)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:
@@ -168,7 +170,7 @@ class _Connection:
     """An authenticated client: reads its requests while it answers the one before."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: Calls, limits: Limits
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: Calls, limits: ConnectionLimits
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -220,6 +222,6 @@ class _Connection:
 
 async def serve_thrift(service: SessionService, settings: Settings) -> ThriftServer:
     """Listens on the configured port; the caller closes the server. Raises OSError when the port is taken."""
-    server = ThriftServer(service, settings.token, Limits.within(settings.gateway.session_idle_timeout))
+    server = ThriftServer(service, settings.token, ConnectionLimits.within(settings.gateway.session_idle_timeout))
     await server.listen(settings.listen_address, settings.config.endpoints.thrift_port, settings.tls)
     return server

@@ -32,14 +32,14 @@ class File:
 
 
 def last_committed(paths: Iterable[str]) -> int | None:
-    """The newest batch with a commit among the files of a checkpoint."""
+    """Returns the newest batch with a commit among the files of a checkpoint."""
     return max((number for path in paths if (number := _numbered(path, "commits")) is not None), default=None)
 
 
 def files_of(
     files: Iterable[File], batch: int, read: Callable[[Sequence[str]], Iterable[bytes | None]]
 ) -> tuple[File, ...]:
-    """The files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for one that is
+    """Returns the files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for one that is
     gone."""
     there = [file for file in files if belongs(file.path, batch)]
     bases = _bases(file.path for file in there)
@@ -54,7 +54,7 @@ def files_of(
 
 
 def belongs(path: str, batch: int) -> bool:
-    """Whether a file was there for `batch` or an earlier one. Of offsets Spark wants the batch before, too. Checksums are left out:
+    """Returns whether a file was there for `batch` or an earlier one. Of offsets Spark wants the batch before, too. Checksums are left out:
     a client of the local file system takes one that does not fit its file for corruption."""
     parts = path.split("/")
     if any(part.startswith(".") for part in parts) or path.endswith((".tmp", ".crc")):
@@ -76,7 +76,7 @@ def belongs(path: str, batch: int) -> bool:
 
 
 def certain_state(paths: Iterable[str]) -> set[str]:
-    """Those of the files that a copy consists of without which the state cannot be loaded. Of versions with an id that is not known."""
+    """Returns those of the files that a copy consists of without which the state cannot be loaded. Of versions with an id that is not known."""
     state = {path for path in paths if path.startswith("state/")}
     matches = (_STATE_FILE.fullmatch(path.rpartition("/")[2]) for path in state)
     return set() if any(match is not None and match[2] is not None for match in matches) else state

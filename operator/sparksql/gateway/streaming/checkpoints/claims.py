@@ -22,7 +22,7 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Claim:
-    """What one run of a statement goes on from. `statement` is its namespace and name; `query_id` is None for a
+    """Tells what one run of a statement goes on from. `statement` is its namespace and name; `query_id` is None for a
     checkpoint that has none yet, until Spark has drawn it."""
 
     operation_id: str
@@ -53,12 +53,13 @@ class Claims:
             self._held[operation_id] = replace(self._held[operation_id], query_id=query_id)
 
     def release(self, operation_id: str) -> None:
+        """Gives up what an operation has claimed; unknown ones have nothing."""
         with self._lock:
             self._held.pop(operation_id, None)
 
 
 def query_id_in(metadata: str | None) -> str | None:
-    """The query's id by a checkpoint's file of that name; None when there is none, or it cannot be read."""
+    """Returns the query's id by a checkpoint's file of that name; None when there is none, or it cannot be read."""
     try:
         return str(json.loads(metadata or "")["id"])
     except (ValueError, KeyError, TypeError):  # whoever starts the query tells

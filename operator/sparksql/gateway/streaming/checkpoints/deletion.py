@@ -19,29 +19,37 @@ _HIDDEN = (".", "_")  # of temporary and checksum files, for Hadoop as for Spark
 
 
 class DeletionRefusedError(Exception):
-    """What lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the same."""
+    """Says that what lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the same."""
 
 
 class CleaningError(Exception):
     """The file system keeps what it was asked to delete."""
 
 
-class Content(Protocol):
-    def read(self) -> bytes: ...
+class OpenFile(Protocol):
+    """Reads an open file."""
 
-    def close(self) -> None: ...
+    def read(self) -> bytes:
+        """Returns all bytes."""
+
+    def close(self) -> None:
+        """Closes the file."""
 
 
 class Files(Protocol):
-    """A file system; `gateway.files.HadoopFiles` is one."""
+    """Does what a deletion needs of a file system; `spark.filesystem.HadoopFiles` is one."""
 
-    def exists(self, uri: str) -> bool: ...
+    def exists(self, uri: str) -> bool:
+        """Returns whether anything is at a URI."""
 
-    def children(self, folder: str) -> list[str]: ...
+    def children(self, folder: str) -> list[str]:
+        """Returns the URIs in a folder, none when it does not exist."""
 
-    def delete(self, uri: str) -> bool: ...
+    def delete(self, uri: str) -> bool:
+        """Deletes a file, or a folder with what is in it; returns whether it was there."""
 
-    def open(self, uri: str) -> Content: ...
+    def open(self, uri: str) -> OpenFile:
+        """Opens a file for reading."""
 
 
 def check_place(target: str, root: str) -> None:

@@ -39,22 +39,28 @@ log = logging.getLogger(__name__)
 
 
 class Files(Protocol):
-    """What a fence needs of a file system. All calls raise what the file system raises."""
+    """Does what a fence needs of a file system. All calls raise what the file system raises."""
 
-    def read_text(self, uri: str) -> str | None: ...
-    def write_text(self, uri: str, text: str) -> None: ...
-    def delete(self, uri: str) -> bool: ...
+    def read_text(self, uri: str) -> str | None:
+        """Returns a file's text, None when there is no file."""
+
+    def write_text(self, uri: str, text: str) -> None:
+        """Writes a file in place of the one that is there."""
+
+    def delete(self, uri: str) -> bool:
+        """Deletes a file; returns whether it was there."""
 
 
 @dataclass(frozen=True)
 class WriterRecord:
-    """Who writes a checkpoint: the boot of a gateway and its operation. `settled`: who came before is known to be over."""
+    """Names who writes a checkpoint: the boot of a gateway and its operation. `settled`: who came before is known to be over."""
 
     boot_id: str
     operation_id: str
     settled: bool = True
 
     def to_json(self) -> str:
+        """Returns the file's text."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -77,7 +83,7 @@ class Fence:
         self._thread: threading.Thread | None = None
 
     def lease(self, checkpoint: str, boot_id: str, operation_id: str) -> CheckpointLease:
-        """A lease on a checkpoint, not yet taken."""
+        """Returns a lease on a checkpoint, not yet taken."""
         return CheckpointLease(self, f"{checkpoint.rstrip('/')}{SUFFIX}", WriterRecord(boot_id, operation_id))
 
     def refresh(self) -> None:
@@ -88,6 +94,7 @@ class Fence:
             lease.refresh()
 
     def watch(self, lease: CheckpointLease) -> None:
+        """Begins to read the record of a lease every CHECK_SECONDS."""
         with self._lock:
             self._leases.add(lease)
             if self._thread is None:
@@ -95,6 +102,7 @@ class Fence:
                 self._thread.start()
 
     def forget(self, lease: CheckpointLease) -> None:
+        """Ends that; unknown leases change nothing."""
         with self._lock:
             self._leases.discard(lease)
 
@@ -105,7 +113,7 @@ class Fence:
 
 
 class CheckpointLease:
-    """One attempt's lease on its checkpoint: `take`, then `check` or `verify` as long as it writes, then `release`."""
+    """Holds a checkpoint for one operation: `take`, then `check` or `verify` as long as it writes, then `release`."""
 
     def __init__(self, fence: Fence, uri: str, record: WriterRecord) -> None:
         self._fence = fence
@@ -117,6 +125,7 @@ class CheckpointLease:
 
     @property
     def is_lost(self) -> bool:
+        """Returns whether another driver has the checkpoint, or may have it."""
         return self._is_lost
 
     def take(self, unconfirmed: Collection[str], check: Callable[[], None]) -> None:

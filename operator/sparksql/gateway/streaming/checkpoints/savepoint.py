@@ -31,7 +31,7 @@ class SavepointError(Exception):
 
 
 class InvalidLocationError(SavepointError):
-    """What lies at a location is no savepoint, or is another object's: it would be the same the next time."""
+    """Says that what lies at a location is no savepoint, or is another object's: it would be the same the next time."""
 
 
 class CopyCancelledError(Exception):
@@ -49,7 +49,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a complete savepoint holds. `files` are those below `checkpoint/`; `sql_hash` is that of the query's text.
+    """Describes what a complete savepoint holds. `files` are those below `checkpoint/`; `sql_hash` is that of the query's text.
 
     Of a checkpoint that is adopted, neither its owner nor the Spark that wrote it is known.
     """
@@ -64,9 +64,11 @@ class Manifest:
 
     @property
     def size_bytes(self) -> int:
+        """Returns the bytes of all files."""
         return sum(file.size for file in self.files)
 
     def to_json(self) -> str:
+        """Returns the manifest's text."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
@@ -120,11 +122,11 @@ class Savepoints:
         return manifest
 
     def read(self, target: str) -> Manifest | None:
-        """The manifest of a complete savepoint, None when there is none."""
+        """Returns the manifest of a complete savepoint, None when there is none."""
         return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
     def inspect(self, location: str) -> Manifest:
-        """What lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
+        """Returns the manifest of what lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes nothing.
 
         Raises InvalidLocationError when it is neither, or lacks files.
         """
@@ -158,7 +160,7 @@ class Savepoints:
         self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
 
     def checkpoint_in(self, location: str) -> str:
-        """The folder of the checkpoint in what lies at `location`. Raises SavepointError."""
+        """Returns the folder of the checkpoint in what lies at `location`. Raises SavepointError."""
         return location if self.inspect(location).owner is None else f"{location}/{CHECKPOINT}"
 
     def _checkpoint(self, folder: str) -> Manifest:

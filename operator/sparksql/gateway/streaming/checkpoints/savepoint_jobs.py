@@ -43,9 +43,11 @@ class SavepointAttempts:
 
     @property
     def running(self) -> int:
+        """Returns the number of attempts that have not ended."""
         return len(self._cancels)
 
     def get(self, attempt_id: str) -> SavepointView | None:
+        """Returns the view of an attempt, None for an unknown id."""
         return self._views.get(attempt_id)
 
     def begin(self, attempt_id: str, request: SavepointRequest) -> SavepointView:

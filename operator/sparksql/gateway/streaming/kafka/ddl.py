@@ -31,7 +31,7 @@ _PROPERTIES = 11  # index of CatalogTable's `properties`
 
 
 def table_definition(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """A parsed CREATE TABLE that Spark can run: one `USING kafka` is checked, others stay as they are. Raises StatementError."""
+    """Returns a parsed CREATE TABLE that Spark can run: one `USING kafka` is checked, others stay as they are. Raises StatementError."""
     if simple_name(plan) != "CreateTable" or not is_kafka(option(plan.tableSpec().provider())):
         return plan
     command = driver.analyse(session, plan).analyzed()

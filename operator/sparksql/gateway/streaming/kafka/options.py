@@ -23,7 +23,7 @@ _OWN_PREFIXES = ("value.", "key.")
 
 
 class Format(StrEnum):
-    """What `value.format` may be. RAW: no declared columns, Spark's own."""
+    """Names what `value.format` may be. RAW: no declared columns, Spark's own."""
 
     RAW = "raw"
     JSON = "json"
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 
 class Mode(StrEnum):
-    """What becomes of a record whose value is not what the table declares."""
+    """Names what becomes of a record whose value is not what the table declares."""
 
     FAILFAST = "FAILFAST"
     DROPMALFORMED = "DROPMALFORMED"
@@ -66,14 +66,17 @@ class KafkaColumn:
 
     @property
     def type_name(self) -> str:
+        """Returns Spark's simple string of the type."""
         return str(self.type.simpleString())
 
     @property
     def is_of_record(self) -> bool:
+        """Returns whether the column is one of the record, beside its value."""
         return self.name.lower() in RECORD_COLUMNS
 
     @property
     def is_operation(self) -> bool:
+        """Returns whether the column holds the operation of a changed row."""
         return self.name.lower() == OP
 
 
@@ -87,6 +90,7 @@ class KafkaTable:
 
     @property
     def format(self) -> Format:
+        """Returns the format of values. Raises StatementError for one that is not known."""
         text = self.option(FORMAT)
         try:
             return Format((text or Format.RAW).lower())
@@ -95,6 +99,7 @@ class KafkaTable:
 
     @property
     def mode(self) -> Mode:
+        """Returns the mode of reading. Raises StatementError for one that is not known."""
         text = self.option(MODE)
         try:
             return Mode((text or Mode.FAILFAST).upper())
@@ -113,6 +118,7 @@ class KafkaTable:
         return tuple(c for c in self.columns if not c.is_of_record or c.name.lower() in _WRITABLE)
 
     def option(self, name: str) -> str | None:
+        """Returns an option by its name in lower case, None when it is not given."""
         return next((value for key, value in self.options.items() if key.lower() == name), None)
 
     def reading(self) -> dict[str, str]:
@@ -123,15 +129,17 @@ class KafkaTable:
         return options
 
     def invalid(self, problem: str) -> StatementError:
+        """Returns the error for a table that is not as it must be."""
         return refusal(ErrorReason.INVALID_SPEC, f"Kafka table {self.name}: {problem}")
 
 
 def is_kafka(provider: object) -> bool:
+    """Returns whether a table's provider is Kafka."""
     return str(provider or "").lower() == PROVIDER
 
 
 def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
-    """The table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises StatementError.
+    """Returns the table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises StatementError.
 
     What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and
     a batch cannot begin at the end.

@@ -18,7 +18,7 @@ _SINK_COLUMNS = ("key", "value", "headers", "topic", "partition")
 
 
 def topic_of(driver: SparkDriver, session: JvmSession, insert: Any) -> Topic | None:
-    """The topic that a parsed InsertIntoStatement writes, None for any other target. Raises StatementError."""
+    """Returns the topic that a parsed InsertIntoStatement writes, None for any other target. Raises StatementError."""
     relation = insert.table()
     metadata = metadata_of(driver.jvm, session, relation)
     if metadata is None or not is_kafka(provider_of(metadata)):
@@ -46,7 +46,7 @@ class Topic:
     is_view: bool
 
     def command(self, frame: Dataset) -> Any:
-        """The plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can run."""
+        """Returns the plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can run."""
         records = self._records(frame)
         if frame.isStreaming():
             return records.logicalPlan()
@@ -60,7 +60,7 @@ class Topic:
         return source.planForWriting(jvm.org.apache.spark.sql.SaveMode.Append, records.logicalPlan())
 
     def stream(self, frame: Dataset) -> RecordStream:
-        """What a streaming query's writer is made from."""
+        """Returns what a streaming query's writer is made from."""
         if self.is_view:
             raise self.table.invalid(
                 "it is a temporary view: a stream writes into tables, CREATE TABLE ... USING kafka"
@@ -110,16 +110,18 @@ class Topic:
 
 @dataclass(frozen=True)
 class RecordStream:
-    """What the start of a stream asks of a Dataset, of one with records: its writer knows where they go, because Spark's `toTable`
+    """Does what the start of a stream asks of a Dataset, for one with records: its writer knows where they go, because Spark's `toTable`
     reads no options of a table."""
 
     records: Any
     options: dict[str, str] = field(repr=False)
 
     def queryExecution(self) -> Any:
+        """Returns the QueryExecution of the records."""
         return self.records.queryExecution()
 
     def writeStream(self) -> Any:
+        """Returns a writer of the records that knows their topic."""
         writer = self.records.writeStream().format(PROVIDER)
         for key, value in self.options.items():
             writer = writer.option(key, value)

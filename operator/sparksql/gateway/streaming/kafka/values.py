@@ -38,7 +38,7 @@ _PLACE = "concat('{problem}: topic ', topic, ', partition ', partition, ', offse
 
 
 def read(jvm: Jvm, session: JvmSession, table: KafkaTable, *, streaming: bool) -> Any:
-    """A Dataset of a table's rows. Raises StatementError."""
+    """Returns a Dataset of a table's rows. Raises StatementError."""
     reader = (session.readStream() if streaming else session.read()).format(PROVIDER)
     for key, value in table.reading().items():
         reader = reader.option(key, value)
@@ -59,7 +59,7 @@ def _decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> 
 
 
 def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
-    """A Dataset for Spark's Kafka sink, of one with the table's written columns."""
+    """Returns a Dataset for Spark's Kafka sink, of one with the table's written columns."""
     functions, to_seq = jvm.org.apache.spark.sql.functions, jvm.PythonUtils.toSeq
     value = functions.struct(to_seq([_column(jvm, column.name) for column in table.value_columns]))
     if table.format is Format.AVRO:

@@ -35,7 +35,7 @@ class IncompatibleStateError(ExplainedError):
 
 
 def is_run(session: JvmSession, statement: Statement, plan: LogicalPlan) -> bool:
-    """Whether a statement before the INSERT of a script is run for the comparison; False for one that changes nothing.
+    """Returns whether a statement before the INSERT of a script is run for the comparison; False for one that changes nothing.
 
     Raises StatementError for one that would have to be run, and has an effect outside the session.
     """

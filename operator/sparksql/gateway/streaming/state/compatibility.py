@@ -32,6 +32,8 @@ FIRST_REMEDY = "start the text that the state is of once, after which others can
 
 
 class Change(StrEnum):
+    """Names the kinds of differences between two descriptions."""
+
     SOURCE_ADDED = "SourceAdded"
     SOURCE_REMOVED = "SourceRemoved"
     SOURCE_CHANGED = "SourceChanged"
@@ -61,7 +63,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One reason why state does not fit. `operator` and `column` are for people; empty where there is none."""
+    """Describes one reason why state does not fit. `operator` and `column` are for people; empty where there is none."""
 
     change: Change
     operator: str = ""
@@ -71,7 +73,7 @@ class Difference:
 
 
 def differences(old: Description, new: Description) -> tuple[Difference, ...]:
-    """What keeps a query described by `new` from going on from the state of `old`; nothing when it may.
+    """Returns what keeps a query described by `new` from going on from the state of `old`; nothing when it may.
 
     The structures of operators decide; where those differ, the readable parts tell it in the user's words. Another version of
     Spark may word the same expression in another way, so when the text is the same one, and only Spark's version is not, the
@@ -121,7 +123,7 @@ def _looks_at_the_clock(*descriptions: Description) -> bool:
 
 
 def message(found: Sequence[Difference], old: Description, new: Description) -> str:
-    """The differences for people, with what to do about them."""
+    """Returns the differences for people, with what to do about them."""
     parts = [_sentence(each, old, new) for each in found[:_SHOWN]]
     if len(found) > _SHOWN:
         parts.append(f"and {len(found) - _SHOWN} more")
@@ -338,7 +340,7 @@ def _sentence(each: Difference, old: Description, new: Description) -> str:
 
 
 def named(text: str, sources: Sequence[Source]) -> str:
-    """A meaning with the names of its sources, which are left out when there is only one."""
+    """Returns a meaning with the names of its sources, which are left out when there is only one."""
 
     def name(found: re.Match[str]) -> str:
         number = int(found[1])

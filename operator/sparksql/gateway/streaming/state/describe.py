@@ -66,7 +66,7 @@ def describe(
     mask: Callable[[str], str],
     qualified: Callable[[str], str],
 ) -> Description:
-    """The description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
+    """Returns the description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives paths their
     full form."""
     try:
         return _read(driver, session, frame, text, output_mode, mask, qualified)
@@ -85,7 +85,7 @@ def undescribed(
     sources: tuple[Source, ...] = (),
     columns: tuple[Column, ...] = (),
 ) -> Description:
-    """Of a query whose plan cannot be read: its state is taken to fit the very same text over the same sources, with the same
+    """Returns the description of a query whose plan cannot be read: its state is taken to fit the very same text over the same sources, with the same
     `columns`, and nothing else. Both are empty when they cannot be read either."""
     text_hash = hashlib.sha256(text.encode()).hexdigest()
     operators = (Operator(f"text {text_hash[:12]}", values=columns),)

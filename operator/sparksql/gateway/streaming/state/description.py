@@ -22,7 +22,7 @@ class DescriptionError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """What a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is for people.
+    """Describes what a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is for people.
     `reading` are the options that say how its values are read, each by a digest."""
 
     name: str
@@ -73,7 +73,7 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Description:
-    """What a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those whose rows
+    """Describes what a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those whose rows
     they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the state:
     Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where nobody has
     looked.
@@ -93,14 +93,16 @@ class Description:
 
     @property
     def is_of_first_version(self) -> bool:
+        """Returns whether the file is of the first version, which has no structures."""
         return self.version < FORMAT_VERSION
 
     @property
     def is_text_only(self) -> bool:
-        """Whether nothing is known but the text, see `of_text`."""
+        """Returns whether nothing is known but the text, see `of_text`."""
         return [each.kind for each in self.operators] == [f"text {self.text_hash[:12]}"]
 
     def to_json(self) -> str:
+        """Returns the file's text."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod

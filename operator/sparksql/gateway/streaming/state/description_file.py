@@ -46,7 +46,7 @@ class StateFile:
         self._before = files.read_text(self._uri)
 
     def known(self) -> Description | None:
-        """What the state in the checkpoint means; None when no query has begun a batch there, or nothing is said of it.
+        """Returns what the state in the checkpoint means; None when no query has begun a batch there, or nothing is said of it.
 
         Raises StatementError for what cannot be read.
         """
@@ -83,7 +83,7 @@ class StateFile:
 
 
 def is_refusal(error: OperationError) -> bool:
-    """Whether Spark ended a query because its state is another one's."""
+    """Returns whether Spark ended a query because its state is another one's."""
     return error.condition in CONDITIONS or _NUMBER_OF_SOURCES in error.message
 
 

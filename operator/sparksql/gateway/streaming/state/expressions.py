@@ -89,12 +89,12 @@ class Expressions:
         self.meanings[int(attribute.exprId().id())] = meaning
 
     def define_named(self, named: Any) -> None:
-        """A column of a projection."""
+        """Defines a column of a projection."""
         if simple_name(named) == "Alias":
             self.define(named, self.window(named, [named.child()]) or self.text(named.child()))
 
     def window(self, column: Any, structs: list[Any]) -> str | None:
-        """The meaning of a column that holds time windows: `structs` are the windows that one time is in."""
+        """Returns the meaning of a column that holds time windows: `structs` are the windows that one time is in."""
         found = time_window(self._jvm, column, structs)
         if found is None:
             return None
@@ -102,7 +102,7 @@ class Expressions:
         return f"window({time}, {', '.join(map(_interval, spans))})"
 
     def text(self, expression: Expression) -> str:
-        """What an expression means."""
+        """Returns what an expression means, as text."""
         name = simple_name(expression)
         match name:
             case "AttributeReference":

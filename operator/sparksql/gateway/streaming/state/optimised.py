@@ -31,7 +31,7 @@ _PUSHING = (
 
 
 def optimised(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, *, pushed: bool = True) -> Any:
-    """An analysed plan as Spark optimises it for a batch. Not `pushed`: with conditions where the text has them."""
+    """Returns an analysed plan as Spark optimises it for a batch. Not `pushed`: with conditions where the text has them."""
     other = session.cloneSession()
     given = option(session.conf().getOption(_EXCLUDED))
     rules = [*([given] if given else []), *(f"{_RULES}{rule}" for rule in (*_REWORDING, *(() if pushed else _PUSHING)))]

@@ -21,7 +21,7 @@ class UnknownPlanError(Exception):
 
 
 def prepared(jvm: Jvm, analysed: Any) -> Any:
-    """An analysed plan for the optimiser, so that what it makes of it tells the text and nothing else: with the time of a batch for
+    """Returns an analysed plan for the optimiser, so that what it makes of it tells the text and nothing else: with the time of a batch for
     CURRENT_TIMESTAMP and the like, as Spark makes it of a streaming query, where the optimiser would put in the time of its own run;
     and with tables held as they are, see `HeldTable`."""
     own = _own(jvm)
@@ -29,7 +29,7 @@ def prepared(jvm: Jvm, analysed: Any) -> Any:
 
 
 def table_of(jvm: Jvm, leaf: LogicalPlan) -> Any:
-    """The table that a leaf of a prepared plan is."""
+    """Returns the table that a leaf of a prepared plan is."""
     return _own(jvm).HeldTable.behind(leaf)
 
 
@@ -43,7 +43,7 @@ def plan_structure(
     streamed: Callable[[Any], tuple[int, str]],
     qualified: Callable[[str], str],
 ) -> Structure:
-    """The structure of an optimised plan. `unpushed` optimises without moving filters, `streamed` gives the number and the
+    """Returns the structure of an optimised plan. `unpushed` optimises without moving filters, `streamed` gives the number and the
     identity of a streaming table."""
 
     def read(plan: LogicalPlan) -> tuple[Any, list[Leaf]]:

@@ -10,7 +10,7 @@ _CATALYST = "org.apache.spark.sql.catalyst."
 
 
 def has_group_filter(plan: Any) -> bool:
-    """Whether a plan has a filter or a join above an aggregation of streams."""
+    """Returns whether a plan has a filter or a join above an aggregation of streams."""
     found, grouped = _has_group_filter(plan)
     return found and grouped
 
@@ -24,6 +24,7 @@ def _has_group_filter(plan: Any) -> tuple[bool, bool]:
 
 
 def children(plan: Any) -> Iterator[Any]:
+    """Yields the plans right below one."""
     for value in plan.get("fields", {}).values():
         for each in value if isinstance(value, list) else (value,):
             if isinstance(each, dict) and "plan" in each:
@@ -31,6 +32,7 @@ def children(plan: Any) -> Iterator[Any]:
 
 
 def leaves(plan: Any) -> Iterator[Any]:
+    """Yields the leaves of a plan, from left to right."""
     if "leaf" in plan:
         yield plan
     for child in children(plan):
@@ -38,20 +40,22 @@ def leaves(plan: Any) -> Iterator[Any]:
 
 
 def class_name(name: str) -> str:
-    """A class's name; without its package for Spark's own expressions and plans, whose names are unique."""
+    """Returns a class's name; without its package for Spark's own expressions and plans, whose names are unique."""
     return simple(name) if name.startswith(_CATALYST) else name
 
 
 def simple(name: str) -> str:
+    """Returns a class's name without its package."""
     return name.rpartition(".")[2].removesuffix("$")
 
 
 def marks(key: Any) -> list[str]:
-    """What Spark notes at a column of a window, a session, an event time."""
+    """Returns what Spark notes at a column of a window, a session, an event time."""
     return sorted(each for each in key.get("marks", ()) if each.startswith("spark."))
 
 
 def aggregate_functions(value: Any) -> Iterator[Any]:
+    """Yields the aggregate functions in an expression."""
     if isinstance(value, list):
         for each in value:
             yield from aggregate_functions(each)

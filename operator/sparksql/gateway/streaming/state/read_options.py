@@ -77,7 +77,7 @@ def read_by_table(options: Mapping[str, str]) -> str:
 
 
 def of_scala(options: Any) -> dict[str, str]:
-    """A Scala map as a dict."""
+    """Returns a Scala map as a dict."""
     return {str(pair._1()): str(pair._2()) for pair in elements(options)}
 
 

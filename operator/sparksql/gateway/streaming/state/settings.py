@@ -26,7 +26,7 @@ _BETWEEN = "\u0001"
 
 
 def of_session(jvm: Jvm, session: JvmSession, *, zone_counts: bool) -> tuple[Setting, ...]:
-    """The settings of a session that may say what its queries mean, by name. `zone_counts`: the time zone does, too: where it
+    """Returns the settings of a session that may say what its queries mean, by name. `zone_counts`: the time zone does, too: where it
     counts in an expression, the plan has it."""
     entries = jvm.org.apache.spark.internal.config.ConfigEntry
     found = [_told(entries, name, value) for name, value in _given(session) if counts(name)]
@@ -37,7 +37,7 @@ def of_session(jvm: Jvm, session: JvmSession, *, zone_counts: bool) -> tuple[Set
 
 
 def counts(name: str) -> bool:
-    """Whether a setting may say what a query means. Of the time zone see `of_session`."""
+    """Returns whether a setting may say what a query means. Of the time zone see `of_session`."""
     plain = _HADOOP.sub("", name, count=1)
     if plain == ZONE or plain in HARMLESS or plain.startswith(OPEN):
         return False
@@ -46,7 +46,7 @@ def counts(name: str) -> bool:
 
 
 def changed(old: Mapping[str, Setting], new: Mapping[str, Setting]) -> Iterator[tuple[str, str, str]]:
-    """Name and both values of each setting that differs; what is not given has its default."""
+    """Returns name and both values of each setting that differs; what is not given has its default."""
     for name in sorted({*old, *new}):
         was, now = old.get(name), new.get(name)
         before = was.value if was is not None else now.default if now is not None else ""

@@ -30,7 +30,7 @@ _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
 def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
-    """Streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the text."""
+    """Returns the streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the text."""
     pending = [(plan, "")]
     while pending:
         node, name = pending.pop()
@@ -42,7 +42,7 @@ def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
 
 
 def undecoded(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """An analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
+    """Returns an analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded is no part
     of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
 
     def replaced(node: LogicalPlan) -> Any | None:
@@ -67,7 +67,7 @@ def _decoded_leaf(node: LogicalPlan) -> Any | None:
 
 
 def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Source:
-    """What a streaming leaf streams. `qualified` gives a path its full form."""
+    """Returns what a streaming leaf streams. `qualified` gives a path its full form."""
     if simple_name(leaf) == "StreamingRelationV2":
         identifier, catalog = option(leaf.identifier()), option(leaf.catalog())
         options = _told(leaf.extraOptions().asCaseSensitiveMap())
@@ -87,7 +87,7 @@ def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Sou
 
 
 def static(leaf: LogicalPlan) -> str:
-    """What a leaf without a STREAM is: a table's name, or a digest of rows that the text has."""
+    """Returns what a leaf without a STREAM is: a table's name, or a digest of rows that the text has."""
     match simple_name(leaf):
         case "LogicalRelation" | "HiveTableRelation" as kind:
             table = option(leaf.catalogTable()) if kind == "LogicalRelation" else leaf.tableMeta()
@@ -101,7 +101,7 @@ def static(leaf: LogicalPlan) -> str:
 
 
 def static_place(leaf: LogicalPlan, qualified: Callable[[str], str]) -> str:
-    """What a leaf without a STREAM is, whole: its table, or its place and the options that it is read with."""
+    """Returns what a leaf without a STREAM is, whole: its table, or its place and the options that it is read with."""
     kind = simple_name(leaf)
     if kind == "LogicalRelation" and _is_of_files(leaf.relation()):
         return _files(leaf.relation(), None if option(leaf.catalogTable()) is None else static(leaf), qualified)
@@ -129,7 +129,7 @@ def _files(relation: Any, table: str | None, qualified: Callable[[str], str]) ->
 
 
 def is_told(leaf: LogicalPlan) -> bool:
-    """Whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library may have
+    """Returns whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library may have
     nothing but its address in memory."""
     if simple_name(leaf) != "LogicalRelation" or option(leaf.catalogTable()) is not None:
         return True
@@ -138,7 +138,7 @@ def is_told(leaf: LogicalPlan) -> bool:
 
 
 def column_ids(leaf: LogicalPlan) -> dict[str, str]:
-    """What tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not known to
+    """Returns what tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not known to
     find values by the names of their columns, as CSV."""
     table = leaf.table() if simple_name(leaf) in ("DataSourceV2Relation", "StreamingRelationV2") else None
     if table is not None and str(table.getClass().getName()).startswith("org.apache.iceberg.spark."):
@@ -150,7 +150,7 @@ def column_ids(leaf: LogicalPlan) -> dict[str, str]:
 
 
 def read_as(leaf: LogicalPlan) -> str:
-    """The format that a table's rows are read as: a short name, or the class where Spark knows no such."""
+    """Returns the format that a table's rows are read as: a short name, or the class where Spark knows no such."""
     match simple_name(leaf):
         case "StreamingRelation":
             return _short_name(str(leaf.dataSource().className()))
@@ -172,7 +172,7 @@ def _short_name(provider: str) -> str:
 
 
 def reads_times_in_a_zone(leaf: LogicalPlan) -> bool:
-    """Whether times of a table may be read in the session's time zone, where they are written without one: as text, and so in
+    """Returns whether times of a table may be read in the session's time zone, where they are written without one: as text, and so in
     the names of partitions. Not of formats that are known to keep instants."""
     columns = elements(leaf.output())
     times = [str(column.name()) for column in columns if "timestamp" in str(column.dataType().catalogString())]

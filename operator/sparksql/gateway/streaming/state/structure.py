@@ -61,7 +61,7 @@ class _Relation:
 def structure(
     plan: Any, leaves: Sequence[Leaf], *, mask: Callable[[str], str], unpushed: tuple[Any, Sequence[Leaf]] | None = None
 ) -> Structure:
-    """The structure of a plan in the form of `PlanText`, `leaves` being its tables by their numbers there. `unpushed` is the same
+    """Returns the structure of a plan in the form of `PlanText`, `leaves` being its tables by their numbers there. `unpushed` is the same
     plan where filters are still in their places; None when it has no filter above a group."""
     streamed = [leaves[each["leaf"]].label for each in plan_text.leaves(plan) if each["streams"]]
     # Where one source is read twice, only its filters may tell one operator or side from another.

@@ -33,12 +33,12 @@ class Parting:
 
 
 def parting(old: Mapping[str, Node], was: str, new: Mapping[str, Node], now: str) -> Parting:
-    """The first place where two roots differ that are not equal."""
+    """Returns the first place where two roots differ that are not equal."""
     return _parting(old, {"ref": was}, new, {"ref": now}, ()) or Parting((), "", was, now)
 
 
 def opaque(nodes: Mapping[str, Node], root: str) -> str | None:
-    """What a root is made of that cannot be told from others; None when there is nothing."""
+    """Returns what a root is made of that cannot be told from others; None when there is nothing."""
     found = (fields["of"] for kind, fields in reached(nodes, [root]).values() if kind == OPAQUE)
     return next((str(each) for each in found), None)
 
@@ -70,7 +70,7 @@ def _at(found: Parting, where: str) -> Parting:
 
 
 def text(nodes: Mapping[str, Node], value: Any, depth: int = _DEPTH) -> str:
-    """A value with what it is made of, not all the way down."""
+    """Returns a value with what it is made of, not all the way down."""
     told = _text(nodes, value, depth)
     return told if len(told) <= _CHARS else f"{told[:_CHARS]}..."
 

@@ -15,6 +15,7 @@ Node = list[Any]
 
 
 def is_ref(value: Any) -> bool:
+    """Returns whether a value is a reference to a node."""
     return isinstance(value, dict) and "ref" in value
 
 
@@ -31,7 +32,7 @@ def refs(value: Any) -> Iterator[str]:
 
 
 def reached(nodes: Mapping[str, Node], roots: Iterable[str]) -> dict[str, Node]:
-    """The nodes that roots are made of."""
+    """Returns the nodes that roots are made of."""
     found: dict[str, Node] = {}
     pending = list(roots)
     while pending:
@@ -49,16 +50,18 @@ class Nodes:
         self._nodes: dict[str, Node] = {}
 
     def add(self, kind: str, /, **fields: Any) -> Any:
+        """Adds a node and returns its reference; equal nodes are one."""
         node = [kind, fields]
         digest = hashlib.sha256(json.dumps(node, sort_keys=True).encode()).hexdigest()[:_CHARS_OF_DIGEST]
         self._nodes[digest] = node
         return {"ref": digest}
 
     def kind(self, value: Any) -> str:
-        """A node's kind, empty for what is no node."""
+        """Returns a node's kind, empty for what is no node."""
         return str(self._nodes[value["ref"]][0]) if is_ref(value) else ""
 
     def fields(self, ref: Any) -> dict[str, Any]:
+        """Returns the fields of the node that a reference names."""
         fields: dict[str, Any] = self._nodes[ref["ref"]][1]
         return fields
 
@@ -75,4 +78,5 @@ class Nodes:
         return frozenset(kinds)
 
     def below(self, roots: Iterable[str]) -> dict[str, Node]:
+        """Returns the nodes that roots are made of."""
         return reached(self._nodes, roots)

@@ -22,7 +22,7 @@ Rule = Callable[[Nodes, str, Fields], tuple[str, Fields]]
 
 
 def told(kind: str, fields: Fields) -> Fields:
-    """The fields of an expression that say what it is."""
+    """Returns the fields of an expression that say what it is."""
     if kind == "PythonUDF":
         return _python_function(fields)
     if kind == "ScalaUDF":
@@ -36,7 +36,7 @@ def told(kind: str, fields: Fields) -> Fields:
 
 
 def apply(nodes: Nodes, kind: str, fields: Fields, *, commutes: bool, zoned: bool) -> tuple[str, Fields]:
-    """The one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the time
+    """Returns the one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the time
     zone."""
     if commutes or kind in _EQUALITIES:
         fields = operands_in_one_order(fields)
@@ -84,7 +84,7 @@ def _hive_function(fields: Fields) -> Fields:
 
 
 def operands_in_one_order(fields: Fields) -> Fields:
-    """`a + b` and `b + a`: what Spark itself says is commutative gives the same value bit by bit. Not a + (b + c)."""
+    """Orders `a + b` and `b + a` alike: what Spark itself says is commutative gives the same value bit by bit. Not a + (b + c)."""
     if isinstance(fields.get("children"), list):
         return {**fields, "children": sorted(fields["children"], key=_text)}
     names = [name for name, value in fields.items() if is_ref(value) and name in ("left", "right")]
@@ -93,7 +93,7 @@ def operands_in_one_order(fields: Fields) -> Fields:
 
 
 def cast_without_a_zone(fields: Fields) -> Fields:
-    """Spark notes the session's time zone at every cast, also at those between types that have no zone."""
+    """Drops the zone of a cast between types that have none: Spark notes the session's time zone at every cast, also at those between types that have no zone."""
     return {name: value for name, value in fields.items() if name != "timeZoneId"}
 
 

@@ -23,7 +23,7 @@ class TimeWindow:
 
 
 def time_window(jvm: Jvm, column: Any, structs: list[Any]) -> TimeWindow | None:
-    """The windows that a column holds, None for any other. `structs` are expressions of start and end, one for each window that
+    """Returns the windows that a column holds, None for any other. `structs` are expressions of start and end, one for each window that
     a time is in."""
     if not column.metadata().contains(_MARK):
         return None

@@ -1,12 +1,15 @@
-"""When the next periodic savepoint of a streaming statement is due, and what it is called. Pure: no state but its arguments.
+"""The schedule of periodic savepoints: when the next one is due, and what it is called.
 
-A schedule has slots: with `intervalSeconds` at that distance from `since`, with `cron` where its fields match the wall clock
-of `timezone`. A slot is due at its time plus a jitter that depends on the statement and the slot only, and is shorter than the
-distance to the next slot: due times have the order of their slots, and whoever asks again is told the same.
+Pure: no state but its arguments.
 
-When clocks change, cron does what Debian's does. A time of day that is skipped in spring comes at the first minute after the gap;
-one that comes twice in autumn counts once, the first time. Expressions whose minute or hour begins with `*` follow elapsed
-time: they miss what is skipped and match both times.
+A schedule has slots: with `intervalSeconds` at that distance from `since`, with `cron` where its fields match the wall
+clock of `timezone`. A slot is due at its time plus a jitter that depends on the statement and the slot only, and is
+shorter than the distance to the next slot: due times have the order of their slots, and whoever asks again is told the
+same.
+
+When clocks change, cron does what Debian's does. A time of day that is skipped in spring comes at the first minute
+after the gap; one that comes twice in autumn counts once, the first time. Expressions whose minute or hour begins with
+`*` follow elapsed time: they miss what is skipped and match both times.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _ANY_TIME = datetime(2024, 1, 1, tzinfo=UTC)  # whether an expression matches at
 
 
 def violation(schedule: SavepointSchedule) -> Violation | None:
-    """Why the schedule cannot be followed, if it cannot: field, value and remedy."""
+    """Returns why the schedule cannot be followed, if it cannot: field, value and remedy."""
     if schedule.cron is None:
         return None
     problem = _cron_problem(schedule.cron)
@@ -46,11 +49,13 @@ def violation(schedule: SavepointSchedule) -> Violation | None:
 def next_due(
     schedule: SavepointSchedule, *, last: datetime | None, since: datetime, now: datetime, uid: str
 ) -> datetime | None:
-    """When a savepoint is due after `last` (the newest periodic one: its due time, or any moment later); in UTC, whole seconds.
+    """Returns when a savepoint is due after `last` (the newest periodic one: its due time, or any moment later).
 
-    A time that is not after `now` means: at once. Of several missed ones that is the newest, so that one savepoint makes up for
-    all of them; without `catchUp` missed ones are left out. `since` is when the schedule began, and stays: the statement's
-    creation, say. None: never, because it is paused, refused, or matches no day.
+    In UTC, whole seconds.
+
+    A time that is not after `now` means: at once. Of several missed ones that is the newest, so that one savepoint
+    makes up for all of them; without `catchUp` missed ones are left out. `since` is when the schedule began, and stays:
+    the statement's creation, say. None: never, because it is paused, refused, or matches no day.
     """
     if schedule.paused or violation(schedule) is not None:
         return None
@@ -63,7 +68,7 @@ def next_due(
 
 
 def savepoint_name(statement: str, due: datetime) -> str:
-    """Name of the periodic savepoint that is due then: a second try to create it finds the first one."""
+    """Returns the name of the periodic savepoint that is due then: a second try to create it finds the first one."""
     suffix = f"-{due.astimezone(UTC):%Y%m%d-%H%M%S}"
     room = MAX_NAME_LENGTH - len(suffix)
     if len(statement) > room:
@@ -73,7 +78,7 @@ def savepoint_name(statement: str, due: datetime) -> str:
 
 
 def _newest(schedule: SavepointSchedule, floor: datetime, since: datetime, now: datetime, uid: str) -> datetime | None:
-    """The last due time after `floor` and not after `now`."""
+    """Returns the last due time after `floor` and not after `now`."""
     lookback = ON_TIME_SECONDS  # mostly enough; then four times as far, and so on: schedules run forwards only
     while True:
         start = max(floor, now - timedelta(seconds=lookback))
@@ -88,7 +93,7 @@ def _newest(schedule: SavepointSchedule, floor: datetime, since: datetime, now: 
 
 
 def _due_times(schedule: SavepointSchedule, after: datetime, since: datetime, uid: str) -> Iterator[datetime]:
-    """Due times later than `after`, in order."""
+    """Yields due times later than `after`, in order."""
     first = after - timedelta(seconds=schedule.jitter_seconds)  # an earlier slot can be due no more
     slots = _slots(schedule, first - timedelta(seconds=1), since)
     slot = next(slots, None)
@@ -102,13 +107,16 @@ def _due_times(schedule: SavepointSchedule, after: datetime, since: datetime, ui
 
 
 def _jitter(uid: str, slot: datetime, most: int) -> int:
-    """0 to `most` seconds, spread evenly over statements and over slots."""
+    """Returns 0 to `most` seconds, spread evenly over statements and over slots."""
     digest = hashlib.sha256(f"{uid}/{slot.timestamp():.0f}".encode()).digest()
     return int.from_bytes(digest[:8]) % (most + 1)
 
 
 def _slots(schedule: SavepointSchedule, after: datetime, since: datetime) -> Iterator[datetime]:
-    """Slots later than `after`, in order, in UTC and whole seconds. In the hour that comes twice, one before it may come first."""
+    """Yields slots later than `after`, in order, in UTC and whole seconds.
+
+    In the hour that comes twice, one before it may come first.
+    """
     if schedule.cron is not None:
         zone = _zone(schedule.timezone)
         return _cron_slots(schedule.cron, zone, after) if zone is not None else iter(())
@@ -136,10 +144,10 @@ def _cron_problem(cron: str) -> str | None:
     if count != CRON_FIELDS:
         return f"has {count} fields"
     try:
-        found = next(CronSim(cron, _ANY_TIME), None)
+        match = next(CronSim(cron, _ANY_TIME), None)
     except CronSimError as error:
         return str(error)
-    return None if found is not None else "matches no day"
+    return None if match is not None else "matches no day"
 
 
 def _zone(name: str) -> ZoneInfo | None:

@@ -9,9 +9,9 @@ from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionDesiredState, SqlSessionSpec
 from sparksql.api.settings import Idle, IdleAction
+from sparksql.domain.session.counters import is_used, was_used
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Snapshot
-from sparksql.domain.session.usage import is_used, was_used
 
 _NOT_THE_DRIVERS = (
     "desiredState",
@@ -24,29 +24,29 @@ _NOT_THE_DRIVERS = (
 
 
 def driver_spec_hash(spec: SqlSessionSpec) -> str:
-    """Hash of the part of the spec that a running driver cannot take over: a change of it needs a new driver."""
+    """Returns the hash of the part of the spec that a running driver cannot take over: a change of it needs a new driver."""
     relevant = {key: value for key, value in spec.to_dict().items() if key not in _NOT_THE_DRIVERS}
     return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def wants_stop(s: Snapshot) -> bool:
-    """Whether the driver must end and the object stay."""
+    """Tells whether the driver must end and the object stay."""
     return s.session.spec.desired_state is SessionDesiredState.STOPPED
 
 
 def wants_restart(s: Snapshot) -> bool:
-    """Whether the spec asks for another driver than the one that was started."""
+    """Tells whether the spec asks for another driver than the one that was started."""
     return driver_spec_hash(s.session.spec) != s.session.status.config_hash
 
 
 def phase_age(s: Snapshot) -> float:
-    """Seconds since the current phase began."""
+    """Returns the seconds since the current phase began."""
     since = s.session.status.phase_since
     return (s.now - since).total_seconds() if since is not None else 0.0
 
 
 def lifetime_left(s: Snapshot) -> float | None:
-    """Seconds until `maxLifetimeSeconds` closes the session, None without a limit."""
+    """Returns the seconds until `maxLifetimeSeconds` closes the session, None without a limit."""
     limit = s.resolution.settings.max_lifetime_seconds if isinstance(s.resolution, Resolved) else 0
     created = s.session.metadata.creation_timestamp
     if not limit or created is None:
@@ -59,7 +59,7 @@ def _idle(s: Snapshot) -> Idle:
 
 
 def idle_left(s: Snapshot) -> float | None:
-    """Seconds until the idle timeout closes the session; None while it is busy or need not be closed.
+    """Returns the seconds until the idle timeout closes the session; None while it is busy or need not be closed.
 
     A client's open session is use: the gateway ends those that are not used, by a timeout of their own.
     """

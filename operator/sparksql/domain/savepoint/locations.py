@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointSource, SqlSavepoint
-from sparksql.domain.savepoint.snapshot import Place, Snapshot
+from sparksql.domain.savepoint.snapshot import SavepointStorage, Snapshot
 from sparksql.domain.statement.stream.spec import streaming_of
 from sparksql.domain.violation import Violation
 
@@ -17,19 +17,19 @@ def _folder(savepoint: SqlSavepoint) -> str:
     return f"{metadata.namespace}/{savepoint.spec.statement_ref.name}/{metadata.name}-{metadata.uid}"
 
 
-def target(savepoint: SqlSavepoint, place: Place) -> str | Violation:
-    """Location of the data: the one that was recorded, that of an existing savepoint, else a new one below the class's root."""
+def target(savepoint: SqlSavepoint, storage: SavepointStorage) -> str | Violation:
+    """Returns the location of the data: the one that was recorded, that of an existing savepoint, else a new one below the class's root."""
     known = savepoint.status.location or savepoint.spec.location
     if known is not None:
         return known
-    field = f"class {place.class_name}: spec.storage.savepointRoot"
-    if place.savepoint_root is None:
+    field = f"class {storage.class_name}: spec.storage.savepointRoot"
+    if storage.savepoint_root is None:
         message = f"{field} is not set: set it, or use a class that has it, and create the SqlSavepoint again"
         return Violation(Reason.INVALID_SPEC, message)
-    location = f"{place.savepoint_root.rstrip('/')}/{_folder(savepoint)}"
+    location = f"{storage.savepoint_root.rstrip('/')}/{_folder(savepoint)}"
     if len(location) > MAX_LOCATION_LENGTH:
         message = (
-            f"{field} is {len(place.savepoint_root)} characters long: with a shorter one the location would fit into "
+            f"{field} is {len(storage.savepoint_root)} characters long: with a shorter one the location would fit into "
             f"{MAX_LOCATION_LENGTH} characters"
         )
         return Violation(Reason.INVALID_SPEC, message)
@@ -37,7 +37,7 @@ def target(savepoint: SqlSavepoint, place: Place) -> str | Violation:
 
 
 def recorded_root(savepoint: SqlSavepoint) -> str | None:
-    """Root that the recorded location was made from; None if the location is not one that was made for this object."""
+    """Returns the root that the recorded location was made from; None if the location is not one that was made for this object."""
     location = savepoint.status.location
     suffix = f"/{_folder(savepoint)}"
     if location is None or savepoint.spec.source is not SavepointSource.COPY or not savepoint.metadata.uid:
@@ -47,12 +47,12 @@ def recorded_root(savepoint: SqlSavepoint) -> str | None:
     return root if root != location and is_plain else None
 
 
-def keeper(s: Snapshot) -> str | None:
-    """Why the data at the recorded location must not be deleted, whatever the reclaim policy says; None: it may be."""
+def deletion_blocker(s: Snapshot) -> str | None:
+    """Tells why the data at the recorded location must not be deleted, whatever the reclaim policy says; None: it may be."""
     root = recorded_root(s.savepoint)
     if root is None:
         return "the location was not made for this object"
-    configured = s.place.savepoint_root if s.place is not None else root
+    configured = s.storage.savepoint_root if s.storage is not None else root
     if configured is None or configured.rstrip("/") != root:
         return "the location is not below the class's spec.storage.savepointRoot"
     checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None

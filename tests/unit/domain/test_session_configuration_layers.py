@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.settings import SessionSettings
-from sparksql.domain.session.layers import OPERATOR_DEFAULTS, merge
+from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS, merge
 
 SMALL = st.integers(1, 5)
 EXECUTORS = st.one_of(

@@ -1,7 +1,7 @@
 """What a statement's `dependsOn` allows: go on, wait, or give up.
 
-A cycle is found before a failed dependency, for every member of it. A dependency that does not exist is waited for, unless
-it was met before it went away: met names are kept in status.
+A cycle is found before a failed dependency, for every member of it. A dependency that does not exist is waited for,
+unless it was met before it went away: met names are kept in status.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Edges = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True)
 class Met:
-    """All dependencies are met; `names` is what status keeps."""
+    """Every dependency is met; `names` is what status keeps."""
 
     names: tuple[str, ...] = ()
 
@@ -33,12 +33,16 @@ class Unmet:
 
 @dataclass(frozen=True)
 class Failed:
+    """Dependency `name` has ended in `phase`, which is not Finished."""
+
     name: str
     phase: Phase
 
 
 @dataclass(frozen=True)
 class Cycle:
+    """The statement depends on itself, along `path`."""
+
     path: tuple[str, ...]
 
 
@@ -46,7 +50,7 @@ Outcome = Met | Unmet | Failed | Cycle
 
 
 def find_cycle(name: str, edges: Edges) -> tuple[str, ...] | None:
-    """A path from `name` back to itself along `edges` (statement -> names it depends on), or None."""
+    """Returns a path from `name` back to itself along `edges` (statement -> names it depends on), or None."""
     came_from: dict[str, str] = {}
     stack = [name]
     while stack:
@@ -70,7 +74,10 @@ def evaluate(
     phase_of: Callable[[str], Phase | None],
     edges: Edges,
 ) -> Outcome:
-    """Outcome for statement `name`; `phase_of` answers None for a statement that does not exist or was never seen."""
+    """Returns the outcome for statement `name`.
+
+    `phase_of` answers None for a statement that does not exist or was never observed.
+    """
     if not depends_on:
         return Met()
     cycle = find_cycle(name, edges)

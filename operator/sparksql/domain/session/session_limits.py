@@ -18,8 +18,11 @@ _WAITING = frozenset({None, Phase.PENDING, Phase.HIBERNATED})
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A session as the limits see it. `held_up`: it is Stalled for another reason than a limit; `wanted`: it is to have a driver."""
+class SessionQueueEntry:
+    """Describes a session as the limits see it.
+
+    `held_up`: it is Stalled for another reason than a limit; `wanted`: it is to have a driver.
+    """
 
     namespace: str
     name: str
@@ -36,16 +39,18 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Most sessions of each kind; None = no limit."""
+class SessionLimits:
+    """Bounds the sessions of each kind; None = no limit."""
 
     of_operator: int | None = None
     of_class: int | None = None
     of_class_in_namespace: int | None = None
 
 
-def violation(session: Contender, others: Iterable[Contender], bounds: Bounds) -> Violation | None:
-    """Why there is no place for `session` among the others, naming the first limit that is reached."""
+def limit_violation(
+    session: SessionQueueEntry, others: Iterable[SessionQueueEntry], bounds: SessionLimits
+) -> Violation | None:
+    """Tells why there is no place for `session` among the others, naming the first limit that is reached."""
     before = [other for other in others if _goes_before(other, session)]
     of_class = [other for other in before if other.class_name == session.class_name]
     beside = [other for other in of_class if other.namespace == session.namespace]
@@ -61,7 +66,7 @@ def violation(session: Contender, others: Iterable[Contender], bounds: Bounds) -
     return None
 
 
-def _goes_before(other: Contender, session: Contender) -> bool:
+def _goes_before(other: SessionQueueEntry, session: SessionQueueEntry) -> bool:
     if (other.namespace, other.name) == (session.namespace, session.name):
         return False
     if other.phase in _HOLDING:

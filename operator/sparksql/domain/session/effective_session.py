@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparksql.api.session_class import Scheduling, VolumeClaim
+from sparksql.wire.driver import OpenEndpoints
+
 
 @dataclass(frozen=True)
 class ExecutorSize:
-    """Executors of a session. `instances` is fixed, or `min`..`max` with dynamic allocation; cpu as a Kubernetes quantity."""
+    """Sizes the executors of a session. `instances` is fixed, or `min`..`max` with dynamic allocation; cpu as a Kubernetes quantity."""
 
     cpu: str
     cores: int
@@ -24,7 +27,7 @@ class ExecutorSize:
 
 @dataclass(frozen=True)
 class DriverSize:
-    """`cpu` is the pod's request (a quantity); `cores` what Spark counts; the pod's memory request and limit is `pod_mib`."""
+    """Sizes the driver: `cpu` is the pod's request (a quantity), `cores` what Spark counts, `pod_mib` request and limit of memory."""
 
     cpu: str
     cores: int
@@ -33,32 +36,12 @@ class DriverSize:
 
 
 @dataclass(frozen=True)
-class VolumeClaim:
-    name: str
-    mount_path: str
-
-
-@dataclass(frozen=True)
-class Scheduling:
-    """Queue systems by label and name: schedulerName (YuniKorn, Volcano), queue label (Kueue), priority class."""
-
-    scheduler_name: str = ""
-    queue_label: Mapping[str, str] = field(default_factory=dict)
-    priority_class_name: str = ""
-
-
-@dataclass(frozen=True)
-class Endpoints:
-    """Which protocols clients may use."""
-
-    rest: bool = True
-    connect: bool = False
-    thrift: bool = False
-
-
-@dataclass(frozen=True)
 class EffectiveSession:
-    """Holds a session's settings as they apply, class and spec together. `conf` is the merged Spark configuration without the keys that the operator itself sets."""
+    """Holds a session's settings as they apply, class and spec together.
+
+    `conf` is the merged Spark configuration without the keys that the operator itself sets; `network_clients` are NetworkPolicyPeers,
+    and the templates PodTemplateSpecs of the class.
+    """
 
     namespace: str
     name: str
@@ -72,13 +55,13 @@ class EffectiveSession:
     enforced_conf: Mapping[str, str]
     service_account: str
     create_service_account: bool
-    endpoints: Endpoints = Endpoints()
+    endpoints: OpenEndpoints = field(default_factory=OpenEndpoints)
     volume_claim: VolumeClaim | None = None
     warehouse: str = ""
     result_root: str = ""
     database: str = ""  # empty is Spark's own `default`
     jar_prefixes: tuple[str, ...] = ()
-    scheduling: Scheduling = Scheduling()
+    scheduling: Scheduling = field(default_factory=Scheduling)
     network_policy: bool = True
     network_clients: tuple[Mapping[str, Any], ...] = ()  # NetworkPolicyPeer objects
     driver_template: Mapping[str, Any] = field(default_factory=dict)  # PodTemplateSpec of the class

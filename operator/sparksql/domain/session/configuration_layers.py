@@ -1,11 +1,18 @@
-"""Configuration layers: operator defaults < class defaults < session (< statement). Later wins, field by field, key by key."""
+"""Configuration layers: operator defaults < class defaults < session (< statement). Later wins, field by field, key by key. Pure.
+
+`configuration` tells which layer each value came from: it is kept in the session's status, where `kubectl sparksql config` and
+`open_endpoints` read it.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from sparksql.api.base import ApiModel
+from sparksql.api.conf_policy import redacted
 from sparksql.api.fields import INT32_MAX
+from sparksql.api.session import ConfigurationEntry, ConfigurationLayer
 from sparksql.api.settings import (
     DriverResources,
     Endpoints,
@@ -15,6 +22,7 @@ from sparksql.api.settings import (
     SessionSettings,
     StatementTimeouts,
 )
+from sparksql.wire.driver import OpenEndpoints
 
 OPERATOR_DEFAULTS = SessionSettings(
     driver=DriverResources(cpu="1", memory="1Gi"),
@@ -31,10 +39,11 @@ OPERATOR_DEFAULTS = SessionSettings(
 
 _Part = TypeVar("_Part", bound=ApiModel)
 _Value = TypeVar("_Value", int, str)
+_Path = tuple[str, ...]
 
 
 def merge(*layers: SessionSettings) -> SessionSettings:
-    """One `SessionSettings` of all layers, the last one strongest."""
+    """Merges to one `SessionSettings` of all layers, the last one strongest."""
     merged = layers[0]
     for layer in layers[1:]:
         merged = SessionSettings(
@@ -50,6 +59,31 @@ def merge(*layers: SessionSettings) -> SessionSettings:
             endpoints=_over(merged.endpoints, layer.endpoints),
         )
     return merged
+
+
+def configuration(
+    layers: Sequence[tuple[ConfigurationLayer, SessionSettings]], enforced: Mapping[str, str]
+) -> tuple[ConfigurationEntry, ...]:
+    """Returns all values in force, by name, secrets redacted. `layers` come strongest last; `enforced` wins over all of them."""
+    shown = [(layer, settings.replace(conf=redacted(settings.conf))) for layer, settings in layers]
+    said = [(layer, dict(_leaves(settings.to_dict()))) for layer, settings in shown]
+    found: dict[_Path, tuple[object, ConfigurationLayer]] = {
+        path: (value, next(layer for layer, values in reversed(said) if path in values))
+        for path, value in _leaves(merge(*(settings for _, settings in shown)).to_dict())
+    }
+    found |= {("conf", key): (value, ConfigurationLayer.ENFORCED) for key, value in redacted(enforced).items()}
+    return tuple(
+        ConfigurationEntry(name=".".join(path), value=_text(value), layer=layer)
+        for path, (value, layer) in sorted(found.items())
+    )
+
+
+def open_endpoints(configuration: Sequence[ConfigurationEntry]) -> OpenEndpoints:
+    """Reads what a `configuration` turned on: the endpoints of the driver that was started with it."""
+    on = {entry.name for entry in configuration if entry.value == _text(True)}
+    return OpenEndpoints(
+        rest="endpoints.rest" in on, connect="endpoints.connect" in on, thrift="endpoints.thrift" in on
+    )
 
 
 def _last(below: _Value | None, above: _Value | None) -> _Value | None:
@@ -70,3 +104,15 @@ def _over_executors(below: ExecutorResources | None, above: ExecutorResources | 
         elif above.min is not None or above.max is not None:
             below = below.replace(instances=None)
     return _over(below, above)
+
+
+def _leaves(value: Mapping[str, Any], path: _Path = ()) -> Iterator[tuple[_Path, object]]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, (*path, name))
+        else:
+            yield (*path, name), inner
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

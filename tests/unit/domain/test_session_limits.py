@@ -10,33 +10,37 @@ from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.domain.session.places import Bounds, Contender, violation
+from sparksql.domain.session.session_limits import SessionLimits, SessionQueueEntry, limit_violation
 
-ONE = Contender("a", "one", "2026-01-31T08:00:05Z", "standard", Phase.PENDING)
+ONE = SessionQueueEntry("a", "one", "2026-01-31T08:00:05Z", "standard", Phase.PENDING)
 
 
-def other(name: str, phase: Phase | None = Phase.READY, *, minute: int = 0, **fields: str | bool) -> Contender:
+def other(name: str, phase: Phase | None = Phase.READY, *, minute: int = 0, **fields: str | bool) -> SessionQueueEntry:
     return replace(ONE, name=name, phase=phase, created=f"2026-01-31T08:{minute:02}:00Z", **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("bounds", "others", "names"),
     [
-        (Bounds(), [other("b")] * 9, None),
-        (Bounds(of_class_in_namespace=2), [other("b")], None),
-        (Bounds(of_class_in_namespace=1), [other("b")], "limits.sessionsPerNamespace"),
-        (Bounds(of_class_in_namespace=1), [other("b", namespace="elsewhere")], None),
-        (Bounds(of_class_in_namespace=1), [other("b", class_name="large")], None),
-        (Bounds(of_class=1), [other("b", namespace="elsewhere")], "limits.sessions"),
-        (Bounds(of_class=1), [other("b", class_name="large")], None),
-        (Bounds(of_operator=1), [other("b", class_name="large", namespace="elsewhere")], "operator.limits.sessions"),
-        (Bounds(of_class=0), [], "allows no sessions"),
+        (SessionLimits(), [other("b")] * 9, None),
+        (SessionLimits(of_class_in_namespace=2), [other("b")], None),
+        (SessionLimits(of_class_in_namespace=1), [other("b")], "limits.sessionsPerNamespace"),
+        (SessionLimits(of_class_in_namespace=1), [other("b", namespace="elsewhere")], None),
+        (SessionLimits(of_class_in_namespace=1), [other("b", class_name="large")], None),
+        (SessionLimits(of_class=1), [other("b", namespace="elsewhere")], "limits.sessions"),
+        (SessionLimits(of_class=1), [other("b", class_name="large")], None),
+        (
+            SessionLimits(of_operator=1),
+            [other("b", class_name="large", namespace="elsewhere")],
+            "operator.limits.sessions",
+        ),
+        (SessionLimits(of_class=0), [], "allows no sessions"),
     ],
 )
 def test_each_session_limit_counts_only_the_sessions_in_its_scope(
-    bounds: Bounds, others: list[Contender], names: str | None
+    bounds: SessionLimits, others: list[SessionQueueEntry], names: str | None
 ) -> None:
-    refused = violation(ONE, [ONE, *others], bounds)
+    refused = limit_violation(ONE, [ONE, *others], bounds)
     assert (refused is None) is (names is None)
     if refused is not None and names is not None:
         assert refused.reason is Reason.LIMIT_EXCEEDED
@@ -57,13 +61,13 @@ def test_each_session_limit_counts_only_the_sessions_in_its_scope(
         *((other("b", phase), True) for phase in (Phase.STOPPED, Phase.CLOSED, Phase.FAILED)),
     ],
 )
-def test_places_are_held_by_drivers_and_given_to_the_oldest(before: Contender, is_there: bool) -> None:
-    assert (violation(ONE, [before, ONE], Bounds(of_class=1)) is None) is is_there
+def test_places_are_held_by_drivers_and_given_to_the_oldest(before: SessionQueueEntry, is_there: bool) -> None:
+    assert (limit_violation(ONE, [before, ONE], SessionLimits(of_class=1)) is None) is is_there
 
 
 contenders = st.lists(
     st.builds(
-        Contender,
+        SessionQueueEntry,
         namespace=st.sampled_from("ab"),
         name=st.text("xyz", min_size=1, max_size=3),
         created=st.sampled_from("123"),
@@ -78,9 +82,11 @@ contenders = st.lists(
 
 
 @given(contenders, st.integers(0, 4))
-def test_sessions_admitted_at_the_same_time_never_exceed_the_limit(sessions: list[Contender], limit: int) -> None:
+def test_sessions_admitted_at_the_same_time_never_exceed_the_limit(
+    sessions: list[SessionQueueEntry], limit: int
+) -> None:
     """Every session is decided on by itself, from the same facts: together they take no more places than there are."""
     holding = [s for s in sessions if s.phase in (Phase.STARTING, Phase.READY, Phase.DRAINING)]
     waiting = [s for s in sessions if s.phase in (None, Phase.PENDING) and s.wanted and not s.held_up]
-    let_in = [s for s in waiting if violation(s, sessions, Bounds(of_operator=limit)) is None]
+    let_in = [s for s in waiting if limit_violation(s, sessions, SessionLimits(of_operator=limit)) is None]
     assert len(let_in) <= max(0, limit - len(holding))

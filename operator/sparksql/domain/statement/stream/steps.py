@@ -1,0 +1,133 @@
+"""The steps that decisions about a streaming statement are made of: hold, suspend, refuse, resume, restart. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sparksql.api.reasons import Reason
+from sparksql.api.statement import StatementDesiredState as DesiredState
+from sparksql.api.statement import StatementError
+from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.backoff import exponential
+from sparksql.domain.conditions import ready_reason
+from sparksql.domain.event import Event
+from sparksql.domain.statement.decision import Command, Decision
+from sparksql.domain.statement.outcome import End, is_text_error, view_update
+from sparksql.domain.statement.snapshot import Snapshot
+from sparksql.domain.statement.status import StatusUpdate, with_phase
+from sparksql.domain.statement.steps import (
+    MAX_RETRY_BACKOFF_SECONDS,
+    UNREACHABLE_SECONDS,
+    WAITING_SECONDS,
+    end,
+    new_attempt,
+)
+from sparksql.domain.statement.stream.facts import Change, StreamFacts
+from sparksql.domain.statement.stream.savepoints import Failed, SavepointStep
+from sparksql.domain.statement.stream.session import own_session_commands, suspended_session_commands
+from sparksql.domain.statement.stream.spec import has_checkpoint, streaming_of
+from sparksql.domain.statement.stream.status import next_start, suspended
+from sparksql.domain.violation import Violation
+from sparksql.wire.control import OperationView
+
+TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing for a moment, a wrong word does not heal
+
+
+def hold(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
+    """Waits in its phase; why a driver refused it, if one did, is no reason to be suspended any more."""
+    phase = s.statement.status.phase or Phase.INITIALIZED
+    streaming = suspended(streaming_of(s.statement))
+    status = with_phase(s.statement, s.now, phase, reason, message, error=None, streaming=streaming)
+    return Decision(status, (*own_session_commands(s), *commands), requeue_after=UNREACHABLE_SECONDS)
+
+
+def suspend(
+    s: Snapshot, facts: StreamFacts, why: Violation, *, stalled: bool, error: StatementError | None = None
+) -> Decision:
+    """Enters Stopped, or stays there: `stalled` until a person acts, else because the user asks for it.
+
+    One that the user does not ask for any more resumes in the next pass.
+    """
+    before = s.statement.status
+    is_news = before.phase is not Phase.STOPPED or ready_reason(before.conditions) != why.reason
+    status = with_phase(
+        s.statement,
+        s.now,
+        Phase.STOPPED,
+        why.reason,
+        why.message,
+        stalled=stalled,
+        start_time=None,
+        progress=None,
+        error=error or (before.error if stalled and facts.driver_rejection == why else None),
+        next_attempt_time=None,
+        streaming=suspended(streaming_of(s.statement), restarts=0),
+    )
+    events = (Event("Warning" if stalled else "Normal", why.reason, why.message),) if is_news else ()
+    resumes = not stalled and s.statement.spec.desired_state is DesiredState.RUNNING
+    commands = () if resumes else suspended_session_commands(s)
+    return Decision(status, commands, events=events, requeue_after=0.0 if resumes else WAITING_SECONDS)
+
+
+def suspend_for_user(s: Snapshot, facts: StreamFacts, savepoint: SavepointStep) -> Decision:
+    """Enters Stopped because the user asks for it, and says why there is no savepoint if that has failed."""
+    without = f", without a savepoint: {savepoint.message}" if isinstance(savepoint, Failed) else ""
+    message = f"stopped by the user{without}; desiredState Running resumes it"
+    return suspend(s, facts, Violation(Reason.STOPPED_BY_USER, message), stalled=False)
+
+
+def refuse(s: Snapshot, facts: StreamFacts, violation: Violation) -> Decision:
+    """Ends a statement that may not start, unless there is a state to lose, which then waits for a person."""
+    if has_checkpoint(s.statement) or streaming_of(s.statement).upgrades:
+        return suspend(s, facts, violation, stalled=True)
+    return end(s, Phase.ERROR, violation.reason, violation.message)
+
+
+def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, restarts: int = 0) -> Decision:
+    """Begins the next attempt at once, with what has changed; `restarts` goes on counting if nothing has."""
+    failed = s.statement.status.failed_attempts
+    update = next_start(s.statement, facts, restarts=restarts)
+    return new_attempt(s, reason, message, delay=0.0, failed=failed, type_="Normal", **update)
+
+
+def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: OperationView | None = None) -> Decision:
+    """Begins the next attempt from the checkpoint after its back-off, as often as `restart.limit` grants."""
+    spec, status = s.statement.spec.streaming, s.statement.status
+    assert spec is not None
+    known: StatusUpdate = {} if view is None else view_update(view)
+    count = restarts_in_a_row(s, (view.completion_time if view is not None else None) or s.now) + 1
+    if view is not None and count > TEXT_TRIES and is_text_error(view):
+        return suspend(s, facts, Violation(failure.reason, failure.message), stalled=True, error=known.get("error"))
+    if count > spec.restart.limit:
+        message = f"gave up after {count - 1} restarts: {failure.message}"
+        return end(s, failure.phase, failure.reason, message, **known)
+    delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
+    due = s.now + timedelta(seconds=delay) if delay else None
+    streaming = suspended(streaming_of(s.statement), restarts=count, next_restart_time=due)
+    message = f"restart {count} of {spec.restart.limit} in {delay:g} s: {what}"
+    return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
+
+
+def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
+    """Returns how often it was restarted in a row.
+
+    An attempt that ran long enough until then made earlier ones forgotten.
+    """
+    streaming, started = s.statement.spec.streaming, s.statement.status.start_time
+    assert streaming is not None
+    if started is not None and (until - started).total_seconds() >= streaming.restart.reset_after_seconds:
+        return 0
+    return streaming_of(s.statement).restarts
+
+
+def change_message(change: Change | None) -> str:
+    """Returns what is told of a change that is taken in, under the reason Upgrading."""
+    match change:
+        case Change.RESTORE:
+            return "restoreNonce changed, it begins again with the savepoint of startFrom"
+        case Change.START_FRESH:
+            return "the text changed, it begins without state"
+        case Change.TEXT:
+            return "the text changed, it goes on from its checkpoint if the state fits"
+        case Change.SETTINGS | None:
+            return "the spec changed, it goes on from its checkpoint"

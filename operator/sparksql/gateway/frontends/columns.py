@@ -1,0 +1,251 @@
+"""Columns of Arrow as the texts that clients get, in three styles. A column is written as a whole, mostly inside Arrow.
+
+| | FLINK_JSON | FLINK_PLAIN | HIVE_JSON |
+|---|---|---|---|
+| boolean | true | TRUE | true |
+| double | 1.5, "NaN" | as Java prints it | 1.5, "NaN" |
+| decimal | without trailing zeros, maybe 1E+2 | in full | in full |
+| timestamp | "2026-01-31T10:00:00.5", an instant with Z | 2026-01-31 10:00:00.500000 | "2026-01-31 10:00:00.5" |
+| binary | "aA==" | x'68' | "aA==" |
+| list | [1,null] | [1, NULL] | [1,null] |
+| map | {"k":1} | {k=1} | {"k":1} |
+| row | {"a":1} | (1) | {"a":1} |
+
+Instants are shown by the clock of the zone in their type. HIVE_JSON is for what lists, maps and rows hold; a value of its own is
+`hive_text`. A single value is written as `wire/values.py` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from json.encoder import encode_basestring
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparksql.gateway.frontends.zones import wall_clock
+from sparksql.wire.values import base64_text, java_double
+
+_DECIMALS = Context(prec=76)  # more digits than any decimal of Spark has
+_SCIENTIFIC = r"^-?(?:0\.000000|[0-9]+0$)"  # below 10**-6, and whole numbers that end in zeros
+_CONTROL_CHARACTERS = r"[\x00-\x1f]"
+
+
+@dataclass(frozen=True)
+class ColumnStyle:
+    """Describes how values are written. `scalar` writes a column of values that hold no others, `key` the keys of a map; nulls stay null.
+
+    `separator` stands between the members of a list, map or row, `assign` between a key and its value, `null` for a NULL in them;
+    `row` are the brackets of rows, whose fields are named if `named`.
+    """
+
+    scalar: Callable[[pa.Array], pa.Array]
+    key: Callable[[pa.Array], pa.Array]
+    null: str
+    separator: str
+    assign: str
+    row: tuple[str, str]
+    named: bool
+
+
+def texts(column: pa.Array, style: ColumnStyle) -> pa.Array:
+    """Returns the text of each value of a column; NULL stays null. Raises UnknownZoneError for an instant in one."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        begin, end, offsets = _extent(column)
+        keys = pc.fill_null(style.key(column.keys.slice(begin, end - begin)), style.null)
+        pairs = pc.binary_join_element_wise(keys, _members(column.items.slice(begin, end - begin), style), style.assign)
+        return _where_valid(column, _enclosed("{", _joined(offsets, pairs, style.separator), "}"))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        begin, end, offsets = _extent(column)
+        items = _members(column.values.slice(begin, end - begin), style)
+        return _where_valid(column, _enclosed("[", _joined(offsets, items, style.separator), "]"))
+    if pa.types.is_struct(kind):
+        fields = [_field(part.name, values, style) for part, values in zip(kind, _fields(column), strict=True)]
+        inside = (
+            pc.binary_join_element_wise(*fields, style.separator)
+            if fields
+            else pa.array([""] * len(column), pa.string())
+        )
+        return _where_valid(column, _enclosed(style.row[0], inside, style.row[1]))
+    return style.scalar(column)
+
+
+def quoted(column: pa.Array) -> pa.Array:
+    """Returns texts as JSON strings; null stays null."""
+    if pc.any(pc.match_substring_regex(column, _CONTROL_CHARACTERS)).as_py():
+        return _each(column, encode_basestring)
+    escaped = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
+    return _enclosed('"', escaped, '"')
+
+
+def hive_text(column: pa.Array) -> pa.Array:
+    """Returns values as the text of a column of HiveServer2's that has no type of its own: lists, maps and rows as JSON."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        local = wall_clock(column).cast(pa.timestamp("us")).cast(pa.string())
+        return pc.utf8_rtrim(pc.utf8_rtrim(local, "0"), ".")  # the fraction has always six digits before
+    if pa.types.is_decimal(kind):
+        return _decimals(column)
+    if pa.types.is_nested(kind):
+        return texts(column, HIVE_JSON)
+    return column.cast(pa.string())
+
+
+def _hive_json(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return _json_floats(column)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return hive_text(column)
+    if is_binary(kind):
+        return _each(column, lambda value: f'"{base64_text(value)}"')
+    return quoted(hive_text(column))
+
+
+def _flink_json(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _json_floats(column)
+    if pa.types.is_decimal(kind):
+        return _short_decimals(column)
+    if pa.types.is_timestamp(kind):
+        iso = pc.replace_substring_regex(_flink_plain(column), r"\.?0*$", "")
+        return _enclosed('"', pc.replace_substring(iso, " ", "T"), '"' if kind.tz is None else 'Z"')
+    if is_binary(kind):
+        return _each(column, lambda value: f'"{base64_text(value)}"')
+    return quoted(_flink_plain(column))
+
+
+def _flink_plain(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return pc.ascii_upper(column.cast(pa.string()))
+    if pa.types.is_floating(kind):
+        return _each(_doubles(column), java_double)
+    if pa.types.is_decimal(kind):
+        return _decimals(column)
+    if pa.types.is_date(kind):
+        return _signed_years(column.cast(pa.string()))
+    if pa.types.is_timestamp(kind):
+        return _signed_years(wall_clock(column).cast(pa.timestamp("us")).cast(pa.string()))
+    if is_binary(kind):
+        return _each(column, lambda value: f"x'{value.hex()}'")
+    return column.cast(pa.string())
+
+
+def _plain_keys(column: pa.Array) -> pa.Array:
+    return texts(column, FLINK_PLAIN)
+
+
+FLINK_PLAIN = ColumnStyle(
+    scalar=_flink_plain,
+    key=_plain_keys,
+    null="NULL",
+    separator=", ",
+    assign="=",
+    row=("(", ")"),
+    named=False,
+)
+FLINK_JSON = ColumnStyle(
+    scalar=_flink_json,
+    key=lambda keys: quoted(_plain_keys(keys)),
+    null="null",
+    separator=",",
+    assign=":",
+    row=("{", "}"),
+    named=True,
+)
+HIVE_JSON = ColumnStyle(
+    scalar=_hive_json,
+    key=lambda keys: quoted(hive_text(keys)),
+    null="null",
+    separator=",",
+    assign=":",
+    row=("{", "}"),
+    named=True,
+)
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Returns whether values of this type are bytes."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _json_floats(column: pa.Array) -> pa.Array:
+    shown = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?\d+)$", r"\1.0")  # a double is no integer
+    if pc.all(pc.is_finite(column)).as_py() is False:
+        shown = pc.replace_substring_regex(shown, "^(-?)inf$", r'"\1Infinity"')
+        shown = pc.replace_substring_regex(shown, "^-?nan$", '"NaN"')
+    return shown
+
+
+def _decimals(column: pa.Array) -> pa.Array:
+    """Decimals in full: Arrow writes very small ones with an exponent."""
+    shown = column.cast(pa.string())
+    if pc.any(pc.match_substring(shown, "E")).as_py():
+        return _each(column, lambda value: format(value, "f"))
+    return shown
+
+
+def _short_decimals(column: pa.Array) -> pa.Array:
+    """Decimals without trailing zeros; those that Java then writes with an exponent, a few of many, are made one by one."""
+    shown = _decimals(column)
+    if column.type.scale > 0:
+        shown = pc.replace_substring_regex(shown, r"\.?0*$", "")
+    scientific = pc.fill_null(pc.match_substring_regex(shown, _SCIENTIFIC), False)
+    shortened = _each(shown.filter(scientific), lambda text: str(Decimal(text).normalize(_DECIMALS)))
+    return pc.replace_with_mask(shown, scientific, shortened)
+
+
+def _doubles(column: pa.Array) -> pa.Array:
+    """Floats widened by their digits: a float 0.1 is 0.1, not 0.10000000149011612."""
+    return column.cast(pa.string()).cast(pa.float64()) if pa.types.is_float32(column.type) else column
+
+
+def _signed_years(shown: pa.Array) -> pa.Array:
+    """Dates whose years of five digits and more have the sign that ISO 8601 asks for."""
+    return pc.replace_substring_regex(shown, r"^(\d{5})", r"+\1")
+
+
+def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    return pa.array([None if value is None else write(value) for value in column.to_pylist()], pa.string())
+
+
+def _members(column: pa.Array, style: ColumnStyle) -> pa.Array:
+    return pc.fill_null(texts(column, style), style.null)
+
+
+def _field(name: str, values: pa.Array, style: ColumnStyle) -> pa.Array:
+    members = _members(values, style)
+    return _enclosed(f"{encode_basestring(name)}{style.assign}", members, "") if style.named else members
+
+
+def _fields(column: pa.Array) -> list[pa.Array]:
+    """A row's fields as columns, null where the row is."""
+    return list(column.flatten())
+
+
+def _extent(column: pa.Array) -> tuple[int, int, pa.Array]:
+    """Where the items of a list or map column begin and end among their values, and its offsets counted from there."""
+    offsets = column.offsets.to_numpy()
+    begin, end = int(offsets[0]), int(offsets[-1])
+    return begin, end, pa.array((offsets - begin).astype(np.int32))
+
+
+def _joined(offsets: pa.Array, items: pa.Array, separator: str) -> pa.Array:
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, items), separator)
+
+
+def _enclosed(before: str, column: pa.Array, after: str) -> pa.Array:
+    return pc.binary_join_element_wise(before, column, after, "")
+
+
+def _where_valid(column: pa.Array, shown: pa.Array) -> pa.Array:
+    return pc.if_else(column.is_valid(), shown, pa.scalar(None, pa.string())) if column.null_count else shown
