@@ -156,9 +156,8 @@ def api() -> DynamicClient:
     """The cluster as its official client shows it: not as the operator's own code would."""
     from kubernetes import config, dynamic
 
-    folder = tempfile.mkdtemp(
-        prefix="demo-"
-    )  # what it discovers is by default shared by all clusters at the same address
+    # What it discovers is by default in a file that all clusters share that were ever at the same address.
+    folder = tempfile.mkdtemp(prefix="demo-")
     atexit.register(shutil.rmtree, folder)
     return dynamic.DynamicClient(
         config.new_client_from_config(os.environ["KUBECONFIG"]), cache_file=f"{folder}/discovery.json"

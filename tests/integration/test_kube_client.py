@@ -39,7 +39,7 @@ from sparksql.kube.resources import (
 from sparksql.kube.status import StatusWriter
 from sparksql.kube.tls import session_certificate
 from tests.support.apiserver import ApiServer
-from tests.support.watching import watch
+from tests.support.watching import watching
 
 STATEMENT = "SqlStatement"
 
@@ -110,15 +110,16 @@ async def test_a_listing_in_pages_equals_one_in_whole(client: KubeClient, namesp
     assert {namespace} <= {item["metadata"]["namespace"] for item in everywhere.items}
 
 
-async def test_a_watch_goes_on_from_a_listing(client: KubeClient, namespace: str) -> None:
+async def test_a_watch_goes_on_from_a_listing(client: KubeClient, apiserver: ApiServer, namespace: str) -> None:
     await client.create(CONFIG_MAPS, namespace, config_map("before"))
     listing = await client.list(CONFIG_MAPS, namespace)
     await client.create(CONFIG_MAPS, namespace, config_map("a"))
     await client.patch_merge(CONFIG_MAPS, namespace, "a", {"data": {"k": "1"}})
     await client.delete(CONFIG_MAPS, namespace, "a")
-    changes = watch(client, CONFIG_MAPS, namespace, resource_version=listing.resource_version)
-    async with asyncio.timeout(60), aclosing(changes):
-        seen = [await anext(changes) for _ in range(3)]
+    async with asyncio.timeout(60), watching(apiserver.kubeconfig) as watcher:
+        changes = watcher.watch(CONFIG_MAPS, namespace, resource_version=listing.resource_version)
+        async with aclosing(changes):
+            seen = [await anext(changes) for _ in range(3)]
     assert [(kind, obj["metadata"]["name"]) for kind, obj in seen] == [
         ("ADDED", "a"),
         ("MODIFIED", "a"),

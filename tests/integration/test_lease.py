@@ -16,7 +16,7 @@ from sparksql.kube.credentials import Credentials
 from sparksql.kube.lease import LeaseElector, LeaseLost
 from sparksql.kube.resources import LEASES
 from tests.support.apiserver import ApiServer
-from tests.support.watching import watch
+from tests.support.watching import watching
 
 LEASE_SECONDS, RENEW_DEADLINE, RETRY_SECONDS = 3, 2.5, 0.1
 LONG_SECONDS = 300  # a lease that does not run out within a test
@@ -135,14 +135,16 @@ async def test_a_lease_taken_away_is_lost_at_once(client: KubeClient, namespace:
             await elector.hold()
 
 
-async def test_a_lease_deleted_under_its_holder_is_made_anew(client: KubeClient, namespace: str) -> None:
+async def test_a_lease_deleted_under_its_holder_is_made_anew(
+    client: KubeClient, apiserver: ApiServer, namespace: str
+) -> None:
     elector = candidate(client, namespace, "first")
-    async with asyncio.timeout(DEADLINE_SECONDS):
+    async with asyncio.timeout(DEADLINE_SECONDS), watching(apiserver.kubeconfig) as watcher:
         await elector.acquire()
         uid = (await client.get(LEASES, namespace, NAME))["metadata"]["uid"]
         holding = asyncio.create_task(elector.hold())
         await client.delete(LEASES, namespace, NAME)
-        changes = watch(client, LEASES, namespace)
+        changes = watcher.watch(LEASES, namespace)
         async for kind, obj in changes:
             if kind == "ADDED" and obj["metadata"]["uid"] != uid:
                 break

@@ -1,46 +1,82 @@
-"""A watch of the API server as tests and benchmarks need it: changes as they come, to see what the operator makes of things."""
+"""The cluster as asynchronous tests and benchmarks watch it: changes as they come, through the official Kubernetes client.
+
+Not through the operator's own: who watches it must not share its blind spots.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import contextlib
+import tempfile
 from collections.abc import AsyncIterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import aiohttp
-
-from sparksql.kube.client import KubeClient, lines_of
-from sparksql.kube.errors import Unavailable, error_from
-from sparksql.kube.resources import Resource
+from kubernetes.aio import client, config
+from kubernetes.aio.client.exceptions import ApiException
+from kubernetes.aio.dynamic import DynamicClient
 
 Object = dict[str, Any]
-CONNECT_SECONDS = 5.0
+
+INTERRUPTIONS = (ApiException, aiohttp.ClientError, asyncio.TimeoutError)
+"""What may end a watch early."""
 
 
-async def watch(
-    client: KubeClient,
-    resource: Resource,
-    namespace: str = "",
-    *,
-    resource_version: str = "",
-    label_selector: str = "",
-    timeout_seconds: int = 300,
-) -> AsyncIterator[tuple[str, Object]]:
-    """Changes as (ADDED, MODIFIED, DELETED; object) until the server ends the watch. Raises ApiError, also for an ERROR."""
-    params = {"watch": "true", "timeoutSeconds": str(timeout_seconds)}
-    params |= {"resourceVersion": resource_version} if resource_version else {}
-    params |= {"labelSelector": label_selector} if label_selector else {}
-    timeout = aiohttp.ClientTimeout(total=timeout_seconds + CONNECT_SECONDS, connect=CONNECT_SECONDS)
-    url = client.credentials.server + resource.collection_path(namespace)
-    try:
-        identity = await client._authenticator.identity()
-        session = await client._open(identity)
-        async with session.get(url, params=params, headers=identity.headers, timeout=timeout) as response:
-            if response.status != 200:
-                raise error_from(response.status, await response.read())
-            async for line in lines_of(response):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise error_from(event["object"].get("code", 500), json.dumps(event["object"]).encode())
-                yield event["type"], event["object"]
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise Unavailable(0, type(error).__name__, str(error)) from error
+class Named(Protocol):
+    """A resource, by the words of its URL."""
+
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def plural(self) -> str: ...
+
+
+class Watcher:
+    """Lists and watches. All methods raise ApiException for what the API server refuses."""
+
+    def __init__(self, dynamic: DynamicClient) -> None:
+        self._dynamic = dynamic
+
+    async def list(self, resource: Named, namespace: str = "", *, label_selector: str = "") -> tuple[list[Object], str]:
+        """The objects, and the resourceVersion that they are the state of."""
+        found = await self._found(resource)
+        answer = await found.get(namespace=namespace or None, label_selector=label_selector or None, serialize=False)
+        listing: Object = await answer.json()
+        return listing["items"], listing["metadata"]["resourceVersion"]
+
+    async def watch(
+        self,
+        resource: Named,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Changes as (ADDED, MODIFIED, DELETED; object) until the server ends the watch."""
+        changes = self._dynamic.watch(
+            await self._found(resource),
+            namespace=namespace or None,
+            resource_version=resource_version or None,
+            label_selector=label_selector or None,
+            timeout=timeout_seconds,
+        )
+        async with contextlib.aclosing(changes):
+            async for change in changes:
+                yield change["type"], change["raw_object"]
+
+    async def _found(self, resource: Named) -> Any:
+        return await self._dynamic.resources.get(api_version=resource.api_version, name=resource.plural)
+
+
+@contextlib.asynccontextmanager
+async def watching(kubeconfig: Path | None = None) -> AsyncIterator[Watcher]:
+    """A watcher of the cluster of a kubeconfig (default: $KUBECONFIG, ~/.kube/config)."""
+    settings = client.Configuration()
+    path = str(kubeconfig) if kubeconfig else None
+    await config.load_kube_config(path, client_configuration=settings, persist_config=False)
+    # The file is by default shared by all clusters that were ever at the same address.
+    with tempfile.TemporaryDirectory(prefix="discovery-") as folder:
+        async with client.ApiClient(settings) as api:
+            yield Watcher(await DynamicClient(api, cache_file=str(Path(folder) / "discovery.json")))

@@ -11,7 +11,6 @@ from typing import TypeVar
 import aiohttp
 from pydantic import ValidationError
 
-from sparksql.kube.client import lines_of
 from sparksql.wire.control import (
     HEARTBEAT_SECONDS,
     CancelRequest,
@@ -180,3 +179,12 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status >= 500 and response.status != 503:
         raise GatewayUnreachable(f"{response.status}: {text}")
     raise GatewayRefused(response.status, text)
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Lines of any length: the reader's own limit of 64 KiB is less than one event may have."""
+    rest = b""
+    async for chunk in response.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line

@@ -16,13 +16,13 @@ from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import NAMESPACES, PODS, SESSIONS, STATEMENTS
 from tests.bench.latency.common import Object, Stopwatch, machine
-from tests.support.watching import watch
+from tests.support.watching import Watcher, watching
 
 SQL = "SELECT sum(id) AS s FROM range(0, 1000, 1, 2)"
 
 
-async def watch_pods(client: KubeClient, namespace: str, clock: Stopwatch) -> None:
-    async for _, pod in watch(client, PODS, namespace, timeout_seconds=300):
+async def watch_pods(watcher: Watcher, namespace: str, clock: Stopwatch) -> None:
+    async for _, pod in watcher.watch(PODS, namespace, timeout_seconds=300):
         who = "executor" if pod["metadata"]["labels"].get("spark-role") == "executor" else "driver"
         clock.mark(f"{who} pod made")
         conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", ())}
@@ -32,17 +32,17 @@ async def watch_pods(client: KubeClient, namespace: str, clock: Stopwatch) -> No
             clock.mark(f"{who} container started")
 
 
-async def watch_session(client: KubeClient, namespace: str, clock: Stopwatch) -> None:
-    async for _, session in watch(client, SESSIONS, namespace, timeout_seconds=300):
+async def watch_session(watcher: Watcher, namespace: str, clock: Stopwatch) -> None:
+    async for _, session in watcher.watch(SESSIONS, namespace, timeout_seconds=300):
         if session.get("status", {}).get("phase") == "Ready":
             clock.mark("session Ready")
 
 
-async def round_(client: KubeClient) -> Stopwatch:
+async def round_(client: KubeClient, watcher: Watcher) -> Stopwatch:
     namespace = f"bench-{uuid.uuid4().hex[:6]}"
     await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     clock = Stopwatch()
-    watches = [asyncio.create_task(w(client, namespace, clock)) for w in (watch_pods, watch_session)]
+    watches = [asyncio.create_task(w(watcher, namespace, clock)) for w in (watch_pods, watch_session)]
     try:
         for kind, resource, spec in (
             ("SqlSession", SESSIONS, {}),
@@ -50,7 +50,7 @@ async def round_(client: KubeClient) -> Stopwatch:
         ):
             body: Object = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "cold"}, "spec": spec}
             await client.create(resource, namespace, body)
-        async for _, statement in watch(client, STATEMENTS, namespace, timeout_seconds=180):
+        async for _, statement in watcher.watch(STATEMENTS, namespace, timeout_seconds=180):
             status = statement.get("status", {})
             if status.get("startTime"):
                 clock.mark("statement Running")
@@ -68,8 +68,8 @@ async def round_(client: KubeClient) -> Stopwatch:
 
 async def main(rounds: int) -> None:
     print(f"machine: {machine()}; {datetime.now().astimezone():%Y-%m-%d %H:%M}")
-    async with KubeClient(Credentials.from_kubeconfig()) as client:
-        clocks = [await round_(client) for _ in range(rounds)]
+    async with KubeClient(Credentials.from_kubeconfig()) as client, watching() as watcher:
+        clocks = [await round_(client, watcher) for _ in range(rounds)]
     for clock in clocks:
         print(clock.table(), "\n")
     print(f"create to first row: median {statistics.median(c.marks['first row'] for c in clocks):.2f} s of {rounds}")

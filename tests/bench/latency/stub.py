@@ -24,7 +24,7 @@ from sparksql.kube.resources import STATEMENTS
 from tests.bench.latency.common import ROOT, Object, machine
 from tests.integration.operator.environment import Environment, free_port
 from tests.support import apiserver as servers
-from tests.support.watching import watch
+from tests.support.watching import watching
 
 CRD_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SESSIONS = 20
@@ -101,7 +101,7 @@ async def all_ended(env: Environment, count: int, seconds: float = 600) -> None:
     finished: set[str] = set()
 
     async def follow() -> None:
-        async for _, obj in watch(env.client, STATEMENTS, env.namespace, timeout_seconds=int(seconds)):
+        async for _, obj in env.watcher.watch(STATEMENTS, env.namespace, timeout_seconds=int(seconds)):
             if obj.get("status", {}).get("phase") == "Finished":
                 finished.add(obj["metadata"]["name"])
             if len(finished) >= count:
@@ -179,7 +179,8 @@ async def main(names: list[str]) -> None:
             credentials = Credentials.from_kubeconfig(server.kubeconfig)
             async with (
                 KubeClient(credentials) as client,
-                Environment(client, namespace, credentials).running() as env,
+                watching(server.kubeconfig) as watcher,
+                Environment(client, watcher, namespace, credentials).running() as env,
             ):
                 await {"throughput": throughput, "scale": scale}[name](env, server.kubeconfig)
 

@@ -23,7 +23,7 @@ from sparksql.kube.resources import NAMESPACES, PODS, SECRETS, SESSIONS, STATEME
 from sparksql.kube.tls import ssl_context
 from sparksql.wire.control import SubmitRequest
 from tests.bench.latency.common import Object, machine, quantiles
-from tests.support.watching import watch
+from tests.support.watching import Watcher, watching
 
 SQL = "SELECT 1"
 WARM_UP = 20
@@ -42,8 +42,8 @@ async def phase_of_session(client: KubeClient, namespace: str, name: str, second
 class Finishes:
     """Times at which a watch showed statements as ended."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
-        self._client, self._namespace = client, namespace
+    def __init__(self, watcher: Watcher, namespace: str) -> None:
+        self._watcher, self._namespace = watcher, namespace
         self._waiting: dict[str, asyncio.Future[float]] = {}
 
     def expect(self, name: str) -> asyncio.Future[float]:
@@ -51,7 +51,7 @@ class Finishes:
         return self._waiting[name]
 
     async def follow(self) -> None:
-        async for _, obj in watch(self._client, STATEMENTS, self._namespace, timeout_seconds=3600):
+        async for _, obj in self._watcher.watch(STATEMENTS, self._namespace, timeout_seconds=3600):
             future = self._waiting.get(obj["metadata"]["name"])
             if obj.get("status", {}).get("phase") == "Finished" and future is not None and not future.done():
                 future.set_result(time.perf_counter())
@@ -90,7 +90,11 @@ async def follow_gateway(gateway: GatewayClient, ends: dict[str, asyncio.Future[
 async def main(rounds: int) -> None:
     print(f"machine: {machine()}")
     namespace = f"bench-{uuid.uuid4().hex[:6]}"
-    async with KubeClient(Credentials.from_kubeconfig()) as client, aiohttp.ClientSession() as http:
+    async with (
+        KubeClient(Credentials.from_kubeconfig()) as client,
+        watching() as watcher,
+        aiohttp.ClientSession() as http,
+    ):
         await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         tasks: list[asyncio.Task[None]] = []
         try:
@@ -99,7 +103,7 @@ async def main(rounds: int) -> None:
             ready = await phase_of_session(client, namespace, "bench")
             gateway = await _gateway(client, http, ready)
             ends: dict[str, asyncio.Future[float]] = {}
-            finishes = Finishes(client, namespace)
+            finishes = Finishes(watcher, namespace)
             tasks += [asyncio.create_task(finishes.follow()), asyncio.create_task(follow_gateway(gateway, ends))]
             boot_id = (await gateway.info()).boot_id
             resource, direct = [], []

@@ -12,6 +12,7 @@ from sparksql.kube.credentials import Credentials
 from tests.integration.operator.environment import Environment
 from tests.integration.operator.faults import Faults, inject
 from tests.support.apiserver import ApiServer
+from tests.support.watching import watching
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,11 @@ def _on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     """A namespace without an operator yet."""
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client, Environment(client, namespace, credentials).running() as env:
+    async with (
+        KubeClient(credentials) as client,
+        watching(crds.kubeconfig) as watcher,
+        Environment(client, watcher, namespace, credentials).running() as env,
+    ):
         yield env
 
 

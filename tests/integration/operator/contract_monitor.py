@@ -12,10 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import pairwise
 from typing import Any
 
-from sparksql.kube.client import KubeClient
-from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import SESSIONS, STATEMENTS, Resource
-from tests.support.watching import watch
+from tests.support.watching import INTERRUPTIONS, Watcher
 
 Object = dict[str, Any]
 ENDED = {"Finished", "Canceled", "Closed", "Error", "TimedOut"}
@@ -56,8 +54,8 @@ def condition(obj: Object, type_: str) -> str | None:
 class ContractMonitor:
     """Every version of every statement and session of a namespace that a watch shows."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
-        self._client = client
+    def __init__(self, watcher: Watcher, namespace: str) -> None:
+        self._watcher = watcher
         self._namespace = namespace
         self._seen: dict[tuple[str, str, str], list[Object]] = defaultdict(list)  # plural, name, uid
         self._latest: dict[tuple[str, str], Object] = {}
@@ -75,13 +73,12 @@ class ContractMonitor:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, resource: Resource) -> None:
-        listing = await self._client.list(resource, self._namespace)
-        for obj in listing.items:
+        listed, version = await self._watcher.list(resource, self._namespace)
+        for obj in listed:
             self._note(resource, "ADDED", obj)
-        version = listing.resource_version
         while True:
-            with contextlib.suppress(ApiError):
-                async for change, obj in watch(self._client, resource, self._namespace, resource_version=version):
+            with contextlib.suppress(*INTERRUPTIONS):
+                async for change, obj in self._watcher.watch(resource, self._namespace, resource_version=version):
                     self._note(resource, change, obj)
                     version = obj["metadata"]["resourceVersion"]
                     await asyncio.sleep(0)  # of several that have come at once, who waits for one must see each

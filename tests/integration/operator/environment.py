@@ -38,6 +38,7 @@ from tests.integration.operator.contract_monitor import ContractMonitor, conditi
 from tests.integration.operator.fake_gateway import FakeGateway
 from tests.integration.operator.fake_kubelet import FakeKubelet
 from tests.integration.operator.faults import Crash
+from tests.support.watching import Watcher
 
 Object = dict[str, Any]
 WAIT_SECONDS = 90.0  # catches what hangs; nothing takes so long, on a loaded machine either
@@ -49,14 +50,15 @@ KINDS = {resource: kind for kind, resource in BY_KIND.items()}
 class Environment:
     """Holds the operator, an API server and scripted drivers. All names are in `namespace`; the class of its sessions is `class_name`."""
 
-    def __init__(self, client: KubeClient, namespace: str, credentials: Credentials) -> None:
+    def __init__(self, client: KubeClient, watcher: Watcher, namespace: str, credentials: Credentials) -> None:
         self.client = client
+        self.watcher = watcher
         self.namespace = namespace
         self.credentials = credentials
         self.class_name = f"class-{namespace}"
-        self.kubelet = FakeKubelet(client, namespace)
+        self.kubelet = FakeKubelet(client, watcher, namespace)
         self.ledger = self.kubelet.ledger
-        self.monitor = ContractMonitor(client, namespace)
+        self.monitor = ContractMonitor(watcher, namespace)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Environment]:

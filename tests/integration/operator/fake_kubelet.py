@@ -19,12 +19,12 @@ from typing import Any
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME, LABEL_SESSION
 from sparksql.kube.client import KubeClient
-from sparksql.kube.errors import ApiError, Conflict, NotFound
+from sparksql.kube.errors import Conflict, NotFound
 from sparksql.kube.resources import PODS, SECRETS, Resource
 from sparksql.wire import driver as wire
 from sparksql.wire.driver import DriverConfig
 from tests.integration.operator.fake_gateway import FakeGateway, Ledger
-from tests.support.watching import watch
+from tests.support.watching import INTERRUPTIONS, Watcher
 
 Object = dict[str, Any]
 NODE = "node-1"
@@ -50,13 +50,14 @@ class Plan:
 class FakeKubelet:
     """Runs the driver pods of `namespace`. `gateways` holds those that live, by pod name; `started` all pods ever."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeClient, watcher: Watcher, namespace: str) -> None:
         self.namespace = namespace
         self.ledger = Ledger()
         self.plans: dict[str, Plan] = {}
         self.drivers: dict[str, FakeGateway] = {}
         self.started: list[str] = []
         self._client = client
+        self._watcher = watcher
         self._pods: dict[str, Object] = {}
         self._seen: set[str] = set()
         self._ending: set[str] = set()
@@ -105,16 +106,12 @@ class FakeKubelet:
     async def _watch(self) -> None:
         selector = f"{LABEL_NAME}={DRIVER_APP_NAME}"
         while True:
-            listing = await self._client.list(PODS, self.namespace, label_selector=selector)
-            for pod in listing.items:
+            listed, version = await self._watcher.list(PODS, self.namespace, label_selector=selector)
+            for pod in listed:
                 self._take("MODIFIED", pod)
-            with contextlib.suppress(ApiError):
-                async for change, pod in watch(
-                    self._client,
-                    PODS,
-                    self.namespace,
-                    resource_version=listing.resource_version,
-                    label_selector=selector,
+            with contextlib.suppress(*INTERRUPTIONS):
+                async for change, pod in self._watcher.watch(
+                    PODS, self.namespace, resource_version=version, label_selector=selector
                 ):
                     self._take(change, pod)
 

@@ -26,6 +26,7 @@ from tests.integration.operator.environment import Environment
 from tests.integration.operator.faults import crash
 from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
+from tests.support.watching import watching
 
 Object = dict[str, Any]
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"
@@ -121,9 +122,9 @@ class SavepointEnvironment(Environment):
     async def made(cls, server: ApiServer, namespace: str) -> AsyncIterator[SavepointEnvironment]:
         """At the end no two queries ever had the same checkpoint."""
         credentials = Credentials.from_kubeconfig(server.kubeconfig)
-        async with KubeClient(credentials) as client:
-            env = cls(client, namespace, credentials)
-            env.monitor = SavepointContractMonitor(client, namespace)
+        async with KubeClient(credentials) as client, watching(server.kubeconfig) as watcher:
+            env = cls(client, watcher, namespace, credentials)
+            env.monitor = SavepointContractMonitor(watcher, namespace)
             async with env.running():
                 await env.create_class(storage={"checkpointRoot": ROOT, "savepointRoot": f"{SAVEPOINT_ROOT}/"})
                 await env.create_session()

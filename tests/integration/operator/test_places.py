@@ -12,6 +12,7 @@ from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
+from tests.support.watching import watching
 
 NONE = {"running": 0, "queued": 0}
 SHOWN_SECONDS = 1.0  # the end of the last statement is in the session's status after so long
@@ -49,9 +50,13 @@ async def test_end_of_the_last_statement_of_clients_is_shown_at_once(env: Enviro
 
 async def test_stream_that_is_stopped_is_neither_running_nor_queued(crds: ApiServer, namespace: str) -> None:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client, contextlib.AsyncExitStack() as stack:
-        env = Environment(client, namespace, credentials)
-        env.monitor = StreamContractMonitor(client, namespace)
+    async with (
+        KubeClient(credentials) as client,
+        watching(crds.kubeconfig) as watcher,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        env = Environment(client, watcher, namespace, credentials)
+        env.monitor = StreamContractMonitor(watcher, namespace)
         await stack.enter_async_context(env.running())
         await env.create_class(storage={"checkpointRoot": "file:///data/checkpoints"})
         await env.create_session()

@@ -16,6 +16,7 @@ from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
+from tests.support.watching import watching
 
 Object = dict[str, Any]
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"
@@ -26,9 +27,9 @@ ROOT = "file:///data/checkpoints"
 @pytest_asyncio.fixture
 async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client:
-        env = Environment(client, namespace, credentials)
-        env.monitor = StreamContractMonitor(client, namespace)
+    async with KubeClient(credentials) as client, watching(crds.kubeconfig) as watcher:
+        env = Environment(client, watcher, namespace, credentials)
+        env.monitor = StreamContractMonitor(watcher, namespace)
         async with env.running():
             await env.create_class(storage={"checkpointRoot": ROOT})
             await env.create_session(maxConcurrentStatements=1)

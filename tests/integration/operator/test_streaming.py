@@ -17,6 +17,7 @@ from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.faults import Faults, Step, crash
 from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
 from tests.support.apiserver import ApiServer
+from tests.support.watching import watching
 
 Object = dict[str, Any]
 TEXT = "INSERT INTO t SELECT * FROM STREAM s"
@@ -27,9 +28,9 @@ ROOT = "file:///data/checkpoints"
 async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
     """A session of a class that has a place for checkpoints; at the end no two queries ever had the same one."""
     credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client:
-        env = Environment(client, namespace, credentials)
-        env.monitor = StreamContractMonitor(client, namespace)
+    async with KubeClient(credentials) as client, watching(crds.kubeconfig) as watcher:
+        env = Environment(client, watcher, namespace, credentials)
+        env.monitor = StreamContractMonitor(watcher, namespace)
         async with env.running():
             await env.create_class(storage={"checkpointRoot": f"{ROOT}/"})
             await env.create_session(maxConcurrentStatements=1)

@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
-from sparksql.kube.client import KubeClient, lines_of
+from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import (
     AlreadyExists,
@@ -213,21 +212,3 @@ async def test_a_listing_that_expired_between_pages_starts_again() -> None:
         listing = await client.list(PODS)
     assert listing.resource_version == "9"
     assert listing.items == [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}}]
-
-
-async def test_lines_may_be_longer_than_a_buffer_and_come_in_pieces() -> None:
-    long, short = b"x" * 300_000, b"y"
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for piece in (long[:100], long[100:] + b"\n" + short, b"\n" + short):
-            await response.write(piece)
-        return response
-
-    async with (
-        serving(answer) as client,
-        aiohttp.ClientSession() as http,
-        http.get(client.credentials.server) as response,
-    ):
-        assert [line async for line in lines_of(response)] == [long, short]

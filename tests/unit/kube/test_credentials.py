@@ -168,7 +168,7 @@ async def test_token_file_that_is_missing_is_told(tmp_path: Path) -> None:
         await Authenticator(found).identity()
 
 
-def test_tls_is_as_the_kubeconfig_says() -> None:
+def test_tls_of_the_client_is_as_the_kubeconfig_says() -> None:
     assert Credentials("http://api").ssl_context(Identity()) is None
     checked = Credentials(SERVER).ssl_context(Identity())
     unchecked = Credentials(SERVER, insecure=True).ssl_context(Identity())
