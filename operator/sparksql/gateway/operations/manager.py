@@ -302,7 +302,7 @@ class OperationManager:
         if error is not None:
             error = masked(error, operation.classified.masker)
         counts = await self._threads.guarded(operation.executor.jobs.progress, operation.group) or Progress()
-        self._register.end(operation_id, state, error, result=result, progress=_with_position(counts, operation))
+        self._register.end(operation_id, state, error, result=result, progress=operation.with_position(counts))
         self.record_activity()
         self._forget(operation_id)
 
@@ -325,7 +325,7 @@ class OperationManager:
         """Marks an operation as Running, and starts its time."""
         self._register.start(operation.operation_id)
         if operation.stream is not None:
-            self._register.update(operation.operation_id, progress=_with_position(Progress(), operation))
+            self._register.update(operation.operation_id, progress=operation.with_position(Progress()))
         if operation.stop_request is not None:
             return
         seconds = operation.request.execution_seconds
@@ -358,7 +358,7 @@ class OperationManager:
 
     def _progressed(self, operation: Operation, progress: Progress | None) -> None:
         if progress is not None and self._is_running(operation):
-            self._register.update(operation.operation_id, progress=_with_position(progress, operation))
+            self._register.update(operation.operation_id, progress=operation.with_position(progress))
 
     async def _show(self, operation: Operation) -> None:
         """The rows that a running statement has given so far, if there are new ones."""
@@ -396,9 +396,3 @@ class OperationManager:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _with_position(counts: Progress, operation: Operation) -> Progress:
-    """Counts together with the place in the script and what a streaming query reports."""
-    place = {"statement_index": operation.statement_index, "statement_count": len(operation.classified.statements)}
-    return counts.model_copy(update={**place, "stream": operation.stream})

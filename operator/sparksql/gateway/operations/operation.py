@@ -160,6 +160,11 @@ class Operation:
         """Returns whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
         return self.request.streaming is not None and statement is self.classified.statements[-1]
 
+    def with_position(self, counts: Progress) -> Progress:
+        """Returns counts of jobs together with the place in the script, and what a streaming query reports."""
+        place = {"statement_index": self.statement_index, "statement_count": len(self.classified.statements)}
+        return counts.model_copy(update={**place, "stream": self.stream})
+
     def check(self) -> None:
         """Raises OperationCancelledError once the operation is being stopped."""
         if self._cancelled.is_set():
