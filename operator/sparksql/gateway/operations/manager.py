@@ -61,8 +61,10 @@ T = TypeVar("T")
 
 
 class OperationManager:
-    """Takes statements, runs them in slots and threads, and ends them. `clock` gives UTC times; `slots` statements run at a
-    time."""
+    """Takes statements, runs them in slots and threads, and ends them.
+
+    `clock` gives UTC times; `slots` statements run at a time.
+    """
 
     def __init__(
         self,
@@ -100,8 +102,11 @@ class OperationManager:
         self.last_activity = self._clock()
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Reads the text and queues it; answers what is known for an id that was seen before, and of a text that takes long
-        to be read."""
+        """Reads the text of an operation, queues it, and returns the operation's view.
+
+        Returns what is known for an id that was seen before. A text that takes longer than ANSWER_SECONDS to be read is
+        read on; the view is then the one of that moment.
+        """
         self.record_activity()
         reading = self._reading.get(operation_id)
         if reading is None and self._register.get(operation_id) is None:

@@ -40,8 +40,11 @@ class ExplainedError(StatementError):
 
 @dataclass(frozen=True)
 class ClientOrigin:
-    """Tells of a statement that came from a client: its protocol, the queue of its session, whether it always runs alone in that,
-    and how many seconds it may wait for its turn (0: for ever)."""
+    """Tells of a statement that came from a client.
+
+    `protocol` is how it came, `queue` that of its session, in which it always runs alone if `serial`. It may wait
+    `queue_seconds` for its turn, 0 meaning for ever.
+    """
 
     protocol: ClientProtocol
     queue: str
@@ -66,8 +69,10 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """Tells how a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because
-    it was cancelled."""
+    """Tells how a thread came back: with a result, with an error, or with neither because it was cancelled.
+
+    Both are there for an error that rows tell more of.
+    """
 
     result: StoredResult | None = None
     error: OperationError | None = None
