@@ -19,6 +19,7 @@ class JsonFormatter(logging.Formatter):
         self._fields_of = fields_of
 
     def format(self, record: logging.LogRecord) -> str:
+        """Returns the record as one line of JSON."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,

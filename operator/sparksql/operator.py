@@ -65,7 +65,7 @@ logger = logging.getLogger(__name__)
 
 
 class Operator:
-    """One operator. `run` works until it is cancelled or a part of it ends; `credentials` say which cluster."""
+    """Runs one operator. `run` works until it is cancelled or a part of it ends; `credentials` say which cluster."""
 
     def __init__(self, config: OperatorConfig, credentials: Credentials) -> None:
         self.config = config
@@ -78,6 +78,7 @@ class Operator:
         self.health = Health(self.queue, config.stale_watch_seconds, lambda: time.monotonic() - self._proven_at)
 
     async def run(self) -> None:
+        """Waits for the Lease if there is one, lists all that is watched, then watches and reconciles until a part of it ends."""
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(KubeClient(self.credentials, observer=self.metrics.requested))
             await stack.enter_async_context(_http_server(self))
@@ -194,7 +195,7 @@ async def _http_server(operator: Operator) -> AsyncIterator[None]:
 
 
 def find_credentials() -> Credentials:
-    """Those of the pod, or of the kubeconfig outside one. Raises CredentialsError."""
+    """Returns the credentials of the pod, or of the kubeconfig outside one. Raises CredentialsError."""
     try:
         return Credentials.from_in_cluster()
     except CredentialsError:
@@ -211,6 +212,7 @@ async def _main(config: OperatorConfig) -> None:
 
 
 def main() -> None:
+    """Runs the operator as its configuration says, until it ends."""
     # Watches have a thread of their own: by default one thread makes the other wait 5 ms for the interpreter.
     sys.setswitchinterval(SWITCH_SECONDS)
     config = configuration.load()

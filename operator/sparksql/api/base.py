@@ -76,6 +76,8 @@ def clipped(limit: int) -> Any:
 
 
 class OwnerReference(ApiModel):
+    """Names an owner of an object, as in Kubernetes: with it the object is deleted too."""
+
     api_version: str
     kind: str
     name: str
@@ -101,6 +103,7 @@ class ObjectMeta(ApiModel):
 
     @property
     def is_deleting(self) -> bool:
+        """Tells whether the object's deletion has been asked for; finalizers may still keep it."""
         return self.deletion_timestamp is not None
 
 
@@ -115,11 +118,12 @@ class ApiObject(ApiModel):
     metadata: ObjectMeta
 
     def to_dict(self) -> dict[str, Any]:
+        """Returns the object as JSON data, with `apiVersion` and `kind`."""
         return {"apiVersion": API_VERSION, "kind": self.KIND, **super().to_dict()}
 
 
 def cel(rule: str, message: str, field_path: str | None = None) -> dict[str, str]:
-    """One `x-kubernetes-validations` entry. `message` says what to do instead, `field_path` (`.sql`) where."""
+    """Returns one `x-kubernetes-validations` entry. `message` says what to do instead, `field_path` (`.sql`) where."""
     return {"rule": rule, "message": message} | ({"fieldPath": field_path} if field_path else {})
 
 

@@ -74,9 +74,11 @@ def merge_conditions(
 
 
 def find_condition(conditions: Iterable[Condition], type: str) -> Condition | None:
+    """Returns the condition of this type, None if there is none."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
 def is_true(conditions: Iterable[Condition], type: str) -> bool:
+    """Tells whether the condition of this type is there and True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status is ConditionStatus.TRUE

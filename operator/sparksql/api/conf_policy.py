@@ -185,19 +185,19 @@ def normalise(key: str) -> str:
 
 
 def matches(key: str, pattern: str) -> bool:
-    """Whether a key matches a pattern in which `*` stands for any characters and everything else for itself."""
+    """Tells whether a key matches a pattern in which `*` stands for any characters and everything else for itself."""
     expression = ".*".join(re.escape(part) for part in normalise(pattern).split("*"))
     return re.fullmatch(expression, normalise(key)) is not None
 
 
 def is_reviewed(key: str) -> bool:
-    """Whether a pattern with `*` may give this key."""
+    """Tells whether a pattern with `*` may give this key."""
     name = _judged(key)
     return name in REVIEWED or name.startswith(gateway_settings.PREFIX)
 
 
 def is_denied(key: str) -> bool:
-    """Whether the fixed deny-list refuses this key, whatever any allow-list says."""
+    """Tells whether the fixed deny-list refuses this key, whatever any allow-list says."""
     name = _judged(key)
     return (
         _VISIBLE_ASCII.fullmatch(name) is None
@@ -208,7 +208,7 @@ def is_denied(key: str) -> bool:
 
 
 def is_allowed(key: str, patterns: Iterable[str]) -> bool:
-    """Whether this key may be set by a tenant: not denied, and given by one of the class's `allow.conf` patterns."""
+    """Tells whether a tenant may set this key: not denied, and given by one of the class's `allow.conf` patterns."""
     return not is_denied(key) and any(matches(key, pattern) and _gives(pattern, key) for pattern in patterns)
 
 
@@ -223,7 +223,7 @@ def _is_anothers(name: str) -> bool:
 
 
 def wrong_value(key: str, value: str) -> str | None:
-    """What a tenant may give an allowed key, if this is something else."""
+    """Returns what a tenant may give an allowed key, if `value` is something else; None if it may be given."""
     allowed = VALUES.get(_judged(key))
     return None if allowed is None or value.strip() in allowed else f"one of {', '.join(sorted(allowed))}"
 

@@ -187,6 +187,7 @@ def generated_files() -> dict[Path, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Writes the generated files that are out of date, or lists them with `--check`. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Write the CRDs and the API reference from the models.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not up to date")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder that holds crds/ and docs/")

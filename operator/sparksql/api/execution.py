@@ -32,7 +32,7 @@ class TriggerMode(StrEnum):
 
 
 class OutputMode(StrEnum):
-    """What a batch writes to the sink, in Spark's words."""
+    """Names what a batch writes to the sink, in Spark's words."""
 
     APPEND = "Append"
     UPDATE = "Update"

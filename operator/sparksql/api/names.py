@@ -37,6 +37,7 @@ def child_base(name: str, uid: str) -> str:
 
 
 def driver_pod_name(name: str, uid: str, incarnation: int) -> str:
+    """Returns the name of the driver pod of one incarnation of a session."""
     return f"{child_base(name, uid)}-{incarnation}"
 
 

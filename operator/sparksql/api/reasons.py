@@ -9,6 +9,8 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
+    """Lists the reasons of conditions, Events and errors: CamelCase constants for programs, a part of the API."""
+
     # Any kind
     PENDING = "Pending"  # not looked at yet
     NOT_IMPLEMENTED = "NotImplemented"

@@ -33,6 +33,7 @@ class SavepointPhase(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Tells whether no phase follows this one."""
         return self in (SavepointPhase.COMPLETED, SavepointPhase.FAILED, SavepointPhase.ABANDONED)
 
 

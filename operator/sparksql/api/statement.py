@@ -63,6 +63,7 @@ class StatementPhase(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Tells whether no phase follows this one within the run."""
         return self in _TERMINAL
 
 

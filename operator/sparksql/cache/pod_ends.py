@@ -1,7 +1,8 @@
-"""Which driver pods were seen to end. A pod that vanished without that may still run, whatever the API server says.
+"""Ends of driver pods that were seen. A pod that vanished without one may still run, whatever the API server says.
 
-The kubelet tells how a container ended before it lets the pod go; one that is deleted by force, or with its node, is gone at once.
-Kept in memory: after a restart of the operator the ends that it missed are unknown, which costs time and never safety.
+The kubelet tells how a container ended before it lets the pod go; one that is deleted by force, or with its node, is
+gone at once. Kept in memory: after a restart of the operator the ends that it missed are unknown, which costs time and
+never safety.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class PodTerminations:
         self._ends: OrderedDict[str, PodEnd] = OrderedDict()
 
     def observe(self, pod: dict[str, Any]) -> None:
+        """Takes in a pod as the API server has it; remembered is the end of its driver container, if it has ended."""
         status = pod.get("status", {})
         containers = {c["name"]: c for c in status.get("containerStatuses", ())}
         if not containers.get(DRIVER_CONTAINER, {}).get("state", {}).get("terminated"):
@@ -36,4 +38,5 @@ class PodTerminations:
             self._ends.popitem(last=False)
 
     def end_of(self, uid: str) -> PodEnd | None:
+        """Returns the end of the pod with this UID; None unless it was seen, and lately enough."""
         return self._ends.get(uid)

@@ -1,7 +1,8 @@
 """Typed readings of the objects in the store, which are raw: the one place that knows names of fields and defaults of the API.
 
-Nothing is parsed or checked: indexes and queues read a thousand objects where a decision parses one. A view is made where it
-is used, and costs a third of a microsecond. Which objects are valid is for the CRDs to say; a field that was not set has the API's default.
+Nothing is parsed or checked: indexes and queues read a thousand objects where a decision parses one. A view is made
+where it is used, and costs a third of a microsecond. The CRDs say which objects are valid; a field that was not set has
+the API's default.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NOTHING: Fields = {}
 
 
 class ObjectView:
-    """What an object of any kind says of itself. `created` is the API server's RFC 3339 text, whose order is that of time."""
+    """Reads an object of any kind. `created` is the API server's RFC 3339 text, whose order is that of time."""
 
     __slots__ = ("_metadata", "_spec", "_status")
 
@@ -47,48 +48,54 @@ class ObjectView:
 
     @property
     def name(self) -> str:
+        """Returns the object's name."""
         name: str = self._metadata["name"]
         return name
 
     @property
     def namespace(self) -> str:
-        """Empty for an object of a cluster-scoped kind."""
+        """Returns the object's namespace, empty for one of a cluster-scoped kind."""
         namespace: str = self._metadata.get("namespace", "")
         return namespace
 
     @property
     def created(self) -> str:
+        """Returns the time of creation as RFC 3339 text."""
         created: str = self._metadata["creationTimestamp"]
         return created
 
     @property
     def is_deleting(self) -> bool:
+        """Tells whether the object's deletion has been asked for."""
         return "deletionTimestamp" in self._metadata
 
     @property
     def labels(self) -> Mapping[str, str]:
+        """Returns the object's labels, empty without any."""
         labels: Mapping[str, str] = self._metadata.get("labels") or {}
         return labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
+        """Returns the object's annotations, empty without any."""
         annotations: Mapping[str, str] = self._metadata.get("annotations") or {}
         return annotations
 
     @property
     def phase(self) -> str | None:
-        """None of an object that the operator has not seen yet."""
+        """Returns the phase in the status, None for an object that the operator has not seen yet."""
         phase: str | None = self._status.get("phase")
         return phase
 
     @property
     def ready_reason(self) -> str:
-        """Reason of the Ready condition, empty without one."""
+        """Returns the reason of the Ready condition, empty without one."""
         reason: str = self._condition(ConditionType.READY).get("reason", "")
         return reason
 
     @property
     def is_stalled(self) -> bool:
+        """Tells whether the object waits for a person: its condition Stalled is True."""
         return bool(self._condition(ConditionType.STALLED).get("status") == ConditionStatus.TRUE)
 
     def _condition(self, type_: ConditionType) -> Fields:
@@ -100,102 +107,108 @@ class ObjectView:
 
 
 class StatementView(ObjectView):
-    """A SqlStatement."""
+    """Reads a SqlStatement."""
 
     __slots__ = ()
 
     @property
     def session_name(self) -> str:
-        """Name of the session that it uses: the one it names or the one it owns."""
+        """Returns the name of the session that the statement uses: the one it names or the one it owns."""
         ref = self._spec.get("sessionRef")
         return str(ref["name"]) if ref else dedicated_session_name(self.name, self._metadata["uid"])
 
     @property
     def owns_session(self) -> bool:
-        """Whether its session is a dedicated one; the template of that may be empty."""
+        """Tells whether the statement's session is a dedicated one; the template of that may be empty."""
         return self._spec.get("session") is not None
 
     @property
     def is_stream(self) -> bool:
-        """As `domain.statement.stream.spec.is_stream`."""
+        """Tells whether the statement runs until it is stopped, as `domain.statement.stream.spec.is_stream` does."""
         is_streaming = self._spec.get("streaming") is not None
         return is_streaming and bool(self._spec.get("mode", _MODE) == StatementMode.EXECUTE)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is to run."""
+        """Tells whether the statement is to run: desiredState Running, and not being deleted."""
         state = self._spec.get("desiredState", _STATEMENT_STATE)
         return bool(state == StatementDesiredState.RUNNING) and not self.is_deleting
 
     @property
     def queue_order(self) -> tuple[int, str, str]:
-        """Sort key of its session's queue."""
+        """Returns the statement's sort key in the queue of its session."""
         metadata = self._metadata
         return order(self._spec.get("priority", _PRIORITY), metadata["creationTimestamp"], metadata["name"])
 
     @property
     def depends_on(self) -> tuple[str, ...]:
+        """Returns the names of the statements that this one waits for."""
         return tuple(dependency["name"] for dependency in self._spec.get("dependsOn", ()))
 
     @property
     def start_from(self) -> str | None:
-        """Name of the savepoint that it starts from."""
+        """Returns the name of the savepoint that the statement starts from, None without one."""
         start = (self._spec.get("streaming") or _NOTHING).get("startFrom")
         return str(start["savepointRef"]["name"]) if start else None
 
     @property
     def is_saved_by_schedule(self) -> bool:
-        """Whether it has a schedule of savepoints that is not paused."""
+        """Tells whether the statement has a schedule of savepoints that is not paused."""
         savepoints = (self._spec.get("streaming") or _NOTHING).get("savepoints") or _NOTHING
         schedule = savepoints.get("schedule") or _NOTHING
         return bool(schedule) and not schedule.get("paused", False)
 
     @property
     def has_ended(self) -> bool:
+        """Tells whether the statement's run is over: its phase is an end."""
         return self.phase in _ENDED
 
     @property
     def is_handed_over(self) -> bool:
+        """Tells whether the current attempt is with a driver: Pending or Running."""
         return self.phase in _HANDED_OVER
 
     @property
     def operation_id(self) -> str:
-        """Empty without an attempt that was handed over."""
+        """Returns the id of the attempt that was handed over, empty without one."""
         return str(self._status.get("operationId") or "")
 
     @property
     def pod_uid(self) -> str:
-        """UID of the driver pod that the attempt was handed to, empty without one."""
+        """Returns the UID of the driver pod that the attempt was handed to, empty without one."""
         return str(self._status.get("session", _NOTHING).get("podUID", ""))
 
     @property
     def next_attempt_time(self) -> datetime | None:
+        """Returns the time before which no attempt is made, None when there is no such time."""
         due = self._status.get("nextAttemptTime")
         return datetime.fromisoformat(due) if due is not None else None
 
     @property
     def met_dependencies(self) -> tuple[str, ...]:
+        """Returns the names of the dependencies that were met, also those whose objects are gone by now."""
         return tuple(self._status.get("metDependencies", ()))
 
     @property
     def has_committed(self) -> bool:
-        """Whether it is a streaming statement that has committed a batch in its current run."""
+        """Tells whether this is a streaming statement that has committed a batch in its current run."""
         return self._streaming.get("committedBatchId") is not None
 
     @property
     def checkpoint_location(self) -> str | None:
+        """Returns the location of the query's checkpoint, None while it is not fixed."""
         location: str | None = self._streaming.get("checkpointLocation")
         return location
 
     @property
     def restored_from(self) -> Fields | None:
-        """The savepoint that its state came from."""
+        """Returns the savepoint that the statement's state came from, None without one."""
         restored: Fields | None = self._streaming.get("restoredFrom")
         return restored
 
     @property
     def last_savepoint(self) -> Fields | None:
-        """The newest savepoint of it that is complete: name, location and time."""
+        """Returns the newest savepoint of the statement that is complete (name, location and time), None without one."""
         last: Fields | None = self._streaming.get("lastSavepoint")
         return last
 
@@ -205,51 +218,54 @@ class StatementView(ObjectView):
 
 
 class SessionView(ObjectView):
-    """A SqlSession."""
+    """Reads a SqlSession."""
 
     __slots__ = ()
 
     @property
     def class_name(self) -> str | None:
-        """None when it takes the cluster's default class."""
+        """Returns the name of the session's class, None when it takes the cluster's default class."""
         return self._spec.get("className") or None
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is to have a driver."""
+        """Tells whether the session is to have a driver: desiredState Running, and not being deleted."""
         state = self._spec.get("desiredState", _SESSION_STATE)
         return bool(state == SessionDesiredState.RUNNING) and not self.is_deleting
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether a limit keeps it from starting: of sessions, or of what one session asks for."""
+        """Tells whether a limit keeps the session from starting: of sessions, or of what one session asks for."""
         return self.phase == SessionPhase.PENDING and self.ready_reason == Reason.LIMIT_EXCEEDED
 
     @property
     def boot_id(self) -> str | None:
-        """The process of the driver that serves it."""
+        """Returns the boot id of the driver process that serves the session, None without one."""
         boot_id: str | None = self._status.get("driver", _NOTHING).get("bootId")
         return boot_id
 
 
 class SavepointView(ObjectView):
-    """A SqlSavepoint."""
+    """Reads a SqlSavepoint."""
 
     __slots__ = ()
 
     @property
     def statement_name(self) -> str:
+        """Returns the name of the statement that the savepoint belongs to."""
         return str(self._spec["statementRef"]["name"])
 
     @property
     def is_over(self) -> bool:
+        """Tells whether the savepoint is complete or given up."""
         return self.phase in _OVER
 
     @property
     def is_copy(self) -> bool:
-        """Whether its data are its own; what an adopted one holds may be another one's as well."""
+        """Tells whether the savepoint's data are its own; what an adopted one holds may be another one's as well."""
         return bool(self._spec.get("source", _SOURCE) == SavepointSource.COPY)
 
     @property
     def size_bytes(self) -> int:
+        """Returns the size of the data in bytes, 0 while it is unknown."""
         return int(self._status.get("sizeBytes", 0))

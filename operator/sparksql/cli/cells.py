@@ -18,7 +18,7 @@ _SAME_EVERYWHERE = INTEGERS | {"string", "boolean", "date"}
 
 
 def is_plain(column_type: str) -> bool:
-    """Whether the preview's text of such a column says all that a full page would."""
+    """Tells whether the preview's text of such a column says all that a full page would."""
     return column_type in _SAME_EVERYWHERE or column_type.startswith(("decimal(", "varchar(", "char("))
 
 

@@ -34,6 +34,7 @@ class AdHoc:
     name: str | None = None
 
     def documents(self) -> list[str]:
+        """Returns the manifest of the statement, as one JSON document."""
         name = self.name or f"run-{secrets.token_hex(4)}"
         return [json.dumps(statement_manifest(name, self.sql, self.options))]
 
@@ -45,6 +46,10 @@ class Manifests:
     text: str
 
     async def documents(self, kubectl: Kubectl) -> list[str]:
+        """Returns the manifests as JSON documents.
+
+        Raises CliError for a manifest of another kind than SqlStatement, KubectlError for one that kubectl refuses.
+        """
         parsed = documents(
             await kubectl.run("create", "--filename=-", "--dry-run=client", "--output=json", data=self.text)
         )
@@ -206,7 +211,7 @@ async def _driver_pod(kubectl: Kubectl, session: str, namespace: str | None, pod
 
 
 def is_of_operation(line: str, operation_id: str) -> bool:
-    """Whether a line of a driver's log (one JSON object a line) is about an operation."""
+    """Tells whether a line of a driver's log (one JSON object a line) is about an operation."""
     if operation_id not in line:
         return False
     try:

@@ -29,7 +29,7 @@ class Console:
         self._line_shown = False
 
     def print(self, text: str) -> None:
-        """One line of data."""
+        """Writes one line of data."""
         self.clear()
         self.out.write((printable(text) if self.out.isatty() else text) + "\n")
         self.out.flush()
@@ -48,7 +48,7 @@ class Console:
             self.err.flush()
 
     def failure(self, text: str) -> None:
-        """Why something ended badly: like a note, its first line in red."""
+        """Says why something ended badly: like a note, its first line in red."""
         title, _, rest = printable(text.rstrip("\n"), keep="\n\t").partition("\n")
         self.clear()
         self.err.write((f"{_RED}{title}{_PLAIN}" if self._colour else title) + "\n" + (rest and rest + "\n"))
@@ -72,9 +72,11 @@ class Console:
 class RowWriter(Protocol):
     """Writes a result to a console, page by page; `close` ends it."""
 
-    def write(self, rows: Sequence[Row]) -> None: ...
+    def write(self, rows: Sequence[Row]) -> None:
+        """Takes in the rows of the next page."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the result: no page follows."""
 
 
 class TableWriter:
@@ -85,9 +87,11 @@ class TableWriter:
         self._rows: list[Row] = []
 
     def write(self, rows: Sequence[Row]) -> None:
+        """Keeps the rows of a page."""
         self._rows += rows
 
     def close(self) -> None:
+        """Writes the table."""
         self._console.write(render.table(self._columns, self._rows))
 
 
@@ -106,10 +110,12 @@ class CsvWriter:
         self._out.write(render.csv_line(safe))
 
     def write(self, rows: Sequence[Row]) -> None:
+        """Writes one record for each row."""
         for row in rows:
             self._record([cell_text(value) for value in row])
 
     def close(self) -> None:
+        """Flushes the output."""
         self._out.flush()
 
 
@@ -125,11 +131,13 @@ class JsonWriter:
         self._out.write("[")
 
     def write(self, rows: Sequence[Row]) -> None:
+        """Writes one object for each row."""
         for row in rows:
             self._out.write(self._before + render.json_row(self._names, self._columns, row, printable=self._safe))
             self._before = ",\n"
 
     def close(self) -> None:
+        """Closes the array, and flushes the output."""
         self._out.write("]\n" if self._before == "\n" else "\n]\n")
         self._out.flush()
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What a shell learns of the outcome; `docs/cli.md` lists the same numbers."""
+    """Lists the exit codes, by which a shell learns of the outcome; `docs/cli.md` lists the same numbers."""
 
     FINISHED = 0
     ERROR = 1

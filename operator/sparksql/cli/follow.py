@@ -122,6 +122,7 @@ class Interrupts:
 
     @contextmanager
     def caught(self) -> Iterator[None]:
+        """Handles both signals within the `with` block. Must be entered in the task that a second signal is to end."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 

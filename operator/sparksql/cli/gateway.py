@@ -46,7 +46,7 @@ class UnknownError(UnavailableError):
 
 @dataclass(frozen=True)
 class Gateway:
-    """Where a session's gateway can be reached from here and how to know it."""
+    """Holds where a session's gateway can be reached from here, and how to know it."""
 
     port: int  # on 127.0.0.1
     server_name: str
@@ -129,7 +129,10 @@ def _trust(certificate: str) -> ssl.SSLContext:
 
 
 async def ask(gateway: Gateway, path: str, body: str | None = None) -> bytes:
-    """What the control API answers to a GET, or to a POST of `body`. UnavailableError unless that is a good answer."""
+    """Returns what the control API answers to a GET, or to a POST of `body`.
+
+    Raises UnavailableError unless that is a good answer.
+    """
     import aiohttp
 
     url = f"https://127.0.0.1:{gateway.port}/control/v1{path}"

@@ -32,10 +32,12 @@ class KubectlError(CliError):
 
     @property
     def is_not_found(self) -> bool:
+        """Tells whether the object, or its whole resource, does not exist."""
         return "(NotFound)" in str(self)
 
     @property
     def is_forbidden(self) -> bool:
+        """Tells whether the user may not do this, or is not known to the cluster."""
         return "(Forbidden)" in str(self) or "(Unauthorized)" in str(self)
 
 
@@ -73,6 +75,7 @@ class Child:
             raise KubectlError("\n".join(self._errors) or f"kubectl {self._verb} ended with code {code}")
 
     async def stop(self) -> None:
+        """Ends kubectl if it still runs, and waits for it."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 self.process.terminate()
@@ -127,7 +130,7 @@ class Kubectl:
             return output.decode()
 
     async def get(self, resource: str, name: str, namespace: str | None = None) -> dict[str, Any]:
-        """One object; KubectlError with `is_not_found` if there is none."""
+        """Returns one object. Raises KubectlError, with `is_not_found` if there is none."""
         text = await self.run("get", resource, name, "--output=json", namespace=namespace)
         return next(iter(documents(text)))
 

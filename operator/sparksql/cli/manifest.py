@@ -28,8 +28,10 @@ _TYPE = re.compile(
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Flags of `run` that describe an ad-hoc statement. `session` None asks for a dedicated session, `max_rows` None for all
-    rows."""
+    """Holds the flags of `run` that describe an ad-hoc statement.
+
+    `session` None asks for a dedicated session, `max_rows` None for all rows.
+    """
 
     session: str | None = None
     parameters: Sequence[Parameter] = ()
@@ -73,14 +75,14 @@ def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, An
 
 
 def wants_a_part(manifest: Mapping[str, Any]) -> bool:
-    """Whether a statement asks for some of its rows only, so that a cut result is as it wants it."""
+    """Tells whether a statement asks for some of its rows only, so that a cut result is as it wants it."""
     spec = manifest.get("spec") or {}
     most = (spec.get("result") or {}).get("maxRows", MAX_RESULT_ROWS)
     return bool(spec.get("mode") == StatementMode.PREVIEW or most < MAX_RESULT_ROWS)
 
 
 def is_manifest(path: str, text: str) -> bool:
-    """Whether `-f` names manifests and not SQL: by the file's ending; standard input (`-`) by what it holds."""
+    """Tells whether `-f` names manifests and not SQL: by the file's ending; standard input (`-`) by what it holds."""
     if path == "-":
         return text.lstrip().startswith("{") or re.search(r"^apiVersion:", text, re.MULTILINE) is not None
     return path.endswith((".yaml", ".yml", ".json"))

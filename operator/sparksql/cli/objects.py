@@ -23,6 +23,8 @@ STATEMENT_KIND = "SqlStatement"
 
 
 class Metadata(WireModel):
+    """Holds the metadata of an object, as far as the commands read it."""
+
     name: str
     namespace: str
     uid: str = ""
@@ -31,6 +33,8 @@ class Metadata(WireModel):
 
 
 class Condition(WireModel):
+    """Holds a condition of an object."""
+
     type: str
     status: str
     reason: str = ""
@@ -38,7 +42,7 @@ class Condition(WireModel):
 
 
 class Resource(WireModel):
-    """What both kinds have in common."""
+    """Holds what both kinds have in common."""
 
     metadata: Metadata
 
@@ -53,18 +57,24 @@ class Resource(WireModel):
 
     @property
     def name(self) -> str:
+        """Returns the object's name."""
         return self.metadata.name
 
     @property
     def namespace(self) -> str:
+        """Returns the object's namespace."""
         return self.metadata.namespace
 
 
 class NameRef(WireModel):
+    """Names another object in the same namespace."""
+
     name: str
 
 
 class StatementSpec(WireModel):
+    """Holds the spec of a statement, as far as the commands read it."""
+
     session_ref: NameRef | None = None
     sql: str | None = None  # None with `sqlFrom`
     mode: StatementMode = StatementMode.EXECUTE
@@ -90,6 +100,8 @@ class StatementError(WireModel):
 
 
 class StatementStatus(WireModel):
+    """Holds the status of a statement, as far as the commands read it."""
+
     observed_generation: int = -1
     phase: str = ""
     operation_id: str | None = None
@@ -110,9 +122,11 @@ class Statement(Resource):
     deleted: bool = False
 
     def condition(self, kind: str) -> Condition | None:
+        """Returns the condition of this type, None without one."""
         return next((c for c in self.status.conditions if c.type == kind), None)
 
     def is_true(self, kind: str) -> bool:
+        """Tells whether the condition of this type is there and True."""
         found = self.condition(kind)
         return found is not None and found.status == "True"
 
@@ -123,20 +137,26 @@ class Statement(Resource):
 
     @property
     def is_dedicated(self) -> bool:
+        """Tells whether the statement runs in a session of its own."""
         return self.spec.session_ref is None
 
     @property
     def is_current(self) -> bool:
-        """Whether the status answers the spec as it is now: after a new `runNonce` an old end is not an end."""
+        """Tells whether the status answers the spec as it is now: after a new `runNonce` an old end is not an end."""
         return self.status.observed_generation >= self.metadata.generation
 
     @property
     def has_ended(self) -> bool:
+        """Tells whether the run that the spec asks for is over."""
         return self.is_current and self.is_true("Finished")
 
     @property
     def is_settled(self) -> bool:
-        """Ended; or a streaming statement that runs well, does not take in a change, is stopped or parked: nothing more happens by itself."""
+        """Tells whether nothing more happens by itself.
+
+        So it is once the statement has ended; of a streaming statement also while it runs well and does not take in a
+        change, is stopped, or is parked.
+        """
         if self.has_ended or self.spec.streaming is None:
             return self.has_ended
         return self.is_current and (self.is_true("Ready") or self.is_true("Stalled"))
@@ -171,16 +191,22 @@ class Statement(Resource):
 
 
 class SessionDriver(WireModel):
+    """Names the pod of a session's driver."""
+
     pod_name: str = ""
     pod_uid: str = Field(default="", alias="podUID")
 
 
 class SessionCounts(WireModel):
+    """Counts the statements of a session that have not ended."""
+
     running: int = 0
     queued: int = 0
 
 
 class SessionClients(WireModel):
+    """Counts the sessions that clients have in a driver."""
+
     sessions: int = 0
 
 
@@ -193,12 +219,16 @@ class SessionEndpoints(WireModel):
 
 
 class ConfigurationEntry(WireModel):
+    """Holds one value of a session's merged configuration, with the layer that it came from."""
+
     name: str
     value: str = ""
     layer: str = ""
 
 
 class SessionStatus(WireModel):
+    """Holds the status of a session, as far as the commands read it."""
+
     phase: str = ""
     driver: SessionDriver = SessionDriver()
     statements: SessionCounts = SessionCounts()
@@ -215,4 +245,5 @@ class Session(Resource):
 
     @property
     def reason(self) -> str:
+        """Returns the reason of the Ready condition, empty without one."""
         return next((c.reason for c in self.status.conditions if c.type == "Ready"), "")

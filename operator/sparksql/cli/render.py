@@ -41,7 +41,7 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> str:
 
 
 def csv_line(values: Iterable[str | None]) -> str:
-    """One CSV record: NULL is empty, an empty string is `""`, quotes where RFC 4180 wants them."""
+    """Returns one CSV record: NULL is empty, an empty string is `""`, quotes where RFC 4180 wants them."""
     return ",".join(_csv_field(value) for value in values) + "\n"
 
 
@@ -67,7 +67,7 @@ def json_names(columns: Sequence[Column]) -> list[str]:
 
 
 def json_row(names: Sequence[str], columns: Sequence[Column], row: Row, *, printable: bool = True) -> str:
-    """One row as a JSON object on one line."""
+    """Returns one row as a JSON object on one line."""
     values = (json_cell(value, column.type) for value, column in zip(row, columns, strict=True))
     return json_text(dict(zip(names, values, strict=True)), printable=printable)
 
@@ -121,7 +121,7 @@ def progress_line(statements: Sequence[Statement], total: int, elapsed: float, c
 
 
 def failure(statement: Statement) -> str:
-    """Why a statement did not finish: phase, condition, SQLSTATE, place, message, and the SQL line with a caret."""
+    """Returns why a statement did not finish: phase, condition, SQLSTATE, place, message, and the SQL line with a caret."""
     status, error = statement.status, statement.status.error
     why = statement.why
     if statement.deleted and not statement.has_ended:
@@ -151,7 +151,7 @@ def _excerpt(statement: Statement) -> list[str]:
 
 
 def cut_note(result: ResultSummary, shown: int, because: str) -> str:
-    """What is missing of a result; empty when all of it was shown. `because`: why only the preview could be."""
+    """Returns what is missing of a result, empty when all of it was shown. `because` says why only the preview could be."""
     notes = []
     if shown < result.row_count:
         notes.append(f"Only {shown} of {result.row_count} rows are shown: {because}")
@@ -166,7 +166,7 @@ def fetched(result: ResultSummary, so_far: int) -> str:
 
 
 def session_summary(session: Session) -> dict[str, Any]:
-    """What `status` tells of a session."""
+    """Returns what `status` tells of a session."""
     status = session.status
     return {
         "session": session.name,
@@ -180,7 +180,7 @@ def session_summary(session: Session) -> dict[str, Any]:
 
 
 def statement_summary(statement: Statement) -> dict[str, Any]:
-    """What `status` tells of a statement."""
+    """Returns what `status` tells of a statement."""
     status = statement.status
     return {
         "statement": statement.name,
@@ -194,7 +194,7 @@ def statement_summary(statement: Statement) -> dict[str, Any]:
 
 
 def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]:
-    """What `status` tells of the sessions that clients have in a session."""
+    """Returns what `status` tells of the sessions that clients have in a session."""
     return [
         {
             "client": client.name or client.handle,
@@ -209,7 +209,7 @@ def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]
 
 
 def operation_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]:
-    """What `status` tells of clients' statements that have not ended."""
+    """Returns what `status` tells of clients' statements that have not ended."""
     names = {client.handle: client.name or client.handle for client in clients.sessions}
     return [
         {

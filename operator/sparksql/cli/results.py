@@ -76,7 +76,7 @@ class ResultPrinter:
 
 
 def says_all(result: ResultSummary) -> bool:
-    """Whether the preview is the whole result, so that no way to the gateway is needed."""
+    """Tells whether the preview is the whole result, so that no way to the gateway is needed."""
     if result.row_count == 0 or not result.columns:
         return True
     whole = len(result.preview) == result.row_count and all(is_plain(column.type) for column in result.columns)

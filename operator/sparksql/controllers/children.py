@@ -24,7 +24,10 @@ async def create_missing(client: KubeClient, resource: Resource, body: Object) -
 
 
 async def create_watched(context: ControllerContext, body: Object) -> None:
-    """Creates an object of a watched kind, as `create_missing`; then the store has it, or the one that was there. Raises ApiError."""
+    """Creates an object of a watched kind, as `create_missing`; the store has it then, or the one that was there.
+
+    Raises ApiError.
+    """
     kind, metadata = body["kind"], body["metadata"]
     created = await create_missing(context.client, BY_KIND[kind], body)
     if created is not None:

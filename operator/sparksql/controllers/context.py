@@ -1,4 +1,7 @@
-"""What every controller is given: the operator's configuration, what it has seen, and one object for each way out of the process."""
+"""The context that every controller is given.
+
+It holds the operator's configuration, what the operator has seen, and one object for each way out of the process.
+"""
 
 from __future__ import annotations
 

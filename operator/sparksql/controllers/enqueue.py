@@ -45,23 +45,26 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to an object: `before` is None for a new one, `after` for one that is gone."""
+    """Describes a change of an object: `before` is None for a new one, `after` for one that is gone."""
 
     before: Object | None
     after: Object | None
 
     @property
     def subject(self) -> Object:
+        """Returns the object as it is now, or as it was last seen if it is gone."""
         subject = self.after or self.before
         assert subject is not None
         return subject
 
     @property
     def namespace(self) -> str:
+        """Returns the object's namespace, empty for one of a cluster-scoped kind."""
         return ObjectView(self.subject).namespace
 
     @property
     def name(self) -> str:
+        """Returns the object's name."""
         return ObjectView(self.subject).name
 
     @property
@@ -75,6 +78,7 @@ class Change:
 
     @property
     def of_phase(self) -> bool:
+        """Tells whether the object is new or gone, or its phase is another one."""
         return self.before is None or self.after is None or self.of(_phase)
 
     def of(self, part: Callable[[Object | None], object]) -> bool:
@@ -96,15 +100,17 @@ NextInQueue = Callable[[str, str], Key | None]
 
 @dataclass(frozen=True)
 class View:
-    """What rules look at beside the change."""
+    """Holds what rules look at beside the change."""
 
     store: Store
     next_in_queue: NextInQueue
 
     def keys(self, kind: str, index: str, value: str) -> Iterator[Due]:
+        """Yields the objects that an index of the store has under `value`, due at once."""
         return (Due(key_of(kind, obj)) for obj in self.store.by_index(index, value))
 
     def next_of(self, namespace: str, session: str) -> Iterator[Due]:
+        """Yields the statement of the session that could be handed to its driver next, if there is one."""
         following = self.next_in_queue(namespace, session)
         if following is not None:
             yield Due(following)

@@ -1,8 +1,8 @@
-"""One reconcile, the same for every kind: gather, decide, write, act. The order of the writes, and what follows from errors, is
-here and nowhere else.
+"""One reconcile, the same for every kind: gather, decide, write, act.
 
-The order is the exactly-once protocol: finalizer on, then the status (the intent) guarded by resourceVersion, and only when that
-write has succeeded the commands. The finalizer goes last. Any step may be repeated after a crash.
+The order of the writes, and what follows from errors, is here and nowhere else. The order is the exactly-once protocol:
+finalizer on, then the status (the intent) guarded by resourceVersion, and only when that write has succeeded the
+commands. The finalizer goes last. Any step may be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -40,19 +40,27 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Decision(Protocol[S_co, C_co]):
-    """What every decision says. `finalizer`: whether ours is to be on; `requeue_after` in seconds, None when only a change can
-    make a difference."""
+    """States what every decision says, whatever the kind."""
 
     @property
-    def status(self) -> S_co: ...
+    def status(self) -> S_co:
+        """Returns the status that is to be written."""
+
     @property
-    def commands(self) -> tuple[C_co, ...]: ...
+    def commands(self) -> tuple[C_co, ...]:
+        """Returns the commands that are carried out once the status is written, in this order."""
+
     @property
-    def finalizer(self) -> bool: ...
+    def finalizer(self) -> bool:
+        """Tells whether the operator's finalizer is to be on."""
+
     @property
-    def events(self) -> tuple[Event, ...]: ...
+    def events(self) -> tuple[Event, ...]:
+        """Returns the Events that are recorded once the status is written."""
+
     @property
-    def requeue_after(self) -> float | None: ...
+    def requeue_after(self) -> float | None:
+        """Returns the seconds until the next look, None when only a change can make a difference."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +72,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Again:
-    """What was done has changed what decisions are made from: look again at once. `refusal` tells why a command was not carried
-    out, if it was not; the next decision is told."""
+    """Asks for another pass at once: the command has changed what decisions are made from.
+
+    `refusal` tells why a command was not carried out, if it was not; the next decision is told.
+    """
 
     refusal: Violation | None = None
 
@@ -75,7 +85,7 @@ Outcome = Done | Again
 
 
 class Controller(ABC, Generic[O, S, C]):
-    """What one kind adds to a reconcile: its object `O`, the object's status `S`, and the commands `C` of its decisions."""
+    """Adds to a reconcile what is one kind's own: its object `O`, the object's status `S`, the commands `C` of its decisions."""
 
     kind: ClassVar[str]
 
@@ -85,8 +95,10 @@ class Controller(ABC, Generic[O, S, C]):
 
     @abstractmethod
     async def decide(self, obj: Object, parsed: O, refusal: Violation | None) -> Decision[S, C]:
-        """Gathers what a decision needs and makes it. `refusal` is what the pass before could not do, None in a first one.
-        Raises ApiError."""
+        """Gathers what a decision needs and makes it. Raises ApiError.
+
+        `refusal` is what the pass before could not do, None in a first one.
+        """
 
     @abstractmethod
     async def act(self, command: C, parsed: O) -> Outcome:

@@ -30,7 +30,10 @@ class Resync:
         self._context = context
 
     async def once(self) -> int:
-        """Lists every watched kind, takes in what is new, and returns how many objects the watches had not shown. Raises ApiError."""
+        """Lists every watched kind and takes in what is new. Raises ApiError.
+
+        Returns how many objects the watches had not shown.
+        """
         unseen = 0
         namespaces = self._context.config.watch_namespaces or ("",)
         for kind in WATCHED:

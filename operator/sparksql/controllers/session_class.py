@@ -22,10 +22,13 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         self._context = context
 
     def parse(self, obj: Object) -> SqlSessionClass:
+        """Returns the model of a raw SqlSessionClass. Raises ValueError if the CRD would refuse it."""
         return SqlSessionClass.parse(obj)
 
     async def decide(self, obj: Object, parsed: SqlSessionClass, refusal: Violation | None) -> Decision:
+        """Decides from the class alone; nothing is gathered."""
         return decide(parsed, self._context.clock())
 
     async def act(self, command: Never, parsed: SqlSessionClass) -> Outcome:
+        """Refuses every command: a decision about a class has none."""
         assert_never(command)

@@ -14,7 +14,7 @@ from typing import assert_never
 
 
 class QueueState(Enum):
-    """Where a contender stands."""
+    """Names where a contender stands."""
 
     BLOCKED = auto()  # waits for something else (dependencies, backoff); passed over
     WAITING = auto()  # could be handed over now

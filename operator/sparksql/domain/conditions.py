@@ -19,7 +19,7 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 
 
 class Standing(Enum):
-    """How an object stands to its spec: Ready, Reconciling and Stalled."""
+    """Names how an object stands to its spec: Ready, Reconciling and Stalled."""
 
     AS_ASKED = (_TRUE, _FALSE, _FALSE)
     UNDER_WAY = (_FALSE, _TRUE, _FALSE)
@@ -28,7 +28,7 @@ class Standing(Enum):
 
 
 class Work(Enum):
-    """How far bounded work has come: Succeeded and Finished."""
+    """Names how far bounded work has come: Succeeded and Finished."""
 
     OPEN = (_UNKNOWN, _FALSE)
     DONE = (_TRUE, _TRUE)

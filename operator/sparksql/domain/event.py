@@ -10,6 +10,8 @@ from sparksql.api.reasons import Reason
 
 @dataclass(frozen=True)
 class Event:
+    """Tells people of something that has happened to an object; becomes an Event of Kubernetes."""
+
     type: Literal["Normal", "Warning"]
     reason: Reason
     message: str

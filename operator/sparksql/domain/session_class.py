@@ -15,7 +15,7 @@ from sparksql.domain.event import Event
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do about a class: its status is written, and nothing else. It waits for nothing and owns nothing."""
+    """Says what to do about a class: its status is written, and nothing else. It waits for nothing and owns nothing."""
 
     status: SqlSessionClassStatus
     events: tuple[Event, ...] = ()

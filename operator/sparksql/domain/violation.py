@@ -9,5 +9,7 @@ from sparksql.api.reasons import Reason
 
 @dataclass(frozen=True)
 class Violation:
+    """Says why something cannot be granted: a reason for programs, and a message that names field, value and remedy."""
+
     reason: Reason
     message: str

@@ -52,7 +52,7 @@ class GatewayRefused(GatewayError):
 
 @dataclass(frozen=True)
 class Address:
-    """Where a gateway is: the pod's IP, dialled with the TLS server name that its certificate carries."""
+    """Says where a gateway is: the pod's IP, dialled with the TLS server name that its certificate carries."""
 
     pod_uid: str
     host: str
@@ -82,8 +82,10 @@ class GatewayClient:
         return _parsed(GatewayInfo, await self._call("GET", "/info"))
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Has the operation run, at most once. Raises OtherBoot when the process that it is for is gone, GatewayRefused while it
-        drains."""
+        """Has the operation run, at most once.
+
+        Raises OtherBoot when the process that it is for is gone, GatewayRefused while it drains.
+        """
         body = request.to_json()
         return _parsed(OperationView, await self._call("PUT", f"/statements/{operation_id}", body))
 
@@ -102,8 +104,10 @@ class GatewayClient:
         return _parsed(OperationView, await self._call("POST", f"/statements/{operation_id}/cancel", body))
 
     async def save(self, attempt_id: str, request: SavepointRequest) -> SavepointView:
-        """Has the driver take or verify a savepoint, at most once for the id. Raises OtherBoot when the process that it is for is
-        gone, GatewayRefused while it starts."""
+        """Has the driver take or verify a savepoint, at most once for the id.
+
+        Raises OtherBoot when the process that it is for is gone, GatewayRefused while it starts.
+        """
         body = request.to_json()
         return _parsed(SavepointView, await self._call("PUT", f"/savepoints/{attempt_id}", body))
 

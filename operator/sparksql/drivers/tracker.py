@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class DriverConnection:
-    """What is known of one driver: `seq` and `boot_id` as its stream last had them, `views` of operations by id."""
+    """Holds what is known of one driver: `seq` and `boot_id` as its stream last had them, `views` of operations by id."""
 
     session: Key
     client: GatewayClient

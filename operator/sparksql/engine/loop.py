@@ -23,7 +23,7 @@ Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
 class Result(StrEnum):
-    """How one reconcile ended; the label `result` of the metrics."""
+    """Names how one reconcile ended; the label `result` of the metrics."""
 
     SUCCESS = "success"
     WAITING = "waiting"
@@ -34,7 +34,8 @@ class Result(StrEnum):
 class Observer(Protocol):
     """Receives every finished reconcile: its kind, how it ended and how long it took in seconds."""
 
-    def reconciled(self, kind: str, result: Result, seconds: float) -> None: ...
+    def reconciled(self, kind: str, result: Result, seconds: float) -> None:
+        """Takes in a reconcile of an object of `kind` that took `seconds`."""
 
 
 class ReconcileLoop:

@@ -54,7 +54,7 @@ class WorkQueue:
 
     @property
     def oldest_age_seconds(self) -> float:
-        """How long the key that waits longest has been due, be it held back by its own processing; 0 if none is."""
+        """Returns how long the key that waits longest has been due, be it held back by its own processing; 0 if none is."""
         now = self._clock()
         return max(0.0, now - min(self._due.values(), default=now))
 

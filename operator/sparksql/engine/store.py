@@ -88,6 +88,7 @@ class Store:
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Returns the object as last seen, None if there is none. It is shared: not to be changed."""
         return self._objects.get(kind, {}).get((namespace, name))
 
     def by_index(self, index: str, value: str) -> list[Object]:
@@ -111,10 +112,11 @@ class Store:
         return news
 
     def synced(self, kind: str) -> bool:
-        """Whether a whole listing of the kind was taken in since the start, so that absence means something."""
+        """Tells whether a whole listing of the kind was taken in since the start, so that absence means something."""
         return kind in self._synced
 
     def list(self, kind: str) -> list[Object]:
+        """Returns all objects of a kind, as last seen."""
         return [*self._objects.get(kind, {}).values()]
 
     def _tell(self, kind: str, before: Object | None, after: Object | None) -> None:

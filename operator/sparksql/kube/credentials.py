@@ -22,11 +22,13 @@ TOKEN_SECONDS = 60.0  # bound tokens are rotated on disk long before they expire
 
 @dataclass(frozen=True)
 class Credentials:
-    """`server` is a URL. `fixed` is what never changes of who we are; a token file or an exec plugin gives the rest, anew in time.
+    """Says how to reach the API server at the URL `server`, and who we are.
 
-    `namespace` is the one that the pod runs in or the kubeconfig's context names, `pod_namespace` only the first of these.
-    `ca` is PEM; without it the system's authorities are trusted. `tls_server_name` is the name that the server's certificate
-    must have, if not the one in `server`. `insecure` skips the check of the certificate, because the kubeconfig says so.
+    `fixed` is what never changes of who we are; a token file or an exec plugin gives the rest, anew in time.
+    `namespace` is the one that the pod runs in or the kubeconfig's context names, `pod_namespace` only the first of
+    these. `ca` is PEM; without it the system's authorities are trusted. `tls_server_name` is the name that the server's
+    certificate must have, if not the one in `server`. `insecure` skips the check of the certificate, because the
+    kubeconfig says so.
     """
 
     server: str
@@ -42,7 +44,7 @@ class Credentials:
 
     @classmethod
     def from_in_cluster(cls, directory: Path = SERVICE_ACCOUNT_DIR) -> Credentials:
-        """Those of the pod's service account. Raises CredentialsError outside a pod."""
+        """Returns the credentials of the pod's service account. Raises CredentialsError outside a pod."""
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
         if not host or not port or not (directory / "token").exists():
             raise CredentialsError("not in a pod: no KUBERNETES_SERVICE_HOST, or no service account token is mounted")
@@ -59,9 +61,10 @@ class Credentials:
 
     @classmethod
     def from_kubeconfig(cls, path: Path | None = None, context: str | None = None) -> Credentials:
-        """Those of a context (default: the current one) of a kubeconfig file (default: $KUBECONFIG, ~/.kube/config).
+        """Returns the credentials of a context of a kubeconfig file. Raises CredentialsError.
 
-        Takes what kubectl takes, but for auth providers, impersonation and SOCKS proxies: these raise CredentialsError.
+        By default it is the current context, and the file is $KUBECONFIG or ~/.kube/config. Takes what kubectl takes,
+        but for auth providers, impersonation and SOCKS proxies: these raise CredentialsError.
         """
         chosen = kubeconfig.read([path] if path else kubeconfig.default_paths(), context)
         cluster, user = chosen.cluster, chosen.user
@@ -103,9 +106,9 @@ class Credentials:
 
 
 class Authenticator:
-    """Who we are now, by one set of credentials: reads a token file again as it rotates, runs an exec plugin when it must.
+    """Says who we are now, by one set of credentials. For one event loop.
 
-    For one event loop.
+    Reads a token file again as it rotates, and runs an exec plugin when it must.
     """
 
     def __init__(self, credentials: Credentials, clock: Callable[[], float] = time.monotonic) -> None:
@@ -115,6 +118,7 @@ class Authenticator:
 
     @property
     def can_renew(self) -> bool:
+        """Tells whether another identity may follow one that was refused."""
         return self._credentials.token_path is not None or self._credentials.plugin is not None
 
     async def identity(self, refused: Identity | None = None) -> Identity:

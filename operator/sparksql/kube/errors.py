@@ -46,10 +46,12 @@ class Forbidden(ApiError):
 
     @property
     def namespace_terminating(self) -> bool:
+        """Tells whether the request was refused because its namespace is going away."""
         return any(cause.get("reason") == "NamespaceTerminating" for cause in self.details.get("causes") or ())
 
     @property
     def quota_exceeded(self) -> bool:
+        """Tells whether a ResourceQuota has refused the request."""
         # The quota admission plugin says it in the message only.
         return "exceeded quota" in self.message
 
@@ -67,6 +69,7 @@ class TooManyRequests(ApiError):
 
     @property
     def retry_after(self) -> float:
+        """Returns the seconds to wait that the server asks for, 1 if it does not say."""
         return super().retry_after or 1.0
 
 

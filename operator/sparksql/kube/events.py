@@ -107,6 +107,7 @@ class EventRecorder:
             self.dropped += 1
 
     async def start(self) -> None:
+        """Begins to write Events, in a task of its own."""
         self._task = asyncio.create_task(self._run(), name="event-recorder")
 
     async def stop(self) -> None:

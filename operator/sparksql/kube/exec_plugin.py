@@ -25,7 +25,10 @@ InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 @dataclass(frozen=True)
 class ExecCommand:
-    """What to run. `cluster` is told to the plugin if it is not None; `install_hint` to the user when `command` is missing."""
+    """Describes the plugin to run.
+
+    `cluster` is told to the plugin if it is not None; `install_hint` to the user when `command` is missing.
+    """
 
     api_version: str
     command: str

@@ -24,6 +24,7 @@ class Identity:
 
     @property
     def headers(self) -> dict[str, str]:
+        """Returns the HTTP headers that say who we are, empty if a certificate does or nobody does."""
         return {"Authorization": self.authorization} if self.authorization else {}
 
 

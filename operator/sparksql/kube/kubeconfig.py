@@ -1,9 +1,9 @@
 """Kubeconfig files as kubectl reads them: several merge into one, and a path in one is relative to that file's folder.
 
-Why no library's loader (what its import adds to what the operator imports anyway, and its size on disk): `kubernetes` 37.0.2 costs
-0.18 s of CPU, 19 MiB of memory and 126 MiB, lets the last file decide on the current context, and goes on anonymously when a plugin
-fails. `lightkube` 1.0.1 costs 0.05 s, 6 MiB and 10 MiB, reads a single file, and lacks exec plugins of v1, KUBERNETES_EXEC_INFO,
-certificates and expiry of plugins, `tls-server-name` and `proxy-url`.
+Why no library's loader (what its import adds to what the operator imports anyway, and its size on disk): `kubernetes`
+37.0.2 costs 0.18 s of CPU, 19 MiB of memory and 126 MiB, lets the last file decide on the current context, and goes on
+anonymously when a plugin fails. `lightkube` 1.0.1 costs 0.05 s, 6 MiB and 10 MiB, reads a single file, and lacks exec
+plugins of v1, KUBERNETES_EXEC_INFO, certificates and expiry of plugins, `tls-server-name` and `proxy-url`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ class Section:
     folder: Path
 
     def text(self, field: str) -> str | None:
+        """Returns a field as text, None if it is absent or empty."""
         return str(self.fields[field]) if self.fields.get(field) else None
 
     def path(self, field: str) -> Path | None:
+        """Returns the path that a field names, relative to the file's folder; None if it is absent or empty."""
         return self.folder / self.fields[field] if self.fields.get(field) else None
 
     def data(self, field: str) -> bytes | None:
-        """What `<field>-data` has inline, else what the file named by `field` holds. Raises CredentialsError."""
+        """Returns what `<field>-data` has inline, else what the file named by `field` holds. Raises CredentialsError."""
         try:
             if inline := self.fields.get(f"{field}-data"):
                 return base64.b64decode(inline)
@@ -53,7 +55,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What one context names."""
+    """Holds what one context names."""
 
     cluster: Section
     user: Section
@@ -61,7 +63,7 @@ class Chosen:
 
 
 def default_paths() -> list[Path]:
-    """Those of $KUBECONFIG that exist, else ~/.kube/config."""
+    """Returns the paths of $KUBECONFIG that exist, the first one if none does, and ~/.kube/config without the variable."""
     if named := os.environ.get("KUBECONFIG"):
         paths = [Path(each) for each in named.split(os.pathsep) if each]
         return [path for path in paths if path.exists()] or paths[:1]
@@ -90,7 +92,10 @@ def read(paths: Sequence[Path], context: str | None = None) -> Chosen:
 
 
 def exec_command(chosen: Chosen) -> ExecCommand | None:
-    """How to run the user's exec plugin, None without one. Raises CredentialsError for a version that is not supported."""
+    """Returns how to run the user's exec plugin, None without one.
+
+    Raises CredentialsError for a version that is not supported.
+    """
     user, spec = chosen.user, chosen.user.fields.get("exec")
     if not spec:
         return None

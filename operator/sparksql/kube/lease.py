@@ -26,7 +26,7 @@ class LeaseLost(Exception):
 
 
 class LeaseElector:
-    """One candidate for the Lease `namespace/name`. `identity` is unique to the process, e.g. pod name and UID.
+    """Stands as one candidate for the Lease `namespace/name`. `identity` is unique to the process, e.g. pod name and UID.
 
     Durations in seconds; defaults as in client-go: others wait for `lease_seconds` after the last renewal they saw, the
     holder gives up after `renew_deadline` without one, and both try each `retry_seconds`.

@@ -20,6 +20,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
+        """Returns `apiVersion` of its objects: group and version, or the version alone in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def collection_path(self, namespace: str) -> str:

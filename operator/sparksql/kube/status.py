@@ -17,11 +17,16 @@ from sparksql.kube.resources import BY_KIND
 
 
 class Cache(Protocol):
-    """What the writers need of the store: see `sparksql.engine.store`."""
+    """Offers what the writers need of the store: see `sparksql.engine.store`."""
 
-    def apply(self, kind: str, obj: Object) -> bool: ...
-    def delete(self, kind: str, namespace: str, name: str, uid: str | None = None) -> bool: ...
-    def get(self, kind: str, namespace: str, name: str) -> Object | None: ...
+    def apply(self, kind: str, obj: Object) -> bool:
+        """Takes in the object unless a newer state of it is known, and tells whether it did."""
+
+    def delete(self, kind: str, namespace: str, name: str, uid: str | None = None) -> bool:
+        """Drops the object and tells whether it was there. With `uid`, an object of that name but another UID stays."""
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Returns the object as last seen, None if there is none."""
 
 
 class StatusWriter:
@@ -49,7 +54,10 @@ class StatusWriter:
         return written
 
     async def refresh(self, kind: str, namespace: str, name: str) -> Object | None:
-        """Returns the object as the API server has it now, also put into the store; None when it does not exist. Raises ApiError."""
+        """Returns the object as the API server has it now, also put into the store; None when it does not exist.
+
+        Raises ApiError.
+        """
         cached = self._cache.get(kind, namespace, name)
         try:
             live = await self._client.get(BY_KIND[kind], namespace, name)

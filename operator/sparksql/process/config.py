@@ -30,7 +30,10 @@ class Lease(_Section):
 
 
 class OperatorLimits(_Section):
-    """Of everything that the operator looks after: sessions that have a driver at the same time; 0 = no limit."""
+    """Bounds all that the operator looks after together.
+
+    `sessions` is how many sessions have a driver at the same time; 0 = no limit.
+    """
 
     sessions: int = Field(0, ge=0)
 

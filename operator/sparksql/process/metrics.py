@@ -100,10 +100,12 @@ class Metrics:
         )
 
     def reconciled(self, kind: str, result: Result, seconds: float) -> None:
+        """Counts a reconcile of an object of `kind` that took `seconds`."""
         self._reconciles.labels(kind, result.value).inc()
         self._reconcile_seconds.labels(kind).observe(seconds)
 
     def requested(self, verb: str, resource: str, status: int, seconds: float) -> None:
+        """Counts a request to the API server and its seconds; `status` is 0 when there was no answer."""
         self._requests.labels(verb, resource, str(status)).inc()
         self._request_seconds.labels(verb).observe(seconds)
 
@@ -126,6 +128,7 @@ class Metrics:
         _set(self._savepoint_oldest, oldest)
 
     def render(self) -> bytes:
+        """Returns all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 

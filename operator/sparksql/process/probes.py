@@ -19,7 +19,7 @@ STUCK_QUEUE_SECONDS = 300.0
 
 @dataclass
 class Health:
-    """What the probes look at; `watch_age` gives the seconds since the watches were last proven alive."""
+    """Holds what the probes look at; `watch_age` gives the seconds since the watches were last proven alive."""
 
     queue: WorkQueue
     stale_after: float
@@ -28,7 +28,7 @@ class Health:
     standby: bool = False
 
     def problem(self) -> str | None:
-        """Why the process should be restarted, or None."""
+        """Returns why the process should be restarted, None if it should not."""
         if not self.started:
             return None
         if self.watch_age() > self.stale_after:
@@ -39,6 +39,8 @@ class Health:
 
 
 def application(health: Health, metrics: Metrics) -> web.Application:
+    """Returns the HTTP application of `/healthz`, `/readyz` and `/metrics`."""
+
     async def healthz(_: web.Request) -> web.Response:
         problem = health.problem()
         return web.Response(status=503 if problem else 200, text=problem or "ok")

@@ -1,6 +1,6 @@
-"""Watches of the API server, by kopf. It is used for these alone (`on.event`): no handlers that write, no annotations, no
-finalizers of its own, no peering.
+"""Watches of the API server, by kopf.
 
+It is used for these alone (`on.event`): no handlers that write, no annotations, no finalizers of its own, no peering.
 kopf runs in a thread and a loop of its own: it takes signals away from a loop, and cancels all of its tasks at the end.
 """
 

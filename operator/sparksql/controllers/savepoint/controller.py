@@ -50,6 +50,7 @@ class SavepointController(Controller[SqlSavepoint, SqlSavepointStatus, Command])
         self._gatherer = SavepointGatherer(context, self._deletion_jobs)
 
     def parse(self, obj: Object) -> SqlSavepoint:
+        """Returns the model of a raw SqlSavepoint. Raises ValueError if the CRD would refuse it."""
         return SqlSavepoint.parse(obj)
 
     async def decide(self, obj: Object, parsed: SqlSavepoint, refusal: Violation | None) -> Decision:
@@ -60,11 +61,13 @@ class SavepointController(Controller[SqlSavepoint, SqlSavepointStatus, Command])
         return replace(decision, status=decision.status.replace(attempt=attempt_status(decision.attempt)))
 
     def observe(self, before: SqlSavepoint, status: SqlSavepointStatus, events: tuple[Event, ...]) -> None:
+        """Logs a change of phase."""
         if status.phase is not before.status.phase:
             key = Key(SAVEPOINT, before.metadata.namespace, before.metadata.name)
             logger.info("savepoint changed phase", extra=log_extra(key, phase=status.phase or ""))
 
     async def act(self, command: Command, parsed: SqlSavepoint) -> Outcome:
+        """Asks the driver, starts the deletion Job or deletes the object, as `command` says. Raises ApiError, GatewayError."""
         match command:
             case StartCopy(id_, driver, checkpoint, target, _, sql_hash):
                 await self._ask(parsed, id_, driver, target, checkpoint, sql_hash)

@@ -1,4 +1,7 @@
-"""The Jobs that delete data of savepoints: how they stand, and their making. Always read live: a success that is not there yet must not be believed."""
+"""The Jobs that delete data of savepoints: how they stand, and their making.
+
+They are always read live: a success that is not there yet must not be believed.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,19 @@ Object = dict[str, Any]
 
 
 class DeletionJobs:
-    """One Job, and one Secret with the storage settings that it needs, for each savepoint whose data is deleted."""
+    """Reads and makes the deletion Jobs of savepoints.
+
+    For each savepoint whose data is deleted there is one Job, and one Secret with the storage settings that it needs.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
     async def state(self, savepoint: SqlSavepoint) -> DeletionJob:
-        """Returns how the Job of this object stands. One of the same name that was not made for it counts as absent. Raises ApiError."""
+        """Returns how the Job of this object stands. Raises ApiError.
+
+        A Job of the same name that was not made for this object counts as absent.
+        """
         metadata = savepoint.metadata
         try:
             job = await self._context.client.get(JOBS, metadata.namespace, child_base(metadata.name, metadata.uid))
@@ -35,8 +44,10 @@ class DeletionJobs:
     async def start(
         self, savepoint: SqlSavepoint, command: StartDeletionJob, session_class: SqlSessionClass, service_account: str
     ) -> None:
-        """Creates the Job under `service_account`, that of the statement's session. Idempotent; in a namespace that goes away
-        nothing is created. Raises ApiError."""
+        """Creates the Job under `service_account`, that of the statement's session. Raises ApiError.
+
+        Idempotent. In a namespace that goes away nothing is created.
+        """
         metadata = savepoint.metadata
         deletion = DataDeletion(
             namespace=metadata.namespace,

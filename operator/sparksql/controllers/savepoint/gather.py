@@ -104,8 +104,10 @@ class SavepointGatherer:
         return None if isinstance(session_class, Violation) else session_class
 
     async def _observation(self, savepoint: SqlSavepoint, session: SqlSession | None) -> Observation | None:
-        """What the driver says of the attempt under way, None without one. A driver pod never runs two gateways: its UID is the
-        process."""
+        """Returns what the driver says of the attempt under way, None without one.
+
+        A driver pod never runs two gateways, so its UID names the process.
+        """
         attempt = savepoint.status.attempt
         if savepoint.status.phase is not SavepointPhase.IN_PROGRESS or attempt is None:
             return None

@@ -42,15 +42,19 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
         self._gatherer = SessionGatherer(context, self._children)
 
     def parse(self, obj: Object) -> SqlSession:
+        """Returns the model of a raw SqlSession. Raises ValueError if the CRD would refuse it."""
         return SqlSession.parse(obj)
 
     async def decide(self, obj: Object, parsed: SqlSession, refusal: Violation | None) -> Decision:
+        """Gathers the facts of the session and decides. Raises ApiError."""
         return decide(await self._gatherer.gather(parsed, refusal))
 
     def forget(self, key: Key) -> None:
+        """Ends following the session's driver."""
         self._context.drivers.unfollow(key)
 
     def observe(self, before: SqlSession, status: SqlSessionStatus, events: tuple[Event, ...]) -> None:
+        """Logs a change of phase; once the session is Ready, records the seconds since its driver's start."""
         if status.phase is before.status.phase:
             return
         ready = find_condition(status.conditions, ConditionType.READY)
@@ -61,6 +65,7 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
             self._context.metrics.started.observe(seconds)
 
     async def act(self, command: Command, parsed: SqlSession) -> Outcome:
+        """Starts, drains or deletes the driver, as `command` says. Raises ApiError, GatewayError."""
         match command:
             case Command.START_DRIVER:
                 return await self._start(parsed)

@@ -189,7 +189,10 @@ class SessionChildren:
             raise _StartBlockedError(Violation(Reason.STORAGE_NOT_READY, message)) from None
 
     async def _check_names(self, built: EffectiveSession, driver: DriverStatus | None) -> None:
-        """Raises _StartBlockedError while somebody else has the name of a child, or of the pod that could not be made for that."""
+        """Refuses to go on while somebody else has the name of a child, or of the pod that could not be made for that.
+
+        Raises _StartBlockedError.
+        """
         name = child_base(built.name, built.uid)
         for resource in (SECRETS, SERVICES, *((NETWORK_POLICIES,) if built.network_policy else ())):
             await self._find(resource, built, name)

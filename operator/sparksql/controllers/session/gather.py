@@ -58,8 +58,10 @@ class SessionGatherer:
         )
 
     def resolve(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Violation]:
-        """Returns the session's class, None if there is none, and what a driver of the session is made from, or why there
-        cannot be one."""
+        """Returns the session's class, and what a driver of the session is made from.
+
+        The class is None if there is none. A Violation says why there cannot be a driver.
+        """
         session_class = find_class(self._context.store, session.spec.class_name)
         if isinstance(session_class, Violation):
             return None, session_class

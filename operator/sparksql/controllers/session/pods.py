@@ -27,8 +27,11 @@ _IMAGE_PROBLEMS = frozenset(
 
 
 def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
-    """Tells whether a pod with a driver's name is that driver: the one of `uid`, or, while that is not known, one that the session
-    alone owns. A pod that somebody else made under the name is none."""
+    """Tells whether a pod with a driver's name is that driver.
+
+    It is if it has `uid`, or, while that is not known, if the session alone owns it. A pod that somebody else made
+    under the name is none.
+    """
     return bool(pod["metadata"]["uid"] == uid) if uid is not None else belongs_to(pod, session_uid)
 
 
@@ -46,7 +49,10 @@ async def read_pod(
 
 
 def is_driver_over(context: ControllerContext, pod: PodFacts | None, session: SqlSession | None) -> bool:
-    """Tells whether the driver that work was handed to is over: its pod is gone or has ended, or its session waits for it no more."""
+    """Tells whether the driver that work was handed to is over.
+
+    Its pod is gone or has ended, or its session waits for it no more.
+    """
     if pod is None or pod.ended is not None:
         return True
     if not has_outlived(pod, context.clock(), context.config.deadlines.termination_seconds):

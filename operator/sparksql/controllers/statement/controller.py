@@ -63,6 +63,7 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
         self._gatherer = StatementGatherer(context, self._questions)
 
     def parse(self, obj: Object) -> SqlStatement:
+        """Returns the model of a raw SqlStatement. Raises ValueError if the CRD would refuse it."""
         return SqlStatement.parse(obj)
 
     async def decide(self, obj: Object, parsed: SqlStatement, refusal: Violation | None) -> Decision:
@@ -77,9 +78,11 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
         return decision
 
     def forget(self, key: Key) -> None:
+        """Drops the question that a driver was asked about the statement."""
         self._questions.forget(key)
 
     def observe(self, before: SqlStatement, status: SqlStatementStatus, events: tuple[Event, ...]) -> None:
+        """Logs another phase or attempt, counts ends, records waits and runs, and drops the driver's word on what is over."""
         old = before.status
         if status.phase is old.phase and status.attempt == old.attempt:
             return
@@ -100,6 +103,7 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
             self._context.metrics.ran.observe(max(0.0, (completed - started).total_seconds()))
 
     async def act(self, command: Command, parsed: SqlStatement) -> Outcome:
+        """Carries out a command at the driver or at the API server. Raises ApiError, GatewayError, Waiting."""
         match command:
             case Submit(operation_id, request):
                 return await self._submit(parsed, operation_id, request)

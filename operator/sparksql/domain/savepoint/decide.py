@@ -1,8 +1,8 @@
 """What to do about a savepoint, from a snapshot. Pure: with `deletion` this is the whole life of a SqlSavepoint.
 
-Invariants (each a property test): only legal transitions, and an end is final; the location never changes once it is recorded, and
-is recorded with the intent before a driver is asked; a new attempt only when the one before is confirmed over; at most
-`backoffLimit` + 1 attempts; each waiting decision names its wake-up.
+Invariants (each a property test): only legal transitions, and an end is final; the location never changes once it is
+recorded, and is recorded with the intent before a driver is asked; a new attempt only when the one before is confirmed
+over; at most `backoffLimit` + 1 attempts; each waiting decision names its wake-up.
 """
 
 from __future__ import annotations

@@ -18,7 +18,10 @@ def _folder(savepoint: SqlSavepoint) -> str:
 
 
 def target(savepoint: SqlSavepoint, storage: SavepointStorage) -> str | Violation:
-    """Returns the location of the data: the one that was recorded, that of an existing savepoint, else a new one below the class's root."""
+    """Returns the location of the data.
+
+    It is the one that was recorded, that of an existing savepoint, else a new one below the class's root.
+    """
     known = savepoint.status.location or savepoint.spec.location
     if known is not None:
         return known
@@ -37,7 +40,7 @@ def target(savepoint: SqlSavepoint, storage: SavepointStorage) -> str | Violatio
 
 
 def recorded_root(savepoint: SqlSavepoint) -> str | None:
-    """Returns the root that the recorded location was made from; None if the location is not one that was made for this object."""
+    """Returns the root that the recorded location was made from; None if that was not made for this object."""
     location = savepoint.status.location
     suffix = f"/{_folder(savepoint)}"
     if location is None or savepoint.spec.source is not SavepointSource.COPY or not savepoint.metadata.uid:

@@ -39,12 +39,16 @@ class RetentionReason(StrEnum):
 
     @property
     def keeps(self) -> bool:
+        """Tells whether this is a reason to keep the savepoint."""
         return self not in (RetentionReason.NO_RULE_KEEPS_IT, RetentionReason.OLD_FAILURE)
 
 
 @dataclass(frozen=True)
 class Savepoint:
-    """Holds what the decision needs of a SqlSavepoint. `ended` is its completion time, with a time zone; None while it is unfinished."""
+    """Holds what the decision needs of a SqlSavepoint.
+
+    `ended` is its completion time, with a time zone; None while it is unfinished.
+    """
 
     name: str
     phase: SavepointPhase
@@ -63,6 +67,7 @@ class RetentionDecision:
 
     @property
     def keep(self) -> bool:
+        """Tells whether the savepoint is kept."""
         return self.reason.keeps
 
 

@@ -15,8 +15,10 @@ from sparksql.domain.statement.snapshot import Driver, Unobserved
 
 @dataclass(frozen=True)
 class SavepointStorage:
-    """Tells where class `class_name` of the statement's session keeps savepoints; `savepoint_root` is None if it names none.
-    `service_account` is the session's."""
+    """Tells where class `class_name` of the statement's session keeps savepoints.
+
+    `savepoint_root` is None if the class names none. `service_account` is the session's.
+    """
 
     class_name: str
     savepoint_root: str | None
@@ -25,8 +27,11 @@ class SavepointStorage:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Holds what is known of the newest attempt, kept with the status: the driver that was asked, whose checkpoint it copies, and
-    with which class and service account."""
+    """Holds what is known of the newest attempt, kept with the status.
+
+    That is the driver that was asked, the statement whose checkpoint it copies, and the class and service account it
+    works with.
+    """
 
     driver: Driver
     statement_uid: str
@@ -53,9 +58,10 @@ class Completed:
 
 @dataclass(frozen=True)
 class Failed:
-    """It is over without a manifest. So ends one that was cancelled as well, even if the driver had not heard of it before.
+    """Says that the attempt is over without a manifest.
 
-    `location_invalid`: what lies at the location is no savepoint, or is someone else's; another attempt would find the same.
+    So ends one that was cancelled as well, even if the driver had not heard of it before. `location_invalid`: what lies
+    at the location is no savepoint, or is someone else's; another attempt would find the same.
     """
 
     message: str
@@ -77,11 +83,12 @@ class DeletionJob(Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Holds the facts at one moment. `statement` is None only when a live read has confirmed that there is none; `storage` is None while
-    the class is not known; `driver` is one of the statement's session that can copy now.
+    """Holds the facts at one moment.
 
-    `attempt` is what was kept with the status, `observation` is about it. `trigger` is why the object was made; `used_by` are names of
-    statements that refer to it; `retention` is what retention says of it, None if nobody asked.
+    `statement` is None only when a live read has confirmed that there is none; `storage` is None while the class is not
+    known; `driver` is one of the statement's session that can copy now. `attempt` is what was kept with the status,
+    `observation` is about it. `trigger` is why the object was made; `used_by` are names of statements that refer to it;
+    `retention` is what retention says of it, None if nobody asked.
     """
 
     now: datetime

@@ -2,8 +2,8 @@
 
 SqlStatement objects are counted by the operator, clients' statements by the driver: none is counted twice.
 
-Invariants of the counters: in every phase what is shown becomes true without another change; the end of the last statement is shown
-at once, as is a change of phase; all else is written at most every 5 s (the contract's bound).
+Invariants of the counters: in every phase what is shown becomes true without another change; the end of the last
+statement is shown at once, as is a change of phase; all else is written at most every 5 s (the contract's bound).
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def may_grow(s: Snapshot) -> bool:
 
 
 def is_used(s: Snapshot) -> bool:
-    """Tells whether anybody has a statement or a session in it now, or a savepoint is made there. A stream that is Stopped uses nothing."""
+    """Tells whether anybody has a statement or a session in it now, or a savepoint is made there.
+
+    A stream that is Stopped uses nothing.
+    """
     return _any(statement_counts(s), client_counts(s)) or s.savepoints > 0
 
 

@@ -16,7 +16,11 @@ from sparksql.wire.driver import OpenEndpoints
 
 @dataclass(frozen=True)
 class ExecutorSize:
-    """Sizes the executors of a session. `instances` is fixed, or `min`..`max` with dynamic allocation; cpu as a Kubernetes quantity."""
+    """Sizes the executors of a session.
+
+    `instances` is fixed, or `dynamic` is the least and most of them with dynamic allocation. `cpu` is a Kubernetes
+    quantity.
+    """
 
     cpu: str
     cores: int
@@ -27,7 +31,10 @@ class ExecutorSize:
 
 @dataclass(frozen=True)
 class DriverSize:
-    """Sizes the driver: `cpu` is the pod's request (a quantity), `cores` what Spark counts, `pod_mib` request and limit of memory."""
+    """Sizes the driver of a session.
+
+    `cpu` is the pod's request (a quantity), `cores` what Spark counts, `pod_mib` request and limit of memory.
+    """
 
     cpu: str
     cores: int
@@ -39,8 +46,8 @@ class DriverSize:
 class EffectiveSession:
     """Holds a session's settings as they apply, class and spec together.
 
-    `conf` is the merged Spark configuration without the keys that the operator itself sets; `network_clients` are NetworkPolicyPeers,
-    and the templates PodTemplateSpecs of the class.
+    `conf` is the merged Spark configuration without the keys that the operator itself sets; `network_clients` are
+    NetworkPolicyPeers, and the templates PodTemplateSpecs of the class.
     """
 
     namespace: str

@@ -1,7 +1,8 @@
-"""The memory that an executor's pod will ask for, as Spark counts it, so that a limit on the heap cannot be gone around beside it.
+"""The memory that an executor's pod will ask for, as Spark counts it.
 
-Spark's own sum is in ResourceProfile.getResourcesForClusterManager and BasicExecutorFeatureStep of Spark 4.1: heap, overhead,
-off-heap memory and Python's. The driver's pod needs none of this: the operator makes it, from `spec.driver` alone.
+A limit on the heap cannot be gone around beside it. Spark's own sum is in ResourceProfile.getResourcesForClusterManager
+and BasicExecutorFeatureStep of Spark 4.1: heap, overhead, off-heap memory and Python's. The driver's pod needs none of
+this: the operator makes it, from `spec.driver` alone.
 """
 
 from __future__ import annotations

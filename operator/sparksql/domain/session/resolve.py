@@ -266,8 +266,11 @@ def _beyond_limits(settings: SessionSettings, session_class: SqlSessionClass) ->
 def _pod_beyond_limits(
     spec: SessionTemplate, settings: SessionSettings, session_class: SqlSessionClass, operator_defaults: SessionSettings
 ) -> Violation | None:
-    """Why what the session adds to its executors' heap is too much: their pods may be as large as with the largest heap that the
-    class allows and the platform's own settings. What the platform itself adds is on both sides."""
+    """Returns why what the session adds to its executors' heap is too much, None if it is not.
+
+    Their pods may be as large as with the largest heap that the class allows and the platform's own settings. What the
+    platform itself adds is on both sides.
+    """
     assert settings.executors and settings.executors.memory
     limit, heap = session_class.spec.limits.executors.memory, memory_mib(settings.executors.memory)
     platform = {**operator_defaults.conf, **session_class.spec.defaults.conf, **session_class.spec.enforced_conf}

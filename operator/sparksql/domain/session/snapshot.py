@@ -19,8 +19,9 @@ from sparksql.wire.control import GatewayInfo
 class Deadlines(BaseModel):
     """Bounds the seconds that a session may wait in each way before it gives up: the Helm values `operator.deadlines`.
 
-    `termination_seconds` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed it. A minute
-    is time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for the mark of a checkpoint.
+    `termination_seconds` counts from the end of a deleted pod's grace period, at which a kubelet that works has killed
+    it. A minute is time for it to say so, also if it was restarted meanwhile; and twice what the next driver waits for
+    the mark of a checkpoint.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
@@ -34,8 +35,11 @@ class Deadlines(BaseModel):
 
 @dataclass(frozen=True)
 class PodFacts:
-    """Describes the driver pod as Kubernetes sees it. `end_due` is the end of its grace period once it is deleted; `gates` are the names
-    of what keeps schedulers from looking at it; `ended` tells how its container ended, once it has."""
+    """Describes the driver pod as Kubernetes sees it.
+
+    `end_due` is the end of its grace period once it is deleted; `gates` are the names of what keeps schedulers from
+    looking at it; `ended` tells how its container ended, once it has.
+    """
 
     name: str
     uid: str
@@ -52,6 +56,7 @@ class PodFacts:
 
     @property
     def deleting(self) -> bool:
+        """Tells whether the pod's deletion has been asked for."""
         return self.end_due is not None
 
 
@@ -62,22 +67,26 @@ def has_outlived(pod: PodFacts, now: datetime, seconds: float) -> bool:
 
 @dataclass(frozen=True)
 class PodEnd:
-    """Tells of the end of a driver's container, which was seen. `disruption`: the reason for which the cluster took the pod away, as for
-    a node that is drained; None if it was no such thing."""
+    """Tells of the end of a driver's container, which was seen.
+
+    `disruption` is the reason for which the cluster took the pod away, as for a node that is drained; None if it was no
+    such thing.
+    """
 
     disruption: str | None = None
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Holds the facts at one moment. `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone;
-    `gateway` is the last word of that driver, also when it is gone by now, and
-    `pod_end` the end of its container, None unless that was seen.
+    """Holds the facts at one moment.
 
-    `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped, `resting`
-    streams that are Stopped, and `savepoints` copies under way in the driver; clients' statements are in the driver's own counts.
-    `limit_violation` is the limit of sessions that leaves none for this one;
-    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    `pod` is the pod of `status.driver`, None only when a live read has confirmed that it is gone; `gateway` is the last
+    word of that driver, also when it is gone by now, and `pod_end` the end of its container, None unless that was seen.
+
+    `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped,
+    `resting` streams that are Stopped, and `savepoints` copies under way in the driver; clients' statements are in the
+    driver's own counts. `limit_violation` is the limit of sessions that leaves none for this one; `start_blocker` is
+    what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -104,6 +113,8 @@ class Snapshot:
 
 
 class Command(Enum):
+    """Lists what a decision may have done to the session's driver."""
+
     START_DRIVER = auto()  # make the children and the pod of `status.driver.incarnation`; idempotent
     DRAIN_DRIVER = auto()  # have the driver of `status.driver` take no new statement, from anybody
     DELETE_DRIVER = auto()  # delete the pod of `status.driver` with the drain grace

@@ -231,10 +231,11 @@ def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
 
 
 def _addresses(session: SqlSession) -> EndpointStatus:
-    """Returns where clients reach the driver that the session has, by what it was started with and not by what the class says by now.
+    """Returns where clients reach the driver that the session has.
 
-    An address is told only while something answers there: the names are stable, but a session without a driver has nobody
-    behind them, and a client that finds no address knows that it has to wait.
+    By what the driver was started with, and not by what the class says by now. An address is told only while something
+    answers there: the names are stable, but a session without a driver has nobody behind them, and a client that finds
+    no address knows that it has to wait.
     """
     metadata, on = session.metadata, open_endpoints(session.status.configuration)
     host = gateway_server_name(metadata.name, metadata.uid, metadata.namespace)

@@ -23,7 +23,10 @@ def with_phase(
     extra: tuple[Condition, ...] = (),
     **updates: Any,
 ) -> SqlSessionStatus:
-    """Returns the session's status moved to `phase`. `stalled` marks a wait that needs a person; `extra` are further conditions."""
+    """Returns the session's status moved to `phase`.
+
+    `stalled` marks a wait that needs a person; `extra` are further conditions.
+    """
     before = session.status
     own = stated(session_standing(phase, stalled=stalled), reason, message)
     lost = find_condition(before.conditions, ConditionType.SESSION_STATE_LOST)

@@ -1,6 +1,6 @@
 """Why a statement may not be handed to a driver: causes, each a reading of the snapshot, and their order. Pure.
 
-Those that only a streaming statement knows are in `stream.facts`.
+Causes that only a streaming statement knows are in `stream.facts`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _missing_state(s: Snapshot) -> Violation | None:
 
 
 def _blocker(reading: object) -> Violation | None:
-    """Returns the violation that a reference was answered with.
+    """Returns the violation that a reference was answered with, None if it was found.
 
-    A missing one is one when nobody waits for it any more.
+    A missing reference counts as one as well: whoever asks here waits for it no more.
     """
     match reading:
         case Violation():

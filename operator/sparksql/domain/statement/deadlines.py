@@ -1,6 +1,6 @@
-"""When a handed-over statement must end early, for the user, the session or the clock, and how long it may still go on.
+"""When a handed-over statement must end early, and how long it may still go on. Pure.
 
-Pure.
+It ends for the user, for the session or by the clock.
 """
 
 from __future__ import annotations

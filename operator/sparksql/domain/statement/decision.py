@@ -1,7 +1,4 @@
-"""Everything a decision about one statement may ask for: the status, commands, Events, and when to look again.
-
-Frozen.
-"""
+"""All that a decision about one statement may ask for: the status, commands, Events, and when to look again. Frozen."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from sparksql.wire.control import CancelRequest, SubmitRequest
 
 @dataclass(frozen=True)
 class Question:
-    """The request that has a driver tell whether a change fits, before the query that runs is stopped for it.
+    """Asks a driver whether a change fits, before the query that runs is stopped for it.
 
     Another request, or another `generation` of the spec, is another question.
     """
@@ -26,7 +23,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Submit:
-    """Hand the statement to its driver. The same id again is the same operation."""
+    """Hands the statement to its driver. The same id again is the same operation."""
 
     operation_id: str
     request: SubmitRequest
@@ -34,7 +31,7 @@ class Submit:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Have the driver end the operation."""
+    """Has the driver end the operation."""
 
     operation_id: str
     request: CancelRequest
@@ -42,29 +39,29 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Ask:
-    """Have the driver answer, unless the question is with it already."""
+    """Has the driver answer, unless the question is with it already."""
 
     question: Question
 
 
 @dataclass(frozen=True)
 class CreateSession:
-    """Make the dedicated session of this statement."""
+    """Makes the dedicated session of this statement."""
 
 
 @dataclass(frozen=True)
 class DeleteSession:
-    """Delete the dedicated session of this statement, if there is one."""
+    """Deletes the dedicated session of this statement, if there is one."""
 
 
 @dataclass(frozen=True)
 class DeleteSelf:
-    """`ttlSecondsAfterFinished` has passed."""
+    """Deletes the statement: `ttlSecondsAfterFinished` has passed."""
 
 
 @dataclass(frozen=True)
 class CreateSavepoint:
-    """Make a SqlSavepoint of this statement, unless one of that name is there."""
+    """Makes a SqlSavepoint of this statement, unless one of that name is there."""
 
     name: str
     trigger: SavepointTrigger
@@ -72,7 +69,7 @@ class CreateSavepoint:
 
 @dataclass(frozen=True)
 class DeleteSavepoint:
-    """`savepoints.onDelete: Delete`: it goes with the statement."""
+    """Deletes a SqlSavepoint with its statement, as `savepoints.onDelete: Delete` asks."""
 
     name: str
 
@@ -98,6 +95,6 @@ class Decision:
 class NeedsInputs:
     """Says that the decision turns on the text or on values of parameters.
 
-    Read them, and the driver's answer if it was asked about them, and decide again. Never the answer to a snapshot that
-    has inputs.
+    The controller reads them, and the driver's answer if it was asked about them, and has it decided again. Never the
+    answer to a snapshot that has inputs.
     """

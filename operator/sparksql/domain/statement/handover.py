@@ -60,7 +60,10 @@ def handed_over(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
 
 
 def _submit_again(s: Snapshot, facts: StreamFacts) -> Decision:
-    """Submits it once more, or asks to end it: the intent was recorded, and the gateway does not know the operation."""
+    """Submits the statement once more, or asks to end it.
+
+    The intent was recorded, and the gateway does not know the operation.
+    """
     status = s.statement.status
     cancellation = cancellation_due(s, takes_in_change=takes_in_change(s, facts))
     if cancellation is not None:

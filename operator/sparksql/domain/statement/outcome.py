@@ -15,7 +15,7 @@ SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt has ended: the phase, reason and message that follow if nothing goes on."""
+    """Says how an attempt has ended: the phase, reason and message that follow if nothing goes on."""
 
     phase: StatementPhase
     reason: Reason

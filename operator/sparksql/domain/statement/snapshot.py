@@ -1,4 +1,4 @@
-"""Everything a decision about one statement looks at, and everything it may ask for. Frozen; made by the controller."""
+"""All that a decision about one statement looks at. Frozen; made by the controller."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class MissingReference:
 
 
 class Unobserved(Enum):
-    """Why there is no view of an operation that was handed over."""
+    """Names why there is no view of an operation that was handed over."""
 
     UNKNOWN = auto()  # the gateway answers and does not know it
     UNREACHABLE = auto()  # the gateway does not answer, its pod is still there
@@ -119,13 +119,15 @@ class StateFacts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Facts at one moment. `inputs` is None until they were read, which costs requests.
+    """Holds the facts at one moment.
 
-    A decision that turns on them says so, and is asked again. `operation` is about `status.operation_id`; `settings` is
-    None while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement. Of
-    a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if there
-    is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is what
-    `validateAgainst` names, None if there is no such statement.
+    `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and is asked
+    again. `operation` is about `status.operation_id`; `settings` is None while the session is unknown; `awaited` tells
+    that a dependant has not yet noted the end of this statement.
+
+    Of a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if
+    there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
+    what `validateAgainst` names, None if there is no such statement.
     """
 
     now: datetime

@@ -55,7 +55,7 @@ def stream_conditions(
 ) -> tuple[Condition, ...]:
     """Returns all conditions of a streaming statement with the status `after`.
 
-    One that runs, but not well, says why.
+    A query that runs, but not well, says why.
     """
     further = healthy, _ = health(statement.spec, after, now)
     phase = after.phase or Phase.INITIALIZED
@@ -76,7 +76,7 @@ def with_phase(
     stalled: bool = False,
     **update: Unpack[StatusUpdate],
 ) -> SqlStatementStatus:
-    """Returns the statement's status moved to `phase`, with the fields of `update`. Times of the end are set here.
+    """Returns the statement's status moved to `phase`, with the fields of `update` and the times of an end.
 
     `stalled` marks a streaming statement that needs a person: it is suspended, or runs as before a change that is
     refused.
@@ -99,7 +99,7 @@ def with_phase(
 def restated(statement: SqlStatement, now: datetime) -> SqlStatementStatus:
     """Returns the status as it is, as of the present spec.
 
-    One that was canceled and is to run now is not as its spec asks.
+    A statement that was canceled and is to run now is not as its spec asks.
     """
     status, generation = statement.status, statement.metadata.generation
     ready = find_condition(status.conditions, ConditionType.READY)

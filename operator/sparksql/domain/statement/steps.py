@@ -59,9 +59,9 @@ def follow_operation(
     stalled: bool = False,
     **update: Unpack[StatusUpdate],
 ) -> Decision:
-    """Pending or Running, as the driver says of an operation that has not ended.
+    """Takes in what the driver says of an operation that has not ended: Pending or Running.
 
-    Asks it to end if `cancellation` is due.
+    Asks the driver to end it if `cancellation` is due.
     """
     before = s.statement.status
     phase = Phase.RUNNING if is_running(s, view) else Phase.PENDING
@@ -94,7 +94,7 @@ def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **update: Unpac
 
 
 def cancel(s: Snapshot, request: CancelRequest) -> Decision:
-    """Asks the gateway to end it; its answer, not this request, becomes the phase."""
+    """Asks the gateway to end the operation; its answer, not this request, becomes the phase."""
     return no_change(s, UNREACHABLE_SECONDS, Cancel(s.statement.status.operation_id or "", request))
 
 

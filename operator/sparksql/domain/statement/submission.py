@@ -1,7 +1,4 @@
-"""What a driver is given of a statement: the request of an attempt, and the streaming status that belongs to it.
-
-Pure.
-"""
+"""The request that hands an attempt to a driver, and the streaming status that belongs to it. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +14,8 @@ from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) -> StreamingStatus:
     """Returns the streaming status at a hand-over.
 
-    From here on the checkpoint has its place, and what it begins with is fixed.
-
-    `source` is the location of the savepoint that a new checkpoint begins with, if it is not in the status already.
+    From here on the place of the checkpoint is fixed, and so is what it begins with. `source` is the location of the
+    savepoint that a new checkpoint begins with, if it is not in the status already.
     """
     spec, streaming = s.statement.spec, streaming_of(s.statement)
     assert spec.streaming is not None
@@ -39,7 +35,7 @@ def submit_request(
 ) -> SubmitRequest:
     """Returns the request of the current attempt to boot `boot_id`.
 
-    `streaming` as it is at the hand-over, None of a batch.
+    `streaming` is the streaming status at the hand-over, None for a batch statement.
     """
     spec, metadata = s.statement.spec, s.statement.metadata
     location = streaming.checkpoint_location if streaming is not None else None

@@ -1,8 +1,6 @@
-"""A statement that is Initialized: accepted, not yet handed to a driver.
+"""A statement that is Initialized: accepted, not yet handed to a driver. Pure.
 
-What it waits for, and what ends it there. Pure.
-
-`INITIALIZED`, at the end, is the order of these rules.
+`INITIALIZED`, at the end, is the order of the rules for what it waits for, and for what ends it there.
 """
 
 from __future__ import annotations
@@ -47,14 +45,14 @@ def initialized(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
 
 
 def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """desiredState Canceled; a batch statement knows no other way to be stopped."""
+    """Ends a statement whose desiredState is not Running; a batch statement knows no other way to be stopped."""
     if s.statement.spec.desired_state is DesiredState.RUNNING:
         return None
     return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled before it was handed to a driver")
 
 
 def read_changed_text(s: Snapshot, facts: StreamFacts) -> NeedsInputs | None:
-    """A stream that could go has its text read: another one in the ConfigMap is a change, which comes first."""
+    """Has the text of a stream read that could go: another one in the ConfigMap is a change, which comes first."""
     if not facts.is_stream or s.inputs is not None:
         return None
     has_driver = s.session is not None and s.session.driver is not None
@@ -62,19 +60,19 @@ def read_changed_text(s: Snapshot, facts: StreamFacts) -> NeedsInputs | None:
 
 
 def reject_unusable_spec(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Spec and class allow it to start."""
+    """Refuses a statement that its spec and its class do not allow to start."""
     return refuse(s, facts, facts.spec_blocker) if facts.spec_blocker is not None else None
 
 
 def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The session that it names is not closed; one of its own is made again."""
+    """Ends a statement whose session is closed, if it names that; one of its own is made again."""
     if s.session is None or not s.session.is_closing or s.statement.spec.session is not None:
         return None
     return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, f"session {s.session.name} is closed")
 
 
 def apply_spec_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A stream that waits for its next attempt takes in what has changed, and waits no longer."""
+    """Takes in what has changed of a stream that waits for its next attempt, which then waits no longer."""
     if facts.change is None:
         return None
     message = change_message(facts.change)
@@ -84,7 +82,7 @@ def apply_spec_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def wait_for_savepoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The savepoint that its first checkpoint begins with is complete."""
+    """Waits until the savepoint is complete that the first checkpoint begins with."""
     match facts.restore_source:
         case Violation() as violation:
             return refuse(s, facts, violation)
@@ -95,7 +93,7 @@ def wait_for_savepoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def reject_full_queue(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The session's queue has room for it."""
+    """Ends a statement that the session's queue has no room for."""
     if not s.queue_full:
         return None
     message = "the session's queue is full (maxQueuedStatements); raise it, or apply fewer statements at a time"
@@ -103,7 +101,7 @@ def reject_full_queue(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """What it depends on can still be met."""
+    """Ends a statement whose dependencies can no longer be met: one has not finished well, or they are a cycle."""
     match s.dependencies:
         case dependencies.Cycle(path):
             return end(s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}")
@@ -114,7 +112,7 @@ def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None
 
 
 def wait_for_dependencies(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """What it depends on has finished. From here on its status keeps that."""
+    """Waits until all that the statement depends on has finished. The status keeps what has."""
     if not isinstance(s.dependencies, dependencies.Unmet):
         return None
     missing = (f"{name} (does not exist)" for name in s.dependencies.missing)
@@ -123,7 +121,7 @@ def wait_for_dependencies(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def wait_for_backoff(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The back-off of its last attempt has passed."""
+    """Waits until the back-off of the last attempt has passed."""
     due = s.statement.status.next_attempt_time
     if due is None or due <= s.now:
         return None
@@ -132,7 +130,7 @@ def wait_for_backoff(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def wait_for_driver(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Its session has a driver that takes statements."""
+    """Waits until the session has a driver that takes statements."""
     if s.session is not None and s.session.driver is not None:
         return None
     if s.statement.spec.session is not None:
@@ -145,14 +143,14 @@ def wait_for_driver(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def wait_for_class(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Its settings are known."""
+    """Waits until the statement's settings are known, which takes the session's class."""
     if isinstance(s.settings, Settings):
         return None
     return wait(s, Reason.SESSION_NOT_READY, "waits for the session's class", met_dependencies=_met(s))
 
 
 def wait_for_turn(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Nobody who comes first waits in its session."""
+    """Waits while others come first in the session's queue."""
     if s.turn.granted:
         return None
     name = s.session.name if s.session is not None else ""
@@ -161,26 +159,26 @@ def wait_for_turn(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def wait_for_state(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The state that its text is to be compared with is there (`validateAgainst`)."""
+    """Waits until the state is there that the text is to be compared with (`validateAgainst`)."""
     state = state_of(s)
     return _reject_or_wait(s, facts, state) if isinstance(state, Violation | MissingReference) else None
 
 
 def wait_for_references(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs | None:
-    """Its text and its parameters are read from ConfigMaps and Secrets."""
+    """Has text and parameters read from ConfigMaps and Secrets, and waits for what is missing."""
     if s.inputs is None:
         return NeedsInputs()
     return None if isinstance(s.inputs, Inputs) else _reject_or_wait(s, facts, s.inputs)
 
 
 def reject_changed_text(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A further attempt has the text of the run's first one."""
+    """Ends a statement whose text is another one than that of the run's first attempt."""
     changed = changed_text(s)
     return end(s, Phase.ERROR, changed.reason, changed.message) if changed is not None else None
 
 
 def submit(s: Snapshot, facts: StreamFacts) -> Decision:
-    """The intent is recorded; the submit that goes with it is sent only after the status is written."""
+    """Records the intent; the submit that goes with it is sent only after the status is written."""
     session, settings, inputs = s.session, s.settings, s.inputs
     assert session is not None and session.driver is not None
     assert isinstance(settings, Settings) and isinstance(inputs, Inputs)
@@ -237,7 +235,7 @@ def _met(s: Snapshot) -> tuple[str, ...]:
 def _backoff_reason(s: Snapshot, facts: StreamFacts) -> tuple[Reason, str]:
     """Returns reason and message of a back-off.
 
-    A stream goes on saying why it was restarted; `error` is of the attempt that failed, and that is over.
+    A stream goes on saying why it was restarted; `error` belongs to the attempt that failed, which is over.
     """
     ready = find_condition(s.statement.status.conditions, ConditionType.READY)
     if facts.is_stream and ready is not None and ready.reason == Reason.RESTARTING:
@@ -280,7 +278,7 @@ def _wait_for_session(s: Snapshot, session: SessionFacts) -> Decision:
 
 
 def _reject_or_wait(s: Snapshot, facts: StreamFacts, missing: Violation | MissingReference) -> Decision:
-    """A reference may come a little later; after that it is an error."""
+    """Waits for a reference, which may come a little later; after that it is an error."""
     if isinstance(missing, Violation):
         return refuse(s, facts, missing)
     since = s.statement.status.submitted_time or s.now

@@ -1,9 +1,10 @@
 """The Spark configuration of a driver, as far as it is known before its pod runs.
 
-Layers, later wins: defaults for dynamic allocation; the session's merged `conf`; what follows from its sizes and storage; the class's `enforced_conf`;
-what makes the driver this session's driver on this cluster. So nobody, not even the class, can point a driver
-elsewhere, take authentication off it or have its executors run as someone else. What only the pod knows (host and bind
-address) is added by the gateway, and so is what the gateway's own way of running statements needs.
+Layers, later wins: defaults for dynamic allocation; the session's merged `conf`; what follows from its sizes and
+storage; the class's `enforced_conf`; what makes the driver this session's driver on this cluster. So nobody, not even
+the class, can point a driver elsewhere, take authentication off it or have its executors run as someone else. What only
+the pod knows (host and bind address) is added by the gateway, and so is what the gateway's own way of running
+statements needs.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from sparksql.domain.session.effective_session import EffectiveSession, Executor
 from sparksql.kube.builders import pods
 from sparksql.wire import driver as wire
 
-# Below what class and session say. Spark keeps an executor that holds shuffle files until the driver's garbage collector has found
-# them unused, which it need not do for half an hour (spark.cleaner.periodicGC.interval). Files of a job that runs are kept whatever
-# this says; those of an ended one are read again only where a plan is used again, and are then computed once more. Two minutes are
-# longer than the pause between two stages of one query, of which each is a job of its own.
+# Below what class and session say. Spark keeps an executor that holds shuffle files until the driver's garbage
+# collector has found them unused, which it need not do for half an hour (spark.cleaner.periodicGC.interval). Files of a
+# job that runs are kept whatever this says; those of an ended one are read again only where a plan is used again, and
+# are then computed once more. Two minutes are longer than the pause between two stages of one query, of which each is a
+# job of its own.
 _DYNAMIC_DEFAULTS = {"spark.dynamicAllocation.shuffleTracking.timeout": "120s"}
 
 API_SERVER = "k8s://https://kubernetes.default.svc"

@@ -37,7 +37,7 @@ _OF_A_DRIVER = ("command", "ports", "lifecycle", "readinessProbe", "livenessProb
 
 @dataclass(frozen=True)
 class DataDeletion:
-    """One deletion: `target` is deleted if it lies below `root` and its marker file names `uid`, the SqlSavepoint's.
+    """Describes one deletion: `target` is deleted if it lies below `root` and its marker file names `uid`, the SqlSavepoint's.
 
     `service_account` is that of the sessions; `operator_conf` the Spark configuration that lies below the class's.
     """
@@ -58,7 +58,10 @@ class DataDeletion:
 
 
 def deletion_secret(deletion: DataDeletion) -> dict[str, Any]:
-    """Returns the Secret with the settings of file systems that the class gives, which may hold keys; nothing else of its configuration."""
+    """Returns the Secret with the settings of file systems that the class gives, which may hold keys.
+
+    Nothing else of the class's configuration is in it.
+    """
     session_class = deletion.session_class
     conf = {**deletion.operator_conf, **session_class.defaults.conf, **session_class.enforced_conf}
     settings = {key: value for key, value in conf.items() if key.startswith(_SETTINGS)}

@@ -27,6 +27,7 @@ def pod_selector(session: EffectiveSession, component: str | None = None) -> dic
 
 
 def base_name(session: EffectiveSession) -> str:
+    """Returns the stable name that the names of a session's children begin with."""
     return names.child_base(session.name, session.uid)
 
 
@@ -37,7 +38,7 @@ def child(session: EffectiveSession, api_version: str, kind: str, **content: Any
 
 
 def belongs_to(obj: Mapping[str, Any], session_uid: str) -> bool:
-    """Whether an object is the session's child: it has this one owner, as its controller, and no other.
+    """Tells whether an object is the session's child: it has this one owner, as its controller, and no other.
 
     Whoever may make objects may name any owner; only one that `owned` would have made is taken for ours.
     """

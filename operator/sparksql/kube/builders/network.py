@@ -27,9 +27,12 @@ def operator_peer(namespace: str) -> dict[str, Any]:
 
 
 def network_policy(session: EffectiveSession, operator_namespace: str | None) -> dict[str, Any]:
-    """One policy for driver and executors: the gateway for the operator, the endpoints that are on for the class's clients,
-    Spark's own ports for pods of the same session only. Executors' block managers listen on the port that the driver's
-    does, see `conf`. An operator that runs in no pod has no namespace, and no pod is let in as if it were the operator."""
+    """Returns the policy of the session's pods, one for driver and executors.
+
+    It admits the operator to the gateway, the class's clients to the endpoints that are on, and pods of the same
+    session only to Spark's own ports. Executors' block managers listen on the port that the driver's does, see `conf`.
+    An operator that runs in no pod has no namespace, and no pod is let in as if it were the operator.
+    """
     own_pods = {"podSelector": {"matchLabels": pod_selector(session)}}
     ingress: list[dict[str, Any]] = []
     if operator_namespace is not None:

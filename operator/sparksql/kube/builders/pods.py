@@ -1,8 +1,8 @@
-"""What the pods of the session image have in common: the class's pod template underneath, our fields over it, and on top the
-security contexts of the restricted Pod Security profile, which no template can loosen.
+"""What the pods of the session image have in common.
 
-Nothing of a template is lost that is not ours to say: sidecars, init containers, volumes, node selectors, annotations
-and fields that this version has never heard of stay as they are.
+The class's pod template is underneath, our fields over it, and on top the security contexts of the restricted Pod
+Security profile, which no template can loosen. Nothing of a template is lost that is not ours to say: sidecars, init
+containers, volumes, node selectors, annotations and fields that this version has never heard of stay as they are.
 """
 
 from __future__ import annotations

@@ -34,7 +34,10 @@ def secret(
 
 
 def executor_secret(session: EffectiveSession, incarnation: int, secret: bytes) -> dict[str, Any]:
-    """What driver and executors of one incarnation know and nobody else. The session owns it until the driver's pod is there."""
+    """Returns the Secret that driver and executors of one incarnation know, and nobody else.
+
+    The session owns it until the driver's pod is there.
+    """
     name = names.executor_secret_name(names.driver_pod_name(session.name, session.uid, incarnation))
     own_labels = labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT)
     return {

@@ -1,4 +1,1 @@
-"""The life of a streaming statement.
-
-What it asks for, its savepoints, its changes, its health, and what follows from them.
-"""
+"""The life of a streaming statement: its settings, savepoints, changes and health, and what follows from them."""

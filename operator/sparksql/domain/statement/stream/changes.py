@@ -1,6 +1,4 @@
-"""A query that runs and whose spec has changed: it is stopped only once its driver has found that the change fits.
-
-Pure.
+"""A query that runs while its spec changes: it is stopped only once its driver has found that the change fits. Pure.
 
 Invariants (property tests): a query is never stopped for a change that its driver would refuse, if that driver can
 tell; a driver is asked once about one change, and about what may heal by itself, as a table that is missing, once a
@@ -35,7 +33,7 @@ ANSWER_SECONDS = 0.5  # wake-up of a statement whose driver looks
 class RunsOn:
     """Says why a query is not stopped for a change of its spec.
 
-    `refused`: not before somebody acts, else it is a matter of time.
+    `refused` tells that it will not be before somebody acts; else it is a matter of time.
     """
 
     reason: Reason
@@ -55,7 +53,7 @@ def takes_in_change(s: Snapshot, facts: StreamFacts) -> bool:
 def runs_on(s: Snapshot, facts: StreamFacts) -> RunsOn | None:
     """Returns why a query that was handed over runs on as it is, although its spec has changed.
 
-    None if it has not changed, or if the query may be stopped for it.
+    None if the spec has not changed, or if the query may be stopped for it.
     """
     if facts.change is None:
         return None
@@ -92,7 +90,7 @@ def next_question(s: Snapshot, facts: StreamFacts) -> Ask | None:
 def question(s: Snapshot) -> Question | None:
     """Returns what the driver is asked: whether the attempt that comes next could begin.
 
-    None if that cannot be said (yet).
+    None while that cannot be said.
     """
     return _question(s, stream_facts(s))
 
@@ -161,7 +159,7 @@ def _refusal(s: Snapshot, facts: StreamFacts, why: Violation, error: StatementEr
 def _until_answer(s: Snapshot) -> RunsOn:
     """Returns what holds until the driver has answered.
 
-    Also what it said of this generation before the operator started again.
+    That includes what the status says of this generation since before the operator started again.
     """
     status = s.statement.status
     stalled = find_condition(status.conditions, ConditionType.STALLED)

@@ -1,8 +1,6 @@
-"""Facts that the rules about a streaming statement share.
+"""Facts that all rules about a streaming statement share: its change, its next start, what stands against it. Pure.
 
-Its change, what the next start begins with, what stands against it.
-
-Computed once for a decision by `stream_facts`, so that all its rules see the same.
+`stream_facts` computes them once for a decision, so that all its rules see the same.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ FIELD = "spec.streaming.startFrom.savepointRef.name"
 
 
 class Change(Enum):
-    """What the checkpoint or the running query does not know of the spec."""
+    """Names what the checkpoint or the running query does not know of the spec."""
 
     RESTORE = auto()  # it goes back to `startFrom`
     START_FRESH = auto()  # another text, or one that the state does not fit, begins without state
@@ -43,7 +41,7 @@ class Change(Enum):
 
 @dataclass(frozen=True)
 class Waiting:
-    """A savepoint that must be over first; the message names it."""
+    """Names, in the message, a savepoint that must be over first."""
 
     message: str
 
@@ -53,12 +51,12 @@ RestoreSource = str | Waiting | Violation | None
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """Facts of one decision. Of a batch statement all are empty, but for `spec_blocker`.
+    """Holds the facts of one decision. For a batch statement all are empty, but for `spec_blocker`.
 
     `change` is what changed since the last hand-over. `restore_source` is the location of the savepoint that the next
-    checkpoint begins with, or why there is none; None: it begins with nothing, or is there already. `driver_rejection`
-    is why a driver has found that a stalled statement cannot run as it is written. `spec_blocker` is why the statement
-    may not start as far as its spec and its class tell, `start_blocker` why it may not start at all.
+    checkpoint begins with, or why there is none; None if it begins with nothing, or is there already.
+    `driver_rejection` is why a driver has found that a stalled statement cannot run as it is written. `spec_blocker` is
+    why the statement may not start as far as its spec and its class tell, `start_blocker` why it may not start at all.
     """
 
     is_stream: bool = False
@@ -70,7 +68,10 @@ class StreamFacts:
 
 
 def stream_facts(s: Snapshot) -> StreamFacts:
-    """Returns the facts of snapshot `s`. A text that is kept elsewhere counts as unchanged until it has been read."""
+    """Returns the facts of snapshot `s`.
+
+    A text that is kept elsewhere counts as unchanged until it has been read.
+    """
     if not is_stream(s.statement.spec):
         return StreamFacts(spec_blocker=rejected_settings(s))
     rejection = _driver_rejection(s.statement)

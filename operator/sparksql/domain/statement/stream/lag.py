@@ -24,9 +24,9 @@ LEAST_GROWTH = 10
 
 
 def lag_trend(before: StreamingStatus, progress: StreamProgress | None) -> LagTrend | None:
-    """Returns the memory of the lag after another report `progress`.
+    """Returns the memory of the lag after another report, `progress`.
 
-    A query that was started again has to catch up, so it starts fresh.
+    A query that was started again has to catch up, so its memory starts fresh.
     """
     if progress is None:
         return before.lag_trend

@@ -1,7 +1,7 @@
-"""Rules of a streaming statement that hold wherever it is.
+"""Rules of a streaming statement that hold wherever it is. Pure.
 
-Before a driver has it, when its attempt is over, and when it is suspended. Pure; each answers for what its name says,
-or leaves it to the rules behind it.
+They hold before a driver has it, when its attempt is over, and when it is suspended. Each answers for what its name
+says, or leaves it to the rules behind it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparksql.domain.violation import Violation
 
 
 def stop_with_savepoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """desiredState Stopped: it is suspended once its final savepoint is over, taken or not."""
+    """Suspends a stream of desiredState Stopped once its final savepoint is over, taken or not."""
     if not facts.is_stream or s.statement.spec.desired_state is not DesiredState.STOPPED:
         return None
     savepoint = final_savepoint(s, facts)
@@ -34,7 +34,7 @@ def stop_with_savepoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def save_before_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A change is taken in only once the final savepoint is complete; without one it waits for a person."""
+    """Holds a change back until the final savepoint is complete; without one it waits for a person."""
     if facts.change is None:
         return None
     savepoint = final_savepoint(s, facts)
@@ -51,7 +51,7 @@ def save_before_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def restore_before_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The checkpoint is given up only for a savepoint that is complete."""
+    """Holds a restore back until its savepoint is complete: only for that is the checkpoint given up."""
     if facts.change is not Change.RESTORE:
         return None
     match facts.restore_source:
@@ -64,12 +64,12 @@ def restore_before_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def refuse_blocked_start(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Spec, class, text and savepoint allow another attempt."""
+    """Refuses another attempt that spec, class, text or savepoint do not allow."""
     return refuse(s, facts, facts.start_blocker) if facts.start_blocker is not None else None
 
 
 def start_with_change(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """What has changed is taken in by another attempt, at once."""
+    """Begins another attempt at once, which takes in what has changed."""
     if facts.change is None:
         return None
     return resume(s, facts, Reason.UPGRADING, change_message(facts.change))

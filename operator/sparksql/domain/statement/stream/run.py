@@ -118,7 +118,7 @@ from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 
 def follow(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
-    """Decides about one that a driver has, or has had: what it says of the query outlives the attempt."""
+    """Decides about a stream that a driver has, or has had: what it says of the query outlives the attempt."""
     match s.operation:
         case OperationView(state=OperationState.PENDING | OperationState.RUNNING) as view:
             return _in_progress(_with_view(s, view), facts, view)
@@ -130,7 +130,7 @@ def follow(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
 
 
 def out_of_reach(s: Snapshot, facts: StreamFacts) -> Decision:
-    """Decides about one whose driver does not answer. It may run on, so only its health is looked at."""
+    """Decides about a stream whose driver does not answer. It may run on, so only its health is looked at."""
     is_to_end = cancellation_due(s, takes_in_change=takes_in_change(s, facts)) is not None
     if s.statement.status.phase is not Phase.RUNNING or is_to_end:
         return no_change(s, UNREACHABLE_SECONDS)
@@ -140,7 +140,7 @@ def out_of_reach(s: Snapshot, facts: StreamFacts) -> Decision:
 
 
 def stopped(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
-    """Decides about one that is Stopped: because the user asked for it, or stalled."""
+    """Decides about a stream that is Stopped: because the user asked for it, or stalled."""
     return first_answer(SUSPENDED, s, facts)
 
 
@@ -188,7 +188,7 @@ def _in_progress(s: Snapshot, facts: StreamFacts, view: OperationView) -> Decisi
 def _running_condition(
     s: Snapshot, facts: StreamFacts, cancellation: CancelRequest | None, held: RunsOn, running: bool
 ) -> tuple[Reason, str]:
-    """Returns reason and message of one that is being ended, that runs, or that the driver starts."""
+    """Returns reason and message of a stream that is being ended, that runs, or that the driver starts."""
     if cancellation is None:
         return (held.reason, held.message) if running else (Reason.SUBMITTED, _starting_message(s))
     if cancellation.outcome is OperationState.CANCELED and s.statement.spec.desired_state is DesiredState.RUNNING:
@@ -235,7 +235,7 @@ def _without_refusal(s: Snapshot) -> Snapshot:
 
 
 def end_with_query(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A query that has finished, or never ran in this run of the statement, is over for good.
+    """Ends a stream whose query has finished, or never ran in this run of the statement.
 
     A wrong text does not heal.
     """
@@ -251,21 +251,21 @@ def end_with_query(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def cancel_on_request(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """desiredState Canceled."""
+    """Ends a stream of desiredState Canceled."""
     if s.statement.spec.desired_state is not DesiredState.CANCELED:
         return None
     return end(s, Phase.CANCELED, Reason.CANCELED_BY_USER, "canceled")
 
 
 def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Its session is there, and stays."""
+    """Ends a stream whose session is gone or going."""
     return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its session is closed") if is_closing(s) else None
 
 
 def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """The driver has found that the state does not fit the text, and has written nothing.
+    """Starts without state, or stalls, a stream whose state does not fit its text.
 
-    Begin without state, or stall.
+    The driver has found that, and has written nothing.
     """
     if not isinstance(s.operation, OperationView) or not _is_misfit(s.operation):
         return None
@@ -277,14 +277,17 @@ def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def stall_unrunnable(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A query that never ran does not heal; the run has had a state before, which waits for a person."""
+    """Stalls a stream whose query never ran, which does not heal.
+
+    The run has had a state before, which waits for a person.
+    """
     if not isinstance(s.operation, OperationView) or not _never_ran(s, s.operation):
         return None
     return _stall(s, facts, s.operation)
 
 
 def suspend_canceled(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """It was ended for a user who asks for that no more."""
+    """Suspends a stream that was ended for a user who asks for that no more."""
     match s.operation:
         case OperationView(state=OperationState.CANCELED):
             return suspend_for_user(s, facts, final_savepoint(s, facts))
@@ -293,7 +296,7 @@ def suspend_canceled(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def resume_after_shutdown(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """A driver that was shut down counts as no failure."""
+    """Resumes a stream whose driver was shut down, which counts as no failure."""
     match s.operation:
         case OperationView(state=OperationState.CLOSED) as view:
             message = "the driver was shut down; it goes on from its checkpoint with the next one"
@@ -304,9 +307,9 @@ def resume_after_shutdown(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def restart_after_failure(s: Snapshot, facts: StreamFacts) -> Decision:
-    """The query has failed, or its driver is confirmed gone or has forgotten it.
+    """Restarts a stream whose query has failed, or whose driver is confirmed gone or has forgotten it.
 
-    What it committed is in the checkpoint.
+    What the query committed is in the checkpoint.
     """
     match s.operation:
         case OperationView() as view:
@@ -354,26 +357,26 @@ ATTEMPT_OVER: Chain = (
 
 
 def read_inputs(s: Snapshot, facts: StreamFacts) -> NeedsInputs | None:
-    """Its text is read when it is to run: another one is a change."""
+    """Has the text of a stream read that is to run: another one is a change."""
     is_unread = s.inputs is None and s.statement.spec.desired_state is DesiredState.RUNNING
     return NeedsInputs() if is_unread else None
 
 
 def close_with_lost_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Its session is not closed under it for good."""
+    """Ends a stream whose session is closed under it for good."""
     loss = session_loss(s, facts)
     return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, loss) if loss is not None else None
 
 
 def stay_stopped(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """desiredState Stopped: its final savepoint was over before it was suspended."""
+    """Keeps a stream of desiredState Stopped suspended: its final savepoint was over before."""
     if s.statement.spec.desired_state is not DesiredState.STOPPED:
         return None
     return suspend_for_user(s, facts, Done())
 
 
 def resume_on_request(s: Snapshot, facts: StreamFacts) -> Decision:
-    """desiredState Running."""
+    """Resumes a stream of desiredState Running."""
     return resume(s, facts, Reason.PENDING, f"attempt {s.statement.status.attempt + 1} is accepted")
 
 

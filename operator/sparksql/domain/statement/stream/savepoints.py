@@ -1,7 +1,4 @@
-"""Savepoints in the life of a streaming statement.
-
-What its checkpoint is made of, the one that is taken before it is suspended, those of its schedule, and the last one
-that is complete. Pure.
+"""Savepoints in the life of a streaming statement: at its start, at its end, and by its schedule. Pure.
 
 Invariants (property tests): a checkpoint is made of a savepoint at most once, and never written over; with
 `upgradeMode: Savepoint` a query with state is suspended, or takes in a change, only once its savepoint is over; at most
@@ -58,7 +55,7 @@ SavepointStep = Done | Take | Waiting | Failed
 def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | None:
     """Returns what the driver makes the checkpoint of.
 
-    A restored query is another one: sinks that know batches by their query would leave out those that they know of the
+    A restored query is another one: a sink that knows batches by their query would leave out those that it knows of the
     first.
     """
     if location is None:
@@ -68,9 +65,7 @@ def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | N
 
 
 def final_savepoint(s: Snapshot, facts: StreamFacts) -> SavepointStep:
-    """Returns how far the savepoint is that must be over before a query that has ended is suspended, or takes in a
-    change.
-    """
+    """Returns how far the final savepoint is, which a query that has ended takes before it is suspended or changed."""
     spec, streaming = s.statement.spec.streaming, streaming_of(s.statement)
     if spec is None or spec.upgrade_mode is not UpgradeMode.SAVEPOINT or streaming.committed_batch_id is None:
         return Done()
@@ -97,7 +92,7 @@ def final_savepoint(s: Snapshot, facts: StreamFacts) -> SavepointStep:
 def _final_name(statement: SqlStatement) -> str:
     """Returns the name of the savepoint at the end of the last attempt that a driver had.
 
-    Whoever asks again finds the first one.
+    It is the same each time, so that a second try finds the first one.
     """
     metadata, status = statement.metadata, statement.status
     attempt = status.attempt if status.operation_id is not None else status.attempt - 1
@@ -131,12 +126,15 @@ def savepoint_warning(s: Snapshot, facts: StreamFacts) -> str | None:
 
 
 def is_open(savepoint: SavepointFacts) -> bool:
-    """Tells whether it is still to be made."""
+    """Tells whether the savepoint is still to be made."""
     return savepoint.phase is None or not savepoint.phase.is_terminal
 
 
 def last_savepoint(s: Snapshot) -> LastSavepoint | None:
-    """Returns the newest complete one that was taken; one that is being deleted counts no more, so that it can go."""
+    """Returns the newest savepoint that was taken and is complete.
+
+    One that is being deleted counts no more, so that it can go.
+    """
     complete = [
         (each.ended, each.name)
         for each in s.savepoints
@@ -151,7 +149,7 @@ def last_savepoint(s: Snapshot) -> LastSavepoint | None:
 def savepoints_to_delete(s: Snapshot) -> tuple[DeleteSavepoint, ...]:
     """Returns the savepoints that are deleted with their statement.
 
-    What the operator has made, if `onDelete` says so, and nobody pinned.
+    If `onDelete` says so, these are what the operator has made and nobody has pinned.
     """
     spec = s.statement.spec.streaming
     if spec is None or not is_stream(s.statement.spec) or spec.savepoints.on_delete is not OnDelete.DELETE:

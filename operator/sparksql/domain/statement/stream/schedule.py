@@ -1,6 +1,4 @@
-"""The schedule of periodic savepoints: when the next one is due, and what it is called.
-
-Pure: no state but its arguments.
+"""The schedule of periodic savepoints: when the next one is due, and what it is called. Pure.
 
 A schedule has slots: with `intervalSeconds` at that distance from `since`, with `cron` where its fields match the wall
 clock of `timezone`. A slot is due at its time plus a jitter that depends on the statement and the slot only, and is
@@ -49,13 +47,12 @@ def violation(schedule: SavepointSchedule) -> Violation | None:
 def next_due(
     schedule: SavepointSchedule, *, last: datetime | None, since: datetime, now: datetime, uid: str
 ) -> datetime | None:
-    """Returns when a savepoint is due after `last` (the newest periodic one: its due time, or any moment later).
+    """Returns when a savepoint is due after `last`, in UTC and whole seconds; None if never.
 
-    In UTC, whole seconds.
-
-    A time that is not after `now` means: at once. Of several missed ones that is the newest, so that one savepoint
-    makes up for all of them; without `catchUp` missed ones are left out. `since` is when the schedule began, and stays:
-    the statement's creation, say. None: never, because it is paused, refused, or matches no day.
+    `last` is the due time of the newest periodic one, or any moment later. A time that is not after `now` means: at
+    once. Of several missed ones that is the newest, so that one savepoint makes up for all of them; without `catchUp`
+    missed ones are left out. `since` is when the schedule began, and stays: the statement's creation, say. A schedule
+    is never due while it is paused, refused, or matches no day.
     """
     if schedule.paused or violation(schedule) is not None:
         return None

@@ -1,7 +1,4 @@
-"""A suspended streaming statement and its session: when it gives back its own, needs it again, or loses one for good.
-
-Pure.
-"""
+"""A suspended streaming statement and its session: given back, made again, or lost for good. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ from sparksql.domain.statement.stream.spec import streaming_of
 
 
 def suspended_session_commands(s: Snapshot) -> tuple[Command, ...]:
-    """Gives back a session of its own: its state is in the storage.
+    """Gives back a session of the statement's own: the state is in the storage.
 
-    A savepoint that is to be made needs a driver, and with that the session, again.
+    A savepoint that is to be made needs a driver, and so the session, again.
     """
     if s.statement.spec.session is None:
         return ()
@@ -27,15 +24,15 @@ def suspended_session_commands(s: Snapshot) -> tuple[Command, ...]:
 
 
 def own_session_commands(s: Snapshot) -> tuple[Command, ...]:
-    """Makes the session of its own that it has given back."""
+    """Makes the session of the statement's own again that was given back."""
     return (CreateSession(),) if s.statement.spec.session is not None and s.session is None else ()
 
 
 def session_loss(s: Snapshot, facts: StreamFacts) -> str | None:
     """Returns why a Stopped statement has lost its session for good, if it has.
 
-    It does not use a session that has closed by its own rules, and stays suspended until it is to run there; a session
-    of its own is made again when it resumes.
+    A session that has closed by its own rules is not in use, so the statement stays suspended until it is to run there;
+    a session of its own is made again when it resumes.
     """
     spec, session = s.statement.spec, s.session
     if session is None or not session.is_closing or spec.session is not None:
@@ -48,7 +45,7 @@ def session_loss(s: Snapshot, facts: StreamFacts) -> str | None:
 
 
 def _is_to_resume(s: Snapshot, facts: StreamFacts) -> bool:
-    """Tells whether it is wanted to run, and is not stalled for what has not changed."""
+    """Tells whether the statement is wanted to run, and is not stalled for what has not changed."""
     if s.statement.spec.desired_state is not DesiredState.RUNNING:
         return False
     return facts.change is not None or facts.start_blocker is None

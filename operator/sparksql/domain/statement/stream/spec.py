@@ -16,7 +16,7 @@ from sparksql.wire import control
 
 
 def is_stream(spec: SqlStatementSpec) -> bool:
-    """Tells whether it runs until it is stopped; a preview, an explanation or a validation of a stream does not."""
+    """Tells whether the statement runs until it is stopped; a preview, explanation or validation of a stream does not."""
     return spec.streaming is not None and spec.mode is StatementMode.EXECUTE
 
 
@@ -40,9 +40,9 @@ def checkpoint(statement: SqlStatement, root: str) -> str:
 
 
 def settings_hash(spec: SqlStatementSpec) -> str:
-    """Returns a fingerprint of what a running query cannot take over.
+    """Returns a fingerprint of the settings that a running query cannot take over.
 
-    Defaults are left out: a field that is new changes nothing.
+    Defaults are left out, so that a field that is new changes nothing.
     """
     assert spec.streaming is not None
     relevant = {"trigger", "output_mode", "upsert"}
@@ -67,7 +67,7 @@ def options(
 ) -> control.StreamOptions:
     """Returns how the driver is to run the query.
 
-    `unconfirmed` are boots of drivers before it whose end nobody has observed.
+    `unconfirmed` are boots of earlier drivers whose end nobody has observed.
     """
     trigger = streaming.trigger
     return control.StreamOptions(

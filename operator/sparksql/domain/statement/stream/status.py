@@ -67,7 +67,7 @@ def _latest(report: _Value | None, before: _Value | None) -> _Value | None:
 
 
 def suspended(streaming: StreamingStatus, **update: Unpack[StreamingUpdate]) -> StreamingStatus:
-    """Returns the status of a query that does not run.
+    """Returns the streaming status of a query that does not run.
 
     It has no rates, and no restart is due unless `update` says so.
     """

@@ -34,7 +34,7 @@ TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing fo
 
 
 def hold(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
-    """Waits in its phase; why a driver refused it, if one did, is no reason to be suspended any more."""
+    """Waits in the present phase; an earlier refusal by a driver is no reason to be suspended any more."""
     phase = s.statement.status.phase or Phase.INITIALIZED
     streaming = suspended(streaming_of(s.statement))
     status = with_phase(s.statement, s.now, phase, reason, message, error=None, streaming=streaming)
@@ -46,7 +46,7 @@ def suspend(
 ) -> Decision:
     """Enters Stopped, or stays there: `stalled` until a person acts, else because the user asks for it.
 
-    One that the user does not ask for any more resumes in the next pass.
+    A stream that the user does not want suspended any more resumes in the next pass.
     """
     before = s.statement.status
     is_news = before.phase is not Phase.STOPPED or ready_reason(before.conditions) != why.reason
@@ -109,9 +109,9 @@ def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: Oper
 
 
 def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
-    """Returns how often it was restarted in a row.
+    """Returns how often the query was restarted in a row.
 
-    An attempt that ran long enough until then made earlier ones forgotten.
+    An attempt that ran long enough makes earlier restarts forgotten.
     """
     streaming, started = s.statement.spec.streaming, s.statement.status.start_time
     assert streaming is not None
