@@ -16,8 +16,19 @@ import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.dynamic import DynamicClient
+from kubernetes.aio.watch import Watch
 
 Object = dict[str, Any]
+
+KINDS = {
+    "configmaps": "ConfigMap",
+    "leases": "Lease",
+    "pods": "Pod",
+    "sqlsavepoints": "SqlSavepoint",
+    "sqlsessions": "SqlSession",
+    "sqlstatements": "SqlStatement",
+}
+"""Kinds by plural: the client finds resources by kind alone."""
 
 INTERRUPTIONS = (ApiException, aiohttp.ClientError, asyncio.TimeoutError)
 """What may end a watch early."""
@@ -55,19 +66,21 @@ class Watcher:
         timeout_seconds: int = 300,
     ) -> AsyncIterator[tuple[str, Object]]:
         """Changes as (ADDED, MODIFIED, DELETED; object) until the server ends the watch."""
-        changes = self._dynamic.watch(
-            await self._found(resource),
-            namespace=namespace or None,
-            resource_version=resource_version or None,
-            label_selector=label_selector or None,
-            timeout=timeout_seconds,
-        )
-        async with contextlib.aclosing(changes):
-            async for change in changes:
+        found = await self._found(resource)
+        # One of our own, so that the response is closed when nobody wants to see more.
+        async with Watch() as watch:
+            async for change in self._dynamic.watch(
+                found,
+                namespace=namespace or None,
+                resource_version=resource_version or None,
+                label_selector=label_selector or None,
+                timeout=timeout_seconds,
+                watcher=watch,
+            ):
                 yield change["type"], change["raw_object"]
 
     async def _found(self, resource: Named) -> Any:
-        return await self._dynamic.resources.get(api_version=resource.api_version, name=resource.plural)
+        return await self._dynamic.resources.get(api_version=resource.api_version, kind=KINDS[resource.plural])
 
 
 @contextlib.asynccontextmanager

@@ -34,8 +34,10 @@ MAX_MESSAGE = 2048  # characters; the kubelet cuts at 4096 bytes
 
 
 def main() -> None:
-    """Deletes the savepoint that the arguments name, writes how that went for the kubelet, and exits with GONE, FAILED or
-    REFUSED."""
+    """Deletes the savepoint that the arguments name and exits with GONE, FAILED or REFUSED.
+
+    How that went is written to stderr and, unless the data is gone, for the kubelet.
+    """
     arguments = _arguments()
     try:
         code, message = GONE, _run(arguments)

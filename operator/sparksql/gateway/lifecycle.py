@@ -1,4 +1,7 @@
-"""The life of a driver's process: Starting, Ready or InitFailed, Draining; what is there before Spark is, and Spark once it is."""
+"""The life of a driver's process: Starting, Ready or InitFailed, Draining.
+
+Holds what is there before Spark is, and Spark once it is.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _PR_SET_DUMPABLE = 4  # <sys/prctl.h>
 
 
 def main() -> None:
-    """Entry point `sparksql-gateway`."""
+    """Runs `sparksql-gateway`."""
     _bound_heap()
     try:
         settings = read_settings()

@@ -35,5 +35,7 @@ class ClientOperationView(WireModel):
 
 
 class ClientsView(WireModel):
+    """Answers GET /clients: sessions of clients, and their statements that have not ended."""
+
     sessions: tuple[ClientSessionView, ...] = ()
     operations: tuple[ClientOperationView, ...] = ()

@@ -5,22 +5,25 @@ All paths are below `/control/v1`, JSON bodies, `Authorization: Bearer <token>`:
 | request | body | answer |
 |---|---|---|
 | GET /info | | `GatewayInfo` |
-| PUT /statements/{operationId} | `SubmitRequest` | `OperationView`; idempotent: a known id answers what is known and never runs again |
+| PUT /statements/{operationId} | `SubmitRequest` | `OperationView`; a known id answers what is known and never runs again |
 | GET /statements/{operationId} | | `OperationView`, 404 for an unknown id |
-| POST /statements/{operationId}/cancel | `CancelRequest` | `OperationView`; an unknown id leaves a tombstone that refuses a late PUT |
-| GET /statements/{operationId}/results?token=N&maxRows=M&format=json or arrow | | `ResultPage`, or an Arrow IPC stream with `X-Next-Token` |
+| POST /statements/{operationId}/cancel | `CancelRequest` | `OperationView`; for an unknown id a tombstone that refuses a PUT |
+| GET /statements/{operationId}/results | | `ResultPage`, or an Arrow IPC stream with `X-Next-Token` |
 | GET /events?after=SEQ | | NDJSON of `Event`, see below |
 | POST /drain | | `GatewayInfo`; no new statement is taken |
 | GET /clients | | `ClientsView`: sessions of clients, and their statements that have not ended |
 
-Errors are `ErrorBody` with 400 (malformed), 401 (token), 404 (unknown), 410 (result expired), 412 (other boot id), 503 (draining).
+PUT is idempotent. The query of results is `token=N&maxRows=M&format=json`, or `format=arrow`.
+
+Errors are `ErrorBody` with 400 (malformed), 401 (token), 404 (unknown), 410 (result expired), 412 (other boot id) or
+503 (draining).
 
 Events. Each operation carries the sequence number of its last change. The stream sends every operation whose `seq` is greater
 than `after`, in order of `seq`, then each change as it comes; a reader that reconnects with the last `seq` it saw loses
 nothing, and a reader that starts at 0 gets a full picture. The log is the set of current views, so it never overflows.
 The first line is always a `hello` with the boot id; a line comes at least each 5 s, `info` if that has changed, else
-`heartbeat`. `info` comes at once when the state changes, when the first client opens a session or the last one closes its own, and
-when the last statement of clients ends. Operations of clients are not in the stream, they are in the counts of `info`.
+`heartbeat`. `info` comes at once when the state changes, when the first client opens a session or the last one closes its
+own, and when the last statement of clients ends. Operations of clients are not in the stream, they are in the counts of `info`.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
 
     def to_json(self) -> str:
+        """Returns the model as it travels: camelCase, without fields that are None."""
         return self.model_dump_json(by_alias=True, exclude_none=True)
 
 
@@ -64,6 +68,7 @@ class OperationState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Returns whether the operation has ended, so that its state does not change any more."""
         return self not in (OperationState.PENDING, OperationState.RUNNING)
 
 
@@ -103,17 +108,23 @@ class ResultOptions(WireModel):
 
 
 class RestoreOptions(WireModel):
-    """The state that a checkpoint begins with: a savepoint or another checkpoint at `location`, which becomes the query
-    `query_id`. Done once: a checkpoint that has begun is left as it is."""
+    """Describes the state that a checkpoint begins with.
+
+    A savepoint or another checkpoint at `location` becomes the query `query_id`. Done once: a checkpoint that has begun
+    is left as it is.
+    """
 
     location: str
     query_id: str
 
 
 class StreamOptions(WireModel):
-    """How a streaming statement runs. `checkpoint` is the Hadoop URI of its folder, which one attempt at a time may use;
-    `interval_millis` None means that the gateway chooses. `unconfirmed` are boots of earlier gateways whose end nobody has
-    seen: they may still write the checkpoint."""
+    """Says how a streaming statement runs.
+
+    `checkpoint` is the Hadoop URI of its folder, which one attempt at a time may use; `interval_millis` None means that
+    the gateway chooses. `unconfirmed` are boots of earlier gateways whose end nobody has seen: they may still write the
+    checkpoint.
+    """
 
     checkpoint: str
     trigger: TriggerMode = TriggerMode.AUTO
@@ -131,14 +142,18 @@ COMPARISON = ("change", "operator", "column", "was", "is", "remedy")
 
 
 class SubmitRequest(WireModel):
-    """One attempt of one statement. `execution_seconds` 0 means no limit and counts from the change to Running.
+    """Asks for one attempt of one statement.
 
-    With `streaming` the text is an INSERT that reads a STREAM, or a script that ends in one. It runs until it is cancelled;
-    it then ends between two batches if it can, and another attempt with the same checkpoint goes on where this one ended.
+    `execution_seconds` 0 means no limit and counts from the change to Running.
 
-    With `validate_against` the mode is Validate, and such a text is compared with the state that it would go on from, which may be
-    in use: nothing is started or written. One that fits is Finished with the columns `COMPARISON` and no row; one that does not
-    ends in Error, StateIncompatible, with a row a difference. `GatewayInfo.compares_states` tells that the field is known.
+    With `streaming` the text is an INSERT that reads a STREAM, or a script that ends in one. It runs until it is
+    cancelled; it then ends between two batches if it can, and another attempt with the same checkpoint goes on where
+    this one ended.
+
+    With `validate_against` the mode is Validate, and such a text is compared with the state that it would go on from,
+    which may be in use: nothing is started or written. One that fits is Finished with the columns `COMPARISON` and no
+    row; one that does not ends in Error, StateIncompatible, with a row a difference. `GatewayInfo.compares_states`
+    tells that the field is known.
     """
 
     boot_id: str
@@ -164,11 +179,11 @@ class CancelRequest(WireModel):
 
 
 class StreamProgress(WireModel):
-    """What a streaming query last reported of itself. Rates are rows per second as decimal numbers.
+    """Tells what a streaming query last reported of itself. Rates are rows per second as decimal numbers.
 
-    `query_id` belongs to the checkpoint, `run_id` to this start. `committed_batch_id` is the last batch that is done and
-    durable, `batch_id` the one that is worked on or comes next. `lag` counts what the sources say that waits: offsets of
-    Kafka, files where a source counts them. `watermark` is ISO 8601.
+    `query_id` belongs to the checkpoint, `run_id` to this start. `committed_batch_id` is the last batch that is done
+    and durable, `batch_id` the one that is worked on or comes next. `lag` counts what the sources say that waits:
+    offsets of Kafka, files where a source counts them. `watermark` is ISO 8601.
     """
 
     query_id: str
@@ -185,8 +200,10 @@ class StreamProgress(WireModel):
 
 
 class Progress(WireModel):
-    """Approximate counts of the attempt so far; `statement_index` is 1-based within a script. `stream` is there as soon as
-    a streaming query has started."""
+    """Counts approximately what the attempt has done so far.
+
+    `statement_index` is 1-based within a script. `stream` is there as soon as a streaming query has started.
+    """
 
     tasks_done: int = 0
     tasks_total: int = 0
@@ -232,7 +249,10 @@ class ErrorReason(StrEnum):
 
 
 class OperationError(WireModel):
-    """Why an operation ended badly: Spark's condition and SQLSTATE, 1-based line and position in the submitted text."""
+    """Says why an operation ended badly.
+
+    `condition` and `sql_state` are Spark's; `line` and `position`, counted from 1, are those in the submitted text.
+    """
 
     reason: Annotated[ErrorReason, or_else(ErrorReason.SQL_ERROR)] = ErrorReason.SQL_ERROR
     condition: str | None = None
@@ -282,6 +302,8 @@ class OperationView(WireModel):
 
 
 class GatewayState(StrEnum):
+    """Names the states of a gateway. Only a Ready one takes statements."""
+
     STARTING = "Starting"  # the HTTP side is up, Spark or init is not
     READY = "Ready"
     INIT_FAILED = "InitFailed"
@@ -300,7 +322,7 @@ class InitFailure(WireModel):
 
 
 class GatewayInfo(WireModel):
-    """What a gateway says of itself. A state that is not known is one in which it takes no statements."""
+    """Tells what a gateway says of itself. A state that is not known is one in which it takes no statements."""
 
     protocol_version: int = FIRST_VERSION
     oldest_operator_version: int = FIRST_VERSION  # an older operator must not hand it anything
@@ -355,5 +377,7 @@ class ResultPage(WireModel):
 
 
 class ErrorBody(WireModel):
+    """Answers a request that failed: `error` is a code for programs, `message` is for people."""
+
     error: str
     message: str

@@ -1,10 +1,12 @@
 """What a driver is given at its start: one file `config.json` beside `token`, `tls.crt` and `tls.key` in one folder.
 
-The folder is `$SPARKSQL_CONFIG_DIR` (default `/etc/sparksql`). In a pod it is memory that an init container of the image (argument
-`configure`) fills from the session's Secret, which it alone mounts: SQL reaches files of its driver, so the driver reads these and
-removes them before anything can ask for them. `$SPARKSQL_CONFIG_HASH` is the hash that the pod was made for: a mounted Secret may lag
-behind its object, and a driver must not run with the configuration of an earlier incarnation. `$POD_IP`, `$POD_NAME`, `$POD_UID` and `$POD_NAMESPACE` come from the downward API; without them
-(tests, a laptop) the driver binds to loopback.
+The folder is `$SPARKSQL_CONFIG_DIR` (default `/etc/sparksql`). In a pod it is memory that an init container of the
+image (argument `configure`) fills from the session's Secret, which it alone mounts: SQL reaches files of its driver, so
+the driver reads these and removes them before anything can ask for them.
+
+`$SPARKSQL_CONFIG_HASH` is the hash that the pod was made for: a mounted Secret may lag behind its object, and a driver
+must not run with the configuration of an earlier incarnation. `$POD_IP`, `$POD_NAME`, `$POD_UID` and `$POD_NAMESPACE`
+come from the downward API; without them (tests, a laptop) the driver binds to loopback.
 """
 
 from __future__ import annotations
@@ -35,14 +37,17 @@ THRIFT_PORT = 10000  # HiveServer2's default
 
 
 class InitStatement(WireModel):
-    """One init statement list entry with its text resolved; `origin` names the field it came from, e.g. `init[1].sqlFrom`."""
+    """Holds a statement of the init list with its text resolved; `origin` names its field, e.g. `init[1].sqlFrom`."""
 
     sql: str
     origin: str
 
 
 class SqlPolicy(WireModel):
-    """What SQL inside the driver may ask for (SET in scripts and init, ADD JAR): the class's allow-lists, enforced conf."""
+    """Bounds what SQL inside the driver may ask for (SET in scripts and init, ADD JAR).
+
+    Holds the class's allow-lists and enforced conf.
+    """
 
     conf_allow: tuple[str, ...] = ("spark.sql.*",)
     enforced_conf: dict[str, str] = Field(default_factory=dict)
@@ -50,7 +55,7 @@ class SqlPolicy(WireModel):
 
 
 class OpenEndpoints(WireModel):
-    """Which protocols are open to clients besides the operator's own API, and where two of them listen."""
+    """Says which protocols are open to clients besides the operator's own API, and where two of them listen."""
 
     rest: bool = True
     connect: bool = False
@@ -60,8 +65,11 @@ class OpenEndpoints(WireModel):
 
 
 class ClientLimits(WireModel):
-    """What holds for statements that come from clients: seconds in the queue and of execution when the client names none,
-    the most that it may name, statements that may wait at a time. 0 means no limit."""
+    """Bounds statements that come from clients. 0 means no limit.
+
+    One may wait `queue_seconds` for its turn. It may run `execution_seconds` when the client names no time, and
+    `max_execution_seconds` whatever the client names. `max_queued` statements may wait at a time.
+    """
 
     queue_seconds: int = 0
     execution_seconds: int = 0
@@ -70,8 +78,11 @@ class ClientLimits(WireModel):
 
 
 class DriverConfig(WireModel):
-    """All a driver needs to start. `spark_conf` is the merged static configuration, without what only the pod knows;
-    `database` is made if need be and is the current one before `init` runs; empty leaves Spark's own."""
+    """Holds all that a driver needs to start.
+
+    `spark_conf` is the merged static configuration, without what only the pod knows. `database` is made if need be and
+    is the current one before `init` runs; empty leaves Spark's own.
+    """
 
     namespace: str
     session: str
@@ -91,10 +102,10 @@ class DriverConfig(WireModel):
     clients: ClientLimits = ClientLimits()
 
     def to_file(self) -> str:
-        """Canonical text of `config.json`."""
+        """Returns the canonical text of `config.json`."""
         return self.model_dump_json(by_alias=True)
 
 
 def config_hash(text: str) -> str:
-    """Hash of a `config.json` text, as in `$SPARKSQL_CONFIG_HASH`."""
+    """Returns the hash of a `config.json` text, as in `$SPARKSQL_CONFIG_HASH`."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

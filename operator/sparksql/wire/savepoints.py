@@ -1,11 +1,14 @@
-"""Savepoints in the control protocol: the operator asks a gateway for a copy of a checkpoint, or what lies at a location, and
-looks how far it is.
+"""Savepoints in the control protocol.
+
+The operator asks a gateway for a copy of a checkpoint, or what lies at a location, and looks how far it is.
 
 | request | body | answer |
 |---|---|---|
 | PUT /savepoints/{attemptId} | `SavepointRequest` | `SavepointView`; idempotent: a known id answers what is known |
 | GET /savepoints/{attemptId} | | `SavepointView`, 404 for an unknown id |
-| DELETE /savepoints/{attemptId} | | `SavepointView`; a copy that runs is given up, its folder has no manifest then; an unknown id is refused from then on |
+| DELETE /savepoints/{attemptId} | | `SavepointView`; see below |
+
+DELETE gives up a copy that runs, so that its folder has no manifest, and an id that is unknown is refused from then on.
 
 An id names one attempt. An attempt whose folder holds a complete savepoint of the same owner ends at once as Completed.
 """
@@ -20,6 +23,8 @@ from sparksql.wire.versions import or_else
 
 
 class SavepointState(StrEnum):
+    """Names the states of an attempt to make a savepoint."""
+
     RUNNING = "Running"
     COMPLETED = "Completed"
     FAILED = "Failed"
@@ -42,9 +47,10 @@ class SavepointRequest(WireModel):
 
 
 class SavepointView(WireModel):
-    """How an attempt is doing. What is in the manifest is there once it is Completed, `message` once it has Failed.
+    """Tells how an attempt is doing.
 
-    `location_invalid`: what lies there is no savepoint, or is another object's; a further attempt would find the same.
+    What is in the manifest is there once it is Completed, `message` once it has Failed. `location_invalid`: what lies
+    there is no savepoint, or is another object's; a further attempt would find the same.
     """
 
     attempt_id: str

@@ -1,8 +1,10 @@
 """Values of results as text and as JSON. Pure: the one place that says how a value of Spark's is written.
 
-A value is what Arrow makes of it in Python (`to_pylist`), or what JSON does. Text is what Spark's cast to STRING prints: timestamps as
-`2026-01-31 10:00:00.5` by the clock that they carry, decimals in full, doubles as Java prints them, binaries in base64. Columns of
-Arrow are written by `gateway/frontends/columns.py`, which has no Python object for each value of a simple type.
+A value is what Arrow makes of it in Python (`to_pylist`), or what JSON does. Text is what Spark's cast to STRING prints:
+timestamps as `2026-01-31 10:00:00.5` by the clock that they carry, decimals in full, doubles as Java prints them, binaries
+in base64.
+
+Columns of Arrow are written by `gateway/frontends/columns.py`, which has no Python object for each value of a simple type.
 """
 
 from __future__ import annotations

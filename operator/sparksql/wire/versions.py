@@ -3,9 +3,9 @@
 How it may change
 - Fields and values of enums are added, and never renamed, taken away or given another meaning. A missing field means what held
   before there was one; one that is not known is ignored.
-- A value in an answer that is not known is read as what an older reader may safely take it for (`or_else`, and what it is for each
-  enum). A request has only values that the other side knows: where that is not all of them, a field of `GatewayInfo` tells, as
-  `compares_states` does.
+- A value in an answer that is not known is read as what an older reader may safely take it for (`or_else`, and what it is for
+  each enum). A request has only values that the other side knows: where that is not all of them, a field of `GatewayInfo`
+  tells, as `compares_states` does.
 - `PROTOCOL_VERSION` grows by one with each addition that somebody would miss, so that both sides can say that they differ.
 - `OLDEST_GATEWAY` and `OLDEST_OPERATOR` grow only when what came before is really not understood any more.
 """
@@ -25,7 +25,7 @@ OLDEST_OPERATOR = 1
 
 
 class Skew(Enum):
-    """How a gateway's version differs from the operator's own."""
+    """Names how a gateway's version differs from the operator's own."""
 
     OLDER = auto()  # understood
     NEWER = auto()  # understood
@@ -34,11 +34,15 @@ class Skew(Enum):
 
     @property
     def is_understood(self) -> bool:
+        """Returns whether the two versions understand each other all the same."""
         return self in (Skew.OLDER, Skew.NEWER)
 
 
 def skew_of(version: int, oldest_operator: int) -> Skew | None:
-    """How a gateway of `version`, which works with operators from `oldest_operator` on, differs from this one; None if it does not."""
+    """Returns how a gateway of `version` differs from this operator; None if it does not.
+
+    `oldest_operator` is the oldest version of an operator that the gateway works with.
+    """
     if version < OLDEST_GATEWAY:
         return Skew.TOO_OLD
     if oldest_operator > PROTOCOL_VERSION:
@@ -49,7 +53,7 @@ def skew_of(version: int, oldest_operator: int) -> Skew | None:
 
 
 def or_else(otherwise: StrEnum) -> BeforeValidator:
-    """Annotation of an enum's field in an answer: a value that is not known is read as `otherwise`."""
+    """Returns the annotation of an enum's field in an answer: a value that is not known is read as `otherwise`."""
     known = {member.value for member in type(otherwise)}
 
     def read(value: object) -> object:

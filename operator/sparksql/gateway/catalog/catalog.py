@@ -108,7 +108,7 @@ class Catalog:
         return str(self._manager.currentCatalog().name()), ".".join(namespace)
 
     def schemas(self, catalog: str | None, schema: str | None) -> list[SchemaEntry]:
-        """Schemas that match, `global_temp` among those of the session catalog."""
+        """Returns the schemas that match, `global_temp` among those of the session catalog."""
         name = self._name(catalog)
         pattern = NamePattern.parse(schema)
         return [SchemaEntry(name, found) for source in self._sources(name) for found in source.schemas(pattern)]
@@ -116,7 +116,10 @@ class Catalog:
     def tables(
         self, catalog: str | None, schema: str | None, table: str | None, types: frozenset[str] | None
     ) -> list[TableEntry]:
-        """Tables and views that match. Temporary views are among those of the current catalog, with an empty schema."""
+        """Returns the tables and views that match.
+
+        Temporary views are among those of the current catalog, with an empty schema.
+        """
         return [
             TableEntry(found.catalog, found.schema, found.name, found.type, found.comment)
             for found in self._relations(catalog, schema, table)
@@ -126,7 +129,7 @@ class Catalog:
     def columns(
         self, catalog: str | None, schema: str | None, table: str | None, column: str | None
     ) -> list[ColumnEntry]:
-        """Columns that match, table by table. Raises ClientError for more than MAX_COLUMN_TABLES tables."""
+        """Returns the columns that match, table by table. Raises ClientError for more than MAX_COLUMN_TABLES tables."""
         relations = self._relations(catalog, schema, table)
         if len(relations) > MAX_COLUMN_TABLES:
             raise ClientError(
@@ -138,7 +141,7 @@ class Catalog:
         return [entry for relation in relations for entry in _columns(relation) if pattern.matches(entry.name)]
 
     def functions(self, catalog: str | None, schema: str | None, function: str | None) -> list[FunctionEntry]:
-        """Functions that match. Spark's own and temporary ones are among those of the current catalog."""
+        """Returns the functions that match. Spark's own and temporary ones are among those of the current catalog."""
         name = self._name(catalog)
         schemas, functions = NamePattern.parse(schema), NamePattern.parse(function)
         found = [entry for source in self._sources(name) for entry in source.functions(schemas, functions)]
@@ -155,12 +158,15 @@ class Catalog:
         return str(self._manager.currentCatalog().name()), tuple(parts)
 
     def names_below(self, parts: Sequence[str]) -> list[str]:
-        """Names of the schemas right below a namespace, without their path."""
+        """Returns the names of the schemas right below a namespace, without their path."""
         catalog, namespace = self.place_of(parts)
         return [name for source in self._sources(catalog) for name in source.names_below(namespace)]
 
     def table_names(self, parts: Sequence[str]) -> list[str]:
-        """Names of a namespace's tables and views; without a name those of the current one and temporary views."""
+        """Returns the names of a namespace's tables and views.
+
+        Without a name they are those of the current namespace and temporary views.
+        """
         if parts:
             catalog, namespace = self.place_of(parts)
             return [name for source in self._sources(catalog) for name in source.table_names(namespace)]
@@ -168,7 +174,10 @@ class Catalog:
         return [*(view.name for view in temporary), *self.table_names(self._current_place())]
 
     def column_names(self, parts: Sequence[str]) -> list[str]:
-        """Names of the columns of a table that a statement names so. Raises what Spark raises for an unknown one."""
+        """Returns the names of the columns of a table that a statement names so.
+
+        Raises what Spark raises for an unknown one.
+        """
         *path, name = parts
         if not path:
             temporary = self._session_source.temporary_views("", NamePattern.parse(escaped(name)))
@@ -180,7 +189,7 @@ class Catalog:
         return [field["name"] for text in texts for field in json.loads(text)["fields"]]
 
     def function_names(self) -> list[str]:
-        """Names of the functions that can be called without naming a schema."""
+        """Returns the names of the functions that can be called without naming a schema."""
         return self._session_source.function_names()
 
     def _current_place(self) -> list[str]:

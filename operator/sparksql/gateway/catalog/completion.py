@@ -27,7 +27,10 @@ log = logging.getLogger(__name__)
 
 
 def complete(driver: SparkDriver, session: JvmSession, text: str, position: int) -> list[str]:
-    """Candidates at an offset of a text (in code points), the likeliest kind first, at most MAX_CANDIDATES. Blocks."""
+    """Returns the candidates at an offset of a text (in code points), the likeliest kind first. Blocks.
+
+    There are at most MAX_CANDIDATES.
+    """
     wish = read_cursor(text, position)
     if wish.place is CursorPlace.NOTHING:
         return []
@@ -48,7 +51,7 @@ def complete(driver: SparkDriver, session: JvmSession, text: str, position: int)
 
 
 def arrange(wish: Wish, names: Iterable[str]) -> list[str]:
-    """Candidates of the names that begin with what was typed, in order."""
+    """Returns, in order and as they are to be written, those of the names that begin with what was typed."""
     prefix = wish.prefix.lower()
     fitting = sorted({name for name in names if name.lower().startswith(prefix)}, key=lambda name: (name.lower(), name))
     return [wish.typed + _written(name, wish.is_quoted) for name in fitting]

@@ -90,7 +90,7 @@ class CursorToken:
 
     @property
     def name(self) -> str:
-        """The name without its backticks."""
+        """Returns the name without its backticks."""
         if self.kind is not TokenKind.QUOTED:
             return self.text
         return (self.text[1:] if self.is_open else self.text[1:-1]).replace("``", "`")
@@ -112,7 +112,7 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def tokens(text: str) -> Iterator[CursorToken]:
-    """Tokens of a text, without blanks."""
+    """Returns the tokens of a text, without blanks."""
     position = 0
     while found := _TOKEN.match(text, position):
         position = found.end()

@@ -48,7 +48,7 @@ class NamePattern:
 
     @cached_property
     def stars(self) -> str:
-        """A pattern as Spark's own listings take it (`*` only): all that match, and maybe more."""
+        """Returns a pattern as Spark's own listings take it (`*` only): all that match, and maybe more."""
         plain = (c if not wild and (c == "_" or (c.isascii() and c.isalnum())) else "*" for c, wild in self.pieces)
         return re.sub(r"\*+", "*", "".join(plain)).lower()
 
@@ -83,8 +83,10 @@ def may_lie_below(namespace: Sequence[str], pattern: NamePattern) -> bool:
 def find_namespaces(
     children: Callable[[tuple[str, ...]], list[tuple[str, ...]]], pattern: NamePattern
 ) -> list[tuple[str, ...]]:
-    """Returns all namespaces below the root that match, at most MAX_NAMESPACES looked at; `children` tells those right below
-    one."""
+    """Returns all namespaces below the root that match a pattern.
+
+    `children` gives the namespaces right below one, () being the root. At most MAX_NAMESPACES are looked at.
+    """
     found: list[tuple[str, ...]] = []
     waiting = children(())[::-1]
     for _ in range(MAX_NAMESPACES):

@@ -118,7 +118,7 @@ class SessionSource:
         ]
 
     def own_functions(self, pattern: NamePattern) -> list[Function]:
-        """Spark's own and the session's temporary functions."""
+        """Returns Spark's own and the session's temporary functions."""
         listed = self._catalog.listFunctions(self._catalog.getCurrentDatabase())
         return [
             Function("", "", told["funcName"], partial(self._own_class, listed, index))

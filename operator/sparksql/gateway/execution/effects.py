@@ -42,8 +42,10 @@ class Effects:
         self._keeper = keeper
 
     def execute(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
-        """Runs a statement and returns its rows, EMPTY without any. Raises StatementError, OperationCancelledError, or what
-        Spark throws."""
+        """Runs a statement and returns its rows, EMPTY without any.
+
+        Raises StatementError, OperationCancelledError, or what Spark throws.
+        """
         streaming = scope.operation.request.streaming
         if streaming is not None and scope.operation.is_stream(statement):
             self._streams.run(scope.operation, scope.session, plan, streaming)

@@ -32,10 +32,10 @@ class SparkJobs:
         self._threads.pop(group, None)
 
     def stop(self, group: str, reason: str) -> None:
-        """Does the first round of stopping: of the group's jobs, those it may still submit, and its thread, which may be
-        planning.
+        """Does the first round of stopping: cancels the group's jobs and those that it may still submit.
 
-        One round is not enough: a stage that was being submitted meanwhile runs on, so `stop_jobs` must follow.
+        The group's thread is interrupted as well, unless a stream runs in it, since it may be planning. One round is
+        not enough: a stage that was being submitted meanwhile runs on, so `stop_jobs` must follow.
         """
         self._driver.context._jsc.sc().cancelJobGroupAndFutureJobs(group, reason)
         thread = self._threads.get(group)

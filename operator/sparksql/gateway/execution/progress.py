@@ -8,7 +8,7 @@ from sparksql.wire.control import Progress
 
 
 def read_progress(context: SparkContext, group: str) -> Progress:
-    """Tasks and stages of all jobs that the group has started so far."""
+    """Counts the tasks and stages of all jobs that the group has started so far."""
     tracker = context.statusTracker()
     running_stages: set[int] = set()
     stage_ids: set[int] = set()

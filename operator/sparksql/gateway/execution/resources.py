@@ -29,8 +29,10 @@ class _Resource:
 
 
 def check_resources(plan: LogicalPlan, files: HadoopFiles, parse: Callable[[str], Any]) -> None:
-    """Looks for the files that an ADD names. Raises StatementError for the first that is not there, and for a folder where a
-    jar or an archive is meant."""
+    """Looks for the files that an ADD names.
+
+    Raises StatementError for the first that is not there, and for a folder where a jar or an archive is meant.
+    """
     for resource in _named(plan, parse):
         place = (
             resource.uri.partition("#")[0] if resource.kind == "archive" else resource.uri

@@ -46,8 +46,10 @@ class ResultKeeper:
         self._root = root.rstrip("/")
 
     def without_secrets(self, result: StoredResult, masker: Masker) -> StoredResult:
-        """Masks the rows of an EXPLAIN: a plan holds the statement's literals. Raises StatementError for one too large for
-        memory."""
+        """Masks the rows of an EXPLAIN, because a plan holds the statement's literals.
+
+        Raises StatementError, and discards the rows, for a plan with secrets that is too large for memory.
+        """
         if result.table is not None:
             return replace(result, table=_masked_table(result.table, masker))
         if masker:

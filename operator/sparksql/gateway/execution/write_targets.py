@@ -28,8 +28,10 @@ def write_targets(session: JvmSession, plan: LogicalPlan, files: HadoopFiles) ->
 
 
 def remove_temporary(target: str, files: HadoopFiles) -> None:
-    """Removes the folder that the committer leaves behind in a table (a qualified URI). The caller holds the table alone, so
-    nobody else's files are in it; a failure is logged."""
+    """Removes the folder that the committer leaves behind in a table (a qualified URI).
+
+    The caller holds the table alone, so nobody else's files are in that folder. A failure is logged.
+    """
     try:
         files.delete(f"{target}/{_TEMPORARY}")
     except Exception as exception:

@@ -37,11 +37,11 @@ _CONTROL_CHARACTERS = r"[\x00-\x1f]"
 
 @dataclass(frozen=True)
 class ColumnStyle:
-    """Describes how values are written. `scalar` writes a column of values that hold no others, `key` the keys of a map; nulls
-    stay null.
+    """Describes how values are written.
 
-    `separator` stands between the members of a list, map or row, `assign` between a key and its value, `null` for a NULL in
-    them; `row` are the brackets of rows, whose fields are named if `named`.
+    `scalar` writes a column of values that hold no others, `key` the keys of a map; nulls stay null. `separator` stands
+    between the members of a list, map or row, `assign` between a key and its value, `null` for a NULL in them; `row`
+    are the brackets of rows, whose fields are named if `named`.
     """
 
     scalar: Callable[[pa.Array], pa.Array]

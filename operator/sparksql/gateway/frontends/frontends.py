@@ -1,5 +1,7 @@
-"""Opens the frontends with ports of their own, Thrift and Connect, where the session asks for them; REST has the gateway's
-port."""
+"""Opens the frontends with ports of their own, Thrift and Connect, where the session asks for them.
+
+REST has the gateway's port and is not opened here.
+"""
 
 from __future__ import annotations
 

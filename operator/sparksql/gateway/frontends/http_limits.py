@@ -55,8 +55,10 @@ def make_runner(app: web.Application) -> web.AppRunner:
 
 @web.middleware
 async def mark_busy(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Marks a request's connection as busy while it is served: its head is complete, and it does not idle. The outermost
-    middleware."""
+    """Marks a request's connection as busy while it is served: its head is complete, and it does not idle.
+
+    Must be the outermost middleware.
+    """
     transport = request.transport
     connection = None if transport is None else transport.get_protocol()
     if not isinstance(connection, _Connection):
@@ -70,8 +72,11 @@ async def mark_busy(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Reads a request's body, which handlers find read. The innermost middleware, behind authentication. Raises 400, 408 and
-    413."""
+    """Reads a request's body, which handlers find read.
+
+    Must be the innermost middleware, behind authentication. Raises 400 for a body that is not what its headers say, 408
+    for one that takes longer than BODY_SECONDS, and 413 for one that is too large.
+    """
     try:
         async with asyncio.timeout(BODY_SECONDS):
             await request.read()

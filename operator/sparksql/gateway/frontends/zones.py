@@ -23,7 +23,7 @@ class UnknownZoneError(Exception):
 
 
 def wall_clock(instants: pa.Array) -> pa.Array:
-    """Timestamps without a zone: those of instants as clocks show them in their zone, others as they are.
+    """Returns timestamps without a zone: those of instants as clocks show them in their zone, others as they are.
 
     Raises UnknownZoneError.
     """

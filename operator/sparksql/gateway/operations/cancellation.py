@@ -31,8 +31,10 @@ Guarded = Callable[..., Awaitable[Any]]
 
 
 class Canceller:
-    """Stops attempts, and waits until what they ran is quiet. `guarded` runs a blocking call beside the loop and answers None
-    when it fails."""
+    """Stops attempts, and waits until what they ran is quiet.
+
+    `guarded` runs a blocking call beside the loop and answers None when it fails.
+    """
 
     def __init__(self, guarded: Guarded) -> None:
         self._guarded = guarded
@@ -76,8 +78,11 @@ class Canceller:
                 await asyncio.sleep(STOP_ROUND_SECONDS)
 
     async def until_answered(self, jobs: Jobs, group: str) -> None:
-        """Waits, before a text is refused, until the JVM answers. What failed because it is gone is not told, since the process
-        ends with it, and the next driver takes the statement."""
+        """Waits, before a text is refused, until the JVM answers.
+
+        What failed because the JVM is gone is not told, since the process ends with it and the next driver takes the
+        statement.
+        """
         while True:
             if await self._guarded(jobs.is_quiet, group) is not None:
                 return

@@ -39,7 +39,7 @@ class Changes:
 async def stream(
     register: OperationRegister, changes: Changes, info: Callable[[], GatewayInfo], boot_id: str, after: int
 ) -> AsyncIterator[Event]:
-    """Events for one reader: hello, the gateway's own state, then operations; ends only when the reader goes."""
+    """Yields the events for one reader: hello, the gateway's own state, then operations; ends only when the reader goes."""
     changed = changes.reader()
     clock = asyncio.get_running_loop().time
     try:
@@ -76,6 +76,9 @@ def _standing(info: GatewayInfo) -> tuple[object, ...]:
 
 
 def _clients_ended(told: GatewayInfo, now: GatewayInfo) -> bool:
-    """Whether the last statement of clients that a reader knows of has ended. That one began is told with the heartbeat, so that
-    clients who send one after the other cost a line a heartbeat and not one a statement."""
+    """Returns whether the last statement of clients that a reader knows of has ended.
+
+    That one began is told with the heartbeat, so that clients who send one after the other cost a line a heartbeat and
+    not one a statement.
+    """
     return bool(told.client_pending or told.client_running) and not (now.client_pending or now.client_running)

@@ -61,8 +61,10 @@ T = TypeVar("T")
 
 
 class OperationManager:
-    """Takes statements, runs them in slots and threads, and ends them. `clock` gives UTC times; `slots` statements run at a
-    time."""
+    """Takes statements, runs them in slots and threads, and ends them.
+
+    `clock` gives UTC times; `slots` statements run at a time.
+    """
 
     def __init__(
         self,
@@ -100,8 +102,11 @@ class OperationManager:
         self.last_activity = self._clock()
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Reads the text and queues it; answers what is known for an id that was seen before, and of a text that takes long
-        to be read."""
+        """Reads the text of an operation, queues it, and returns the operation's view.
+
+        Returns what is known for an id that was seen before. A text that takes longer than ANSWER_SECONDS to be read is
+        read on; the view is then the one of that moment.
+        """
         self.record_activity()
         reading = self._reading.get(operation_id)
         if reading is None and self._register.get(operation_id) is None:
@@ -302,7 +307,7 @@ class OperationManager:
         if error is not None:
             error = masked(error, operation.classified.masker)
         counts = await self._threads.guarded(operation.executor.jobs.progress, operation.group) or Progress()
-        self._register.end(operation_id, state, error, result=result, progress=_with_position(counts, operation))
+        self._register.end(operation_id, state, error, result=result, progress=operation.with_position(counts))
         self.record_activity()
         self._forget(operation_id)
 
@@ -325,7 +330,7 @@ class OperationManager:
         """Marks an operation as Running, and starts its time."""
         self._register.start(operation.operation_id)
         if operation.stream is not None:
-            self._register.update(operation.operation_id, progress=_with_position(Progress(), operation))
+            self._register.update(operation.operation_id, progress=operation.with_position(Progress()))
         if operation.stop_request is not None:
             return
         seconds = operation.request.execution_seconds
@@ -358,7 +363,7 @@ class OperationManager:
 
     def _progressed(self, operation: Operation, progress: Progress | None) -> None:
         if progress is not None and self._is_running(operation):
-            self._register.update(operation.operation_id, progress=_with_position(progress, operation))
+            self._register.update(operation.operation_id, progress=operation.with_position(progress))
 
     async def _show(self, operation: Operation) -> None:
         """The rows that a running statement has given so far, if there are new ones."""
@@ -396,9 +401,3 @@ class OperationManager:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _with_position(counts: Progress, operation: Operation) -> Progress:
-    """Counts together with the place in the script and what a streaming query reports."""
-    place = {"statement_index": operation.statement_index, "statement_count": len(operation.classified.statements)}
-    return counts.model_copy(update={**place, "stream": operation.stream})

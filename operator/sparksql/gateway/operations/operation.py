@@ -40,8 +40,11 @@ class ExplainedError(StatementError):
 
 @dataclass(frozen=True)
 class ClientOrigin:
-    """Tells of a statement that came from a client: its protocol, the queue of its session, whether it always runs alone in that,
-    and how many seconds it may wait for its turn (0: for ever)."""
+    """Tells of a statement that came from a client.
+
+    `protocol` is how it came, `queue` that of its session, in which it always runs alone if `serial`. It may wait
+    `queue_seconds` for its turn, 0 meaning for ever.
+    """
 
     protocol: ClientProtocol
     queue: str
@@ -66,8 +69,10 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """Tells how a thread came back: with a result, with an error, with an error that rows tell more of, or with neither because
-    it was cancelled."""
+    """Tells how a thread came back: with a result, with an error, or with neither because it was cancelled.
+
+    Both are there for an error that rows tell more of.
+    """
 
     result: StoredResult | None = None
     error: OperationError | None = None
@@ -159,6 +164,11 @@ class Operation:
     def is_stream(self, statement: Statement) -> bool:
         """Returns whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
         return self.request.streaming is not None and statement is self.classified.statements[-1]
+
+    def with_position(self, counts: Progress) -> Progress:
+        """Returns counts of jobs together with the place in the script, and what a streaming query reports."""
+        place = {"statement_index": self.statement_index, "statement_count": len(self.classified.statements)}
+        return counts.model_copy(update={**place, "stream": self.stream})
 
     def check(self) -> None:
         """Raises OperationCancelledError once the operation is being stopped."""

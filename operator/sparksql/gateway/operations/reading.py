@@ -20,10 +20,10 @@ class OrderedReader:
     async def classify(
         self, operation_id: str, request: SubmitRequest, executor: Executor, queue: str | None
     ) -> Classified:
-        """Reads a text after those that came before it in its `queue`; None has no order. Must be called in a task of the
-        text's own.
+        """Reads a text after those that came before it in its `queue`; None has no order.
 
-        Raises StatementError for what will not run, ReadAbandonedError after `give_up`.
+        Must be called in a task of the text's own. Raises StatementError for what will not run, ReadAbandonedError
+        after `give_up`.
         """
         if queue is not None:
             await self._wait_for_previous(queue)

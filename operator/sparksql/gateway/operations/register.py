@@ -37,8 +37,11 @@ class IllegalTransitionError(Exception):
 
 
 class OperationRegister:
-    """All operations of this process by id. `clock` gives UTC times, `on_change` is called after each change, `on_state`
-    with the view of an operation that has entered a state."""
+    """Holds all operations of this process by id.
+
+    `clock` gives UTC times. `on_change` is called after each change, `on_state` with the view of an operation that has
+    entered a state.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class OperationRegister:
         return self._counts[state, True]
 
     def live(self) -> list[OperationView]:
-        """Operations that have not ended, oldest change first."""
+        """Returns the operations that have not ended, oldest change first."""
         return [view for view in self._views.values() if not view.state.is_terminal]
 
     def changed_after(self, seq: int) -> list[OperationView]:
@@ -141,8 +144,10 @@ class OperationRegister:
     def end(
         self, operation_id: str, state: OperationState, error: OperationError | None = None, **changes: Any
     ) -> OperationView:
-        """Ends an operation in `state`. Raises IllegalTransitionError. Keeps as much of the error as can be shown; secret
-        values are to be masked before."""
+        """Ends an operation in `state`. Raises IllegalTransitionError.
+
+        Keeps as much of the error as can be shown; secret values are to be masked before.
+        """
         error = error and bounded(error)
         return self._move(operation_id, state, completion_time=self._clock(), error=error, **changes)
 

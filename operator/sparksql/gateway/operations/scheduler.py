@@ -66,8 +66,10 @@ def overlap(left: frozenset[str], right: frozenset[str]) -> bool:
 
 
 class Scheduler:
-    """Says who waits, who runs and who excludes whom. Every method that changes something returns the Step that follows from
-    it."""
+    """Says who waits, who runs and who excludes whom.
+
+    Every method that changes something returns the Step that follows from it.
+    """
 
     def __init__(self, slots: int) -> None:
         self._slots = max(1, slots)
@@ -96,7 +98,7 @@ class Scheduler:
         return sum(entry.has_slot for entry in self._admitted.values())
 
     def holds(self, operation_id: str) -> frozenset[str]:
-        """Targets that this statement may write now."""
+        """Returns the targets that this statement may write now."""
         entry = self._admitted.get(operation_id)
         return NO_TARGETS if entry is None or entry.parked else entry.targets
 
@@ -111,8 +113,10 @@ class Scheduler:
         return Step(admitted=(operation_id,))
 
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
-        """Asks for the targets that an admitted statement is to write. It is among `resumed` of this step when it may, else it
-        is parked."""
+        """Asks for the targets that an admitted statement is to write.
+
+        The statement is among `resumed` of this step when it may write them, else it is parked.
+        """
         entry = self._admitted[operation_id]
         entry.targets = targets
         entry.parked = True

@@ -14,8 +14,10 @@ Work = Callable[[], bool]  # returns whether its thread may be used again
 
 
 class Workers:
-    """Runs blocking calls in threads that come and go with the work. `on_exit` is called last in every thread that ends. Safe
-    to use from several threads."""
+    """Runs blocking calls in threads that come and go with the work.
+
+    `on_exit` is called last in every thread that ends. Safe to use from several threads.
+    """
 
     def __init__(self, minimum: int, maximum: int, keepalive_seconds: float, on_exit: Callable[[], None]) -> None:
         self._minimum = minimum

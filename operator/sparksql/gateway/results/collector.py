@@ -71,8 +71,10 @@ class Collected:
 
 @dataclass(frozen=True)
 class Written:
-    """Tells how the files of a result are read: values are record batches of `schema`, all but a file's last of `batch_rows`
-    rows."""
+    """Tells how the files of a result are read.
+
+    Their values are record batches of `schema`, all but a file's last of `batch_rows` rows.
+    """
 
     schema: pa.Schema
     batch_rows: int
@@ -87,7 +89,7 @@ class Collector:
         self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
 
     def shape(self, frame: Dataset) -> ResultShape:
-        """Columns of a JVM Dataset."""
+        """Returns the columns of a JVM Dataset."""
         schema = _struct(frame.schema())
         return ResultShape(
             columns=_columns(schema),
@@ -96,7 +98,7 @@ class Collector:
         )
 
     def columns(self, schema: Any) -> tuple[Column, ...]:
-        """Columns of a JVM StructType."""
+        """Returns the columns of a JVM StructType."""
         return _columns(_struct(schema))
 
     def presentable(self, frame: Dataset, shape: ResultShape) -> Any:

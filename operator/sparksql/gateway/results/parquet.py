@@ -21,8 +21,11 @@ KEPT_BYTES = 16 << 20  # of decoded groups together; the last one is kept whatev
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a spilled result: `first` is the number of its first row in the whole result, `start` and `end` are
-    the range of its bytes in the file."""
+    """Describes a row group of a spilled result.
+
+    `first` is the number of its first row in the whole result; `start` and `end` are the range of its bytes in the
+    file.
+    """
 
     file: str
     index: int
@@ -37,8 +40,10 @@ class RowGroup:
 def index_files(
     files: HadoopFiles, folder: str, written: Written, wanted: int
 ) -> tuple[tuple[RowGroup, ...], int, int]:
-    """Returns the row groups of a written result until more than `wanted` rows are found, how many rows those have, and their
-    bytes."""
+    """Returns the row groups of a written result, how many rows they have, and their bytes.
+
+    Files are read until more than `wanted` rows are found.
+    """
     groups: list[RowGroup] = []
     total = size = 0
     for uri in files.parts(folder):

@@ -59,7 +59,7 @@ class ResultReader:
         self._groups = RowGroups(files)
 
     def read(self, result: StoredResult, token: int, max_rows: int) -> tuple[pa.Table, int | None]:
-        """Rows from `token` on, in local time, and the next token: at most `max_rows`, and about MAX_PAGE_BYTES.
+        """Returns rows from `token` on, in local time, and the next token: at most `max_rows`, and about MAX_PAGE_BYTES.
 
         Raises UnknownResultError for a token behind the end.
         """

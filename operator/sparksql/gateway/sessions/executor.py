@@ -57,7 +57,7 @@ class ClientExecutor:
 
     @property
     def is_query(self) -> bool:
-        """A query in the clients' sense: one SELECT, VALUES, TABLE or WITH."""
+        """Returns whether it is a query in the clients' sense: one SELECT, VALUES, TABLE or WITH."""
         kinds = self._kinds()
         shows = isinstance(self._command, flink_dialect.SparkSql) and self._command.shows
         return len(kinds) == 1 and kinds[0].query and not shows
@@ -92,8 +92,10 @@ class ClientExecutor:
         return self.classified
 
     def run(self, operation: Operation) -> StoredResult:
-        """Runs the text in the client's session and keeps its rows within the quota. Raises StatementError, or
-        OperationCancelledError."""
+        """Runs the text in the client's session and keeps its rows within the quota.
+
+        Raises StatementError, or OperationCancelledError.
+        """
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():
@@ -127,8 +129,10 @@ class ClientExecutor:
 
 
 def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str, str], *, share_views: bool) -> Any:
-    """Makes a new JVM session for a client with its `spark.*` properties set. Raises StatementError for one that is not
-    allowed."""
+    """Makes a new JVM session for a client with its `spark.*` properties set.
+
+    Raises StatementError for a property that is not allowed.
+    """
     own = {key: value for key, value in properties.items() if key.startswith(flink_dialect.SPARK_KEY)}
     settings = rules.statement_conf(own, policy)
     session = driver.clone() if share_views else driver.clone_without_views()

@@ -55,8 +55,10 @@ class ExternalOperation:
         return Classified((Statement(Fragment("", 0), kind),), read_only=False, exclusive=False, local=self._local)
 
     def run(self, operation: Operation) -> StoredResult:
-        """Holds what the statement writes, has it forwarded, and waits for its end. Raises StatementError, or
-        OperationCancelledError."""
+        """Holds what the statement writes, has it forwarded, and waits for its end.
+
+        Raises StatementError, or OperationCancelledError.
+        """
         operation.check()
         targets = self._work.targets()
         try:

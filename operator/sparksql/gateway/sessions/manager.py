@@ -184,5 +184,5 @@ class SessionManager:
 
 
 def monotonic() -> float:
-    """Seconds of the event loop's clock."""
+    """Returns the seconds of the event loop's clock."""
     return asyncio.get_running_loop().time()

@@ -53,8 +53,11 @@ class ClientError(Exception):
 
 @dataclass(frozen=True)
 class OperationInfo:
-    """An operation of a client at one moment. `is_query` tells a plain query (SELECT, VALUES, WITH, TABLE) from SHOW, DDL and
-    the like; `columns` and `row_count` are there once it is FINISHED; `has_effect_only` that it has no columns at all."""
+    """Describes an operation of a client at one moment.
+
+    `is_query` tells a plain query (SELECT, VALUES, WITH, TABLE) from SHOW, DDL and the like. `columns` and `row_count`
+    are there once it is FINISHED; `has_effect_only` tells that it has no columns at all.
+    """
 
     handle: str
     session: str

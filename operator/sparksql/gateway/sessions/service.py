@@ -173,14 +173,16 @@ class SessionService:
         return self.operation(session, operation)
 
     async def run(self, session: str, sql: str, *, execution_seconds: float = 0) -> OperationInfo:
-        """Submits and waits for the end."""
+        """Submits a statement, waits for its end, and returns its view."""
         operation = self.submit(session, sql, execution_seconds=execution_seconds)
         await self._find(session, operation).ended.wait()
         return self.operation(session, operation)
 
     def cancel(self, session: str, operation: str) -> OperationInfo:
-        """Begins to stop an operation and returns it as it is now. Raises ClientError ILLEGAL_TRANSITION for an operation that
-        has ended."""
+        """Begins to stop an operation and returns it as it is now.
+
+        Raises ClientError ILLEGAL_TRANSITION for an operation that has ended.
+        """
         found = self._find(session, operation)
         view = self.operation(session, operation)
         if view.status.is_terminal:
@@ -199,7 +201,10 @@ class SessionService:
             self._retire(found, known)
 
     async def page(self, session: str, operation: str, first_row: int, max_rows: int) -> tuple[pa.Table, int | None]:
-        """Rows of a finished operation from `first_row` on, and the next row's number. Raises ClientError NO_RESULT."""
+        """Returns rows of a finished operation from `first_row` on, and the next row's number.
+
+        Raises ClientError NO_RESULT.
+        """
         self._sessions.use(session)
         found, spark = self._find(session, operation), self._sessions.spark()
         try:
@@ -215,7 +220,7 @@ class SessionService:
             return await spark.threads.run(lambda: function(spark.executor.driver, found.spark))
 
     async def read_text(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
-        """As `with_session`, in a thread that can be given up. Raises StatementError when it takes too long."""
+        """Does as `with_session`, in a thread that can be given up. Raises StatementError when it takes too long."""
         with self._sessions.using(session) as found:
             spark = self._sessions.spark()
             return await spark.threads.read_text(lambda: function(spark.executor.driver, found.spark))

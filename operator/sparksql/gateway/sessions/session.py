@@ -49,7 +49,10 @@ class ClientOperation:
 
 @dataclass
 class ClientSession:
-    """A session of a client. `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way."""
+    """Describes a session of a client.
+
+    `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way.
+    """
 
     handle: str
     protocol: ClientProtocol
@@ -64,7 +67,7 @@ class ClientSession:
 
     @property
     def live(self) -> list[ClientOperation]:
-        """Operations that have not ended."""
+        """Returns the operations that have not ended."""
         return [operation for operation in self.operations.values() if not operation.ended.is_set()]
 
     def view(self) -> SessionInfo:

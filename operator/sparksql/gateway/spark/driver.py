@@ -85,8 +85,11 @@ def build_conf(settings: Settings) -> dict[str, str]:
 
 
 def _unread_mib(settings: Settings) -> int:
-    """What one Connect statement's result may have: rows wait in the heap until they are read, and each statement holds a slot
-    meanwhile, so that all together fill half of it at most."""
+    """Returns the MiB that one Connect statement's result may have.
+
+    Rows wait in the heap until they are read, and each statement holds a slot meanwhile, so that all together fill half
+    of the heap at most.
+    """
     return max(MIN_UNREAD_MIB, settings.config.heap_mib // (2 * settings.config.max_concurrent_statements))
 
 
@@ -110,7 +113,7 @@ class SparkDriver:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Major and minor version of Spark."""
+        """Returns the major and minor version of Spark."""
         major, minor, *_ = str(self.context.version).split(".")
         return int(major), int(minor)
 
@@ -169,7 +172,7 @@ class SparkDriver:
         self.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
 
     def deactivate(self) -> None:
-        """This thread's next statement may be another session's."""
+        """Takes the active session from this thread, whose next statement may be another session's."""
         self.jvm.org.apache.spark.sql.classic.SparkSession.clearActiveSession()
 
     def of_rows(self, session: JvmSession, plan: LogicalPlan) -> Any:
@@ -184,8 +187,10 @@ class SparkDriver:
         return execution
 
     def fingerprint(self) -> str:
-        """Returns a text that is equal for the base session in equal states: settings, current schema, temporary views and
-        functions, variables."""
+        """Returns a text that is equal for the base session in equal states.
+
+        A state is made of the settings, the current schema, the temporary views and functions, and the variables.
+        """
         state = self.base.sessionState()
         catalog = state.catalog()
         return "\n".join(

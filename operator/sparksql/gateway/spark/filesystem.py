@@ -23,7 +23,7 @@ class HadoopFiles:
         self._conf = hadoop_conf
 
     def parts(self, folder: str) -> list[str]:
-        """URIs of the part files of a written Dataset, in the order of its partitions."""
+        """Returns the URIs of the part files of a written Dataset, in the order of its partitions."""
         path = self._path(f"{folder}/part-*")
         found = path.getFileSystem(self._conf).globStatus(path)
         return sorted(str(status.getPath().toString()) for status in found or ())
@@ -34,7 +34,7 @@ class HadoopFiles:
         return bool(path.getFileSystem(self._conf).delete(path, True))
 
     def children(self, folder: str) -> list[str]:
-        """URIs in a folder; none when it does not exist."""
+        """Returns the URIs in a folder; none when it does not exist."""
         path = self._path(folder)
         system = path.getFileSystem(self._conf)
         if not system.exists(path):
@@ -79,8 +79,11 @@ class HadoopFiles:
             stream.close()
 
     def write_text(self, uri: str, text: str) -> None:
-        """Writes a small file of UTF-8, in place of one that is there; folders are made. Without a rename, which is a copy on
-        object stores: those show a file when it is whole, others may keep a part of it when the process dies meanwhile."""
+        """Writes a small file of UTF-8, in place of one that is there; folders are made.
+
+        Does so without a rename, which is a copy on object stores. Those show a file when it is whole; others may keep
+        a part of it when the process dies meanwhile.
+        """
         path = self._path(uri)
         stream = path.getFileSystem(self._conf).create(path, True)
         try:
@@ -146,11 +149,11 @@ class FileInput(io.RawIOBase):
         self._ahead_at = 0
 
     def readable(self) -> bool:
-        """Returns True."""
+        """Returns True: the file is there to be read."""
         return True
 
     def seekable(self) -> bool:
-        """Returns True."""
+        """Returns True: a read begins at any offset."""
         return True
 
     def tell(self) -> int:

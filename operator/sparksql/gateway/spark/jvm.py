@@ -60,7 +60,8 @@ MODULE_OPTIONS = (
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
     "--enable-native-access=ALL-UNNAMED",
 )
-# SQL can have an XML schema read (rowValidationXSDPath), which may name other files to include; those come from the network or not at all.
+# SQL can have an XML schema read (rowValidationXSDPath), which may name other files to include; those come from the network
+# or not at all.
 XML_OPTIONS = ("-Djavax.xml.accessExternalDTD=http,https", "-Djavax.xml.accessExternalSchema=http,https")
 
 

@@ -18,7 +18,7 @@ def await_metastore(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Blocks until a question to the metastore is answered; whether it was within METASTORE_SECONDS.
+    """Waits until a question to the metastore is answered, and returns whether it was within METASTORE_SECONDS.
 
     If not, whoever uses it next says what is wrong with it.
     """

@@ -25,8 +25,11 @@ _BASE_WEIGHT = 2**_MAX_STEPS
 
 
 def weight_of(priority: int) -> int:
-    """Returns the weight of a pool: each step of priority doubles the share, up to eight times that of priority 0 and down to
-    an eighth of it: whatever priorities people choose, no statement is starved."""
+    """Returns the weight of a pool.
+
+    Each step of priority doubles the share, up to eight times that of priority 0 and down to an eighth of it: whatever
+    priorities people choose, no statement is starved.
+    """
     steps = max(-_MAX_STEPS, min(_MAX_STEPS, priority))
     return int(_BASE_WEIGHT * 2**steps)
 

@@ -17,7 +17,7 @@ def option(value: Any) -> Any | None:
 
 
 def elements(sequence: Any) -> list[Any]:
-    """Elements of a Scala collection."""
+    """Returns the elements of a Scala collection."""
     found: list[Any] = []
     iterator = sequence.iterator()
     while iterator.hasNext():
@@ -26,7 +26,7 @@ def elements(sequence: Any) -> list[Any]:
 
 
 def fields(product: Any) -> Iterator[Any]:
-    """Fields of a case class, in order."""
+    """Returns the fields of a case class, in order."""
     for index in range(int(product.productArity())):
         yield product.productElement(index)
 

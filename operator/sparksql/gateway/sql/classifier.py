@@ -74,12 +74,14 @@ class Classifier:
         self._policy = policy
 
     def fragments(self, sql: str) -> list[Fragment]:
-        """Statements of a text. Raises StatementError for one with too many."""
+        """Returns the statements of a text. Raises StatementError for one with too many."""
         return self._split(sql, Lexed(self._jvm, sql))
 
     def classify(self, sql: str, parameters: Sequence[Parameter], mode: StatementMode) -> Classified:
-        """Reads a text into checked statements. Raises StatementError for a text that is too large, does not parse, is not
-        allowed, or does not fit its mode."""
+        """Reads a text into checked statements.
+
+        Raises StatementError for a text that is too large, does not parse, is not allowed, or does not fit its mode.
+        """
         check_parameters(len(parameters))
         check_text("\n".join((sql, *(parameter.type for parameter in parameters))))
         lexed = Lexed(self._jvm, sql) if parameters or ";" in sql else None

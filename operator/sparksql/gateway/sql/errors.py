@@ -112,7 +112,7 @@ def clean_message(message: str) -> str:
 
 
 def condition_of(exception: BaseException) -> str | None:
-    """Spark's condition of an exception itself, without its causes."""
+    """Returns Spark's condition of an exception itself, without its causes."""
     throwable = _java_throwable(exception)
     condition = None if throwable is None else _ask(throwable, "getCondition")
     return None if condition is None else str(condition)
@@ -134,7 +134,7 @@ def masked(error: OperationError, masker: Masker) -> OperationError:
 
 
 def bounded(error: OperationError) -> OperationError:
-    """As much of an error as is kept and shown."""
+    """Returns as much of an error as is kept and shown."""
     fragment = error.fragment and error.fragment[:MAX_FRAGMENT_CHARS]
     return error.model_copy(update={"message": error.message[:MAX_MESSAGE_CHARS], "fragment": fragment})
 

@@ -42,8 +42,10 @@ _JAAS = re.compile(
 
 
 def problem(options: Mapping[str, str], conf_allow: Iterable[str]) -> str | None:
-    """Returns why SQL may not give these options, naming the first that is not allowed. Values are not told: they may be
-    secret."""
+    """Returns why SQL may not give these options, naming the first that is not allowed; None if it may.
+
+    Values are not told: they may be secret.
+    """
     given = {normalise(pattern) for pattern in conf_allow}
     for key, value in options.items():
         name = key.strip().lower()

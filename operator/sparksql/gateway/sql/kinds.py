@@ -21,8 +21,11 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of statement. `type` is shown in status; `in_init` tells that `init` accepts it; `dml` that its answer is a
-    row of what was written; `query` that it is a plain query; `dynamic` that analysing it already executes something."""
+    """Describes a kind of statement.
+
+    `type` is shown in status; `in_init` tells that `init` accepts it; `dml` that its answer is a row of what was
+    written; `query` that it is a plain query; `dynamic` that analysing it already executes something.
+    """
 
     type: str
     effect: Effect
@@ -43,7 +46,10 @@ class Kind:
 
     @property
     def on_driver(self) -> bool:
-        """Returns whether running it needs no executor. (A SET of a variable may hold a query.)"""
+        """Returns whether running it needs no executor.
+
+        A SET of a variable may need one, because it may hold a query.
+        """
         return self.type in _ON_DRIVER and not self.dynamic
 
 

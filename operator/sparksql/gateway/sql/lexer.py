@@ -41,7 +41,10 @@ class Lexed:
         return sections
 
     def markers(self) -> list[tuple[int, str]]:
-        """Offsets and names of `:name` markers. A path into a VARIANT column (`v:name`) looks the same and is among them."""
+        """Returns the offsets and names of `:name` markers.
+
+        A path into a VARIANT column (`v:name`) looks the same and is among them.
+        """
         found: list[tuple[int, str]] = []
         for colon in self._of_type("COLON"):
             following = next(self._visible(range(int(colon.getTokenIndex()) + 1, self._count)), None)

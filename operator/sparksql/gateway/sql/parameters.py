@@ -51,7 +51,7 @@ class ParameterBinder:
         self._escapes_stay = bool(session.sessionState().conf().escapedStringLiterals())
 
     def parse(self, sql: str, literals: Mapping[str, Any]) -> Any:
-        """Spark's parsed plan of one statement with its markers bound. Raises what the parser raises."""
+        """Returns Spark's parsed plan of one statement with its markers bound. Raises what the parser raises."""
         if not literals:
             return self._parser.parsePlan(sql)
         escapes_stay = self._escapes_stay and any("\\" in str(literal.sql()) for literal in literals.values())
@@ -74,11 +74,11 @@ class ParameterBinder:
         return self._parser.parsePlanWithParameters(sql, context)
 
     def _bound(self, plan: LogicalPlan, literals: Mapping[str, Any]) -> Any:
-        """A plan with its markers replaced, where Spark's way is closed: it writes a literal's text into the statement, which
-        not every parser does, and with `escapedStringLiterals` it reads a string that has a quote or a backslash otherwise
-        than it has written it.
+        """Returns a plan with its markers replaced, where Spark's own way is closed.
 
-        Raises StatementError for a marker that is no part of an expression, or where Spark binds later.
+        Spark writes a literal's text into the statement. Not every parser takes that, and with `escapedStringLiterals`
+        Spark reads a string that has a quote or a backslash otherwise than it has written it. Raises StatementError for
+        a marker that is no part of an expression, or where Spark binds later.
         """
         to_seq = self._jvm.PythonUtils.toSeq
         match simple_name(plan):

@@ -26,7 +26,8 @@ DENIED_FUNCTION_CLASSES = frozenset(
     f"org.apache.hadoop.hive.ql.udf.generic.{name}"
     for name in ("GenericUDFReflect", "GenericUDFReflect2", "GenericUDFInFile")
 )
-# Spark reads a place of code or files as a URI here and as a pattern there; one that has none of these is the same to all of them.
+# Spark reads a place of code or files as a URI here and as a pattern there; one that has none of these is the same to all
+# of them.
 _AMBIGUOUS = re.compile(r"[*?#\[\]{}\\\x00-\x20\x7f]")
 # What they are must not change between a text's reading and its run.
 _PARSER_KEYS = frozenset({"spark.sql.ansi.doublequotedidentifiers", "spark.sql.parser.escapedstringliterals"})
@@ -53,8 +54,10 @@ def not_allowed(message: str) -> StatementError:
 
 
 def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
-    """Refuses a key that SET or RESET may not touch, and a value that is not for it. Raises StatementError naming the key as
-    written."""
+    """Refuses a key that SET or RESET may not touch, and a value that is not for it.
+
+    Raises StatementError naming the key as written.
+    """
     if normalise(key) in {normalise(enforced) for enforced in policy.enforced_conf}:
         raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
     if is_denied(key):

@@ -33,8 +33,10 @@ class ReadAbandonedError(Exception):
 
 
 def check_wanted() -> None:
-    """Raises ReadAbandonedError in a thread that reads and was given up; called between two steps. Other threads are never
-    given up."""
+    """Raises ReadAbandonedError in a thread that reads and was given up.
+
+    Called between two steps of reading. Threads that do not read are never given up.
+    """
     given_up: threading.Event | None = getattr(_thread, "given_up", None)
     if given_up is not None and given_up.is_set():
         raise ReadAbandonedError
@@ -51,8 +53,10 @@ class Readers:
         self._leaving: dict[str, asyncio.Event] = {}
 
     async def read(self, key: str, function: Callable[..., T], *arguments: object) -> T:
-        """Returns what `function` returns, or raises what it raises. Raises StatementError when it takes too long,
-        ReadAbandonedError after `give_up`."""
+        """Returns what `function` returns, or raises what it raises.
+
+        Raises StatementError when it takes too long, ReadAbandonedError after `give_up`.
+        """
         leaving = self._leaving[key] = asyncio.Event()
         try:
             async with self._turns:

@@ -43,6 +43,6 @@ def is_view(metadata: Any) -> bool:
 
 
 def given_options(relation: Any) -> dict[str, str]:
-    """Options that the text gives a relation: `t WITH (...)`."""
+    """Returns the options that the text gives a relation: `t WITH (...)`."""
     given = relation.options().asCaseSensitiveMap()
     return {str(key): str(given[key]) for key in given if not str(key).startswith(_INTERNAL_OPTION)}

@@ -43,7 +43,10 @@ class ScriptTooLongError(Exception):
 
 
 def split(sql: str, sections: Sequence[Section], parses: Callable[[str], bool]) -> list[Fragment]:
-    """Fragments of a text whose sections the lexer found. Empty sections (`;;`, a comment alone) are no statements."""
+    """Returns the fragments of a text whose sections the lexer found.
+
+    Empty sections (`;;`, a comment alone) are no statements.
+    """
     fragments: list[Fragment] = []
     position = 0
     while position < len(sections):

@@ -66,8 +66,11 @@ def may_give_relations_options(text: str) -> bool:
 
 
 def _relations(jvm: Jvm, plan: LogicalPlan) -> Iterator[Any]:
-    """The unresolved relations of a plan: also those that are there once IDENTIFIER(...) has a name, and targets of INSERTs,
-    which are not among their children, as what is read AS OF a time is not."""
+    """Yields the unresolved relations of a plan, also those that are not among its nodes.
+
+    Such are the relations that are there once IDENTIFIER(...) has a name, the targets of INSERTs, and what is read AS
+    OF a time.
+    """
     for node in nodes(plan):
         match simple_name(node):
             case "UnresolvedRelation":

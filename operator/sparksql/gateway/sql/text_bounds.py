@@ -49,8 +49,10 @@ _SET_OPERATORS = frozenset({"UNION", "EXCEPT", "INTERSECT", "MINUS"})
 
 @dataclass
 class Extent:
-    """Measures what a text asks of whoever reads it. `nesting` is of parentheses, brackets, types, CASE and blocks,
-    `comments` of comments."""
+    """Measures what a text asks of whoever reads it.
+
+    `nesting` is of parentheses, brackets, types, CASE and blocks, `comments` of comments.
+    """
 
     tokens: int = 0
     nesting: int = 0

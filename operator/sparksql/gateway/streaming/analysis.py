@@ -74,12 +74,12 @@ def _by_name(jvm: Jvm, node: LogicalPlan) -> Any | None:
 def used(
     driver: SparkDriver, session: JvmSession, text: str, plan: LogicalPlan, use: Callable[[Any], T]
 ) -> tuple[Any, T]:
-    """Returns what `use` makes of a parsed batch statement, and the plan that it was made of: its Kafka tables are bound in it
-    if Spark cannot analyse it as it is.
+    """Returns what `use` makes of a parsed batch statement, and the plan that it was made of.
 
-    Looking at each of a plan's nodes takes longer than analysing it, so statements that Spark can analyse do not pay for it,
-    but for those that give a relation options, which Spark ignores for a temporary view. Raises what `use` raises, and
-    StatementError for what the tables refuse.
+    The Kafka tables of that plan are bound if Spark cannot analyse it as it is. Looking at each of a plan's nodes takes
+    longer than analysing it, so statements that Spark can analyse do not pay for it, but for those that give a relation
+    options, which Spark ignores for a temporary view. Raises what `use` raises, and StatementError for what the tables
+    refuse.
     """
     has_options = _RELATION_OPTIONS.search(text) is not None
     if has_options:

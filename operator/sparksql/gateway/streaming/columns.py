@@ -15,8 +15,10 @@ from sparksql.wire.control import OperationError
 
 
 def aligned(driver: SparkDriver, session: JvmSession, insert: Any, name: str, frame: Dataset, table: Any) -> Any:
-    """Returns the Dataset `frame` of a parsed INSERT's query with the columns of the analysed plan `table`. Raises
-    StatementError."""
+    """Returns the Dataset `frame` of a parsed INSERT's query with the columns of the analysed plan `table`.
+
+    Raises StatementError.
+    """
     analysis = driver.jvm.org.apache.spark.sql.catalyst.analysis
     plan = scala_object(analysis, "TableOutputResolver").resolveOutputColumns(
         name,

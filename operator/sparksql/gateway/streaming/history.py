@@ -22,8 +22,11 @@ _FROM = "stream-from-timestamp"  # where the text says to begin
 
 
 def check_history(jvm: Jvm, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
-    """Raises StatementError when a query that begins anew would read only the end of an Iceberg table, or one that goes on stands
-    on a snapshot that is not of its table."""
+    """Refuses a query of an Iceberg table whose history is no longer whole. Raises StatementError.
+
+    Such a query either begins anew and would read only the end of the table, or goes on from a snapshot that is not of
+    its table.
+    """
     relations = [node for node in nodes(analysed) if simple_name(node) == "StreamingRelationV2" and _is_iceberg(node)]
     if not relations:
         return
@@ -62,8 +65,10 @@ def _check_place(jvm: Jvm, relations: list[Any], offsets: str) -> None:
 
 
 def snapshots(offsets: str) -> list[int]:
-    """Snapshots where Iceberg's sources stand, by a file of Spark's log of offsets: version, metadata, then a line a source. That
-    of an empty table is -1 and left out."""
+    """Returns the snapshots where Iceberg's sources stand, by a file of Spark's log of offsets.
+
+    The file has a version, metadata, then a line a source. The snapshot of an empty table is -1 and left out.
+    """
     found: list[int] = []
     for line in offsets.splitlines()[2:]:
         try:

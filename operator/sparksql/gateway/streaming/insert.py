@@ -36,7 +36,7 @@ class ParsedInsert:
 
     @property
     def name(self) -> str:
-        """The target's name as SQL text."""
+        """Returns the target's name as SQL text."""
         return ".".join(f"`{part.replace('`', '``')}`" for part in self.target)
 
     @property
@@ -46,7 +46,7 @@ class ParsedInsert:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Options that the text gives the target: `INSERT INTO t WITH (...)`."""
+        """Returns the options that the text gives the target: `INSERT INTO t WITH (...)`."""
         given = self.insert.table().options().asCaseSensitiveMap()
         return {str(key): str(given[key]) for key in given if not str(key).startswith(_INTERNAL_OPTION)}
 

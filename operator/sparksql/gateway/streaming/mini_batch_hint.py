@@ -44,7 +44,7 @@ def hinted(jvm: Jvm, parsed: ParsedInsert, options: StreamOptions) -> tuple[Pars
 
 
 def merged(options: StreamOptions, said: dict[str, int]) -> StreamOptions:
-    """Options with the hint's values, milliseconds and counts by argument, where they have none of their own."""
+    """Returns options with the hint's values, milliseconds and counts by argument, where they have none of their own."""
     chooses = options.trigger is TriggerMode.AUTO and options.interval_millis is None
     return options.model_copy(
         update={

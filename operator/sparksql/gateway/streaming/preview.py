@@ -53,10 +53,10 @@ def previewed(
     folder: str,
     show: Callable[[Any, int], None],
 ) -> Iterator[Previewed]:
-    """Yields the first `rows` rows of a streaming Dataset, while the context lasts. `folder` is made and removed. `show` is
-    called with a Dataset of the rows so far and their number, whenever that has changed.
+    """Yields the first `rows` rows of a streaming Dataset, while the context lasts.
 
-    Raises OperationCancelledError, StatementError, or what Spark throws.
+    `folder` is made and removed. `show` is called with a Dataset of the rows so far and their number, whenever that has
+    changed. Raises OperationCancelledError, StatementError, or what Spark throws.
     """
     view, session = f"__sparksql_preview_{uuid.uuid4().hex}", frame.sparkSession()
     bound_rounds(session)

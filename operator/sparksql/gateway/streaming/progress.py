@@ -18,7 +18,7 @@ def read_stream(query: Any) -> StreamProgress:
 
 
 def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any]) -> StreamProgress:
-    """Progress from Spark's StreamingQueryProgress JSON, empty before the first one.
+    """Returns the progress from Spark's StreamingQueryProgress JSON, empty before the first one.
 
     A report with `addBatch` among its durations is of a batch that is committed; any other is of a trigger without new data
     and names the batch that comes next.

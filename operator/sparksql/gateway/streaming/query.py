@@ -141,10 +141,10 @@ class Streams:
     def compare(
         self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
     ) -> StoredResult:
-        """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from the savepoint that it is to begin
-        with. Both may be in use; nothing is written.
+        """Sees whether the query of a parsed INSERT could go on from a checkpoint, or from a savepoint to begin with.
 
-        Raises StatementError for what would be refused at the start, IncompatibleStateError if that is because of the state.
+        Both may be in use; nothing is written. Raises StatementError for what would be refused at the start,
+        IncompatibleStateError if that is because of the state.
         """
         planned = self._planned(operation, session, plan, options)
         options, state = planned.options, self._state_of(planned.options)
@@ -224,8 +224,10 @@ class Streams:
         return planned
 
     def _check_supported(self, operation: Operation, session: JvmSession, planned: _Planned) -> None:
-        """Raises StatementError for a query that Spark cannot run. If its state is another one as well, that is what is told: it
-        names what has changed."""
+        """Refuses a query that Spark cannot run. Raises StatementError.
+
+        If the query's state is another one as well, that is what is told: it names what has changed.
+        """
         fragment, sql = operation.classified.statements[-1].fragment, operation.request.sql
         try:
             unsupported.check_supported(
@@ -249,9 +251,11 @@ class Streams:
             raise _not_restored(failed) from failed
 
     def _match_state(self, operation: Operation, session: JvmSession, planned: _Planned) -> StateFile:
-        """Sees that the query goes on from what the checkpoint has, and has it say what the query keeps in its state; the last
-        step before the start. Raises StatementError when the state is another one or rows would be left out, or
-        OperationCancelledError."""
+        """Sees that the query goes on from what the checkpoint has, and notes there what it keeps in its state.
+
+        The last step before the start. Raises StatementError when the state is another one or rows would be left out,
+        or OperationCancelledError.
+        """
         frame, checkpoint = planned.frame, planned.options.checkpoint
         file = StateFile(self._files, checkpoint)
         description = self._described(operation, session, planned)
@@ -375,7 +379,7 @@ def _check_mode(sink: Sink, mode: OutputMode) -> None:
 
 
 def read_limits(options: StreamOptions) -> dict[str, str]:
-    """Options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
+    """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
     limits: dict[str, str] = {}
     if options.max_files_per_trigger:
         limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)

@@ -80,9 +80,11 @@ def _file_sink(relation: Any) -> Sink:
 
 @dataclass(frozen=True)
 class Found:
-    """Describes what there is in a table of files and in a checkpoint before a query starts. `written` is the last batch of the
-    sink's log, if it has one; `committed` and `planned` are those of the checkpoint. `is_ours`: the log is known to be this
-    checkpoint's. `holds_data` is not looked for where there is a log."""
+    """Describes what there is in a table of files and in a checkpoint before a query starts.
+
+    `written` is the last batch of the sink's log, if it has one; `committed` and `planned` are those of the checkpoint.
+    `is_ours`: the log is known to be this checkpoint's. `holds_data` is not looked for where there is a log.
+    """
 
     has_log: bool
     is_ours: bool

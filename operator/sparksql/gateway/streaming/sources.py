@@ -20,7 +20,7 @@ def is_stream(node: LogicalPlan) -> bool:
 
 
 def declared(plan: LogicalPlan) -> list[str]:
-    """Names behind STREAM in a parsed plan."""
+    """Returns the names behind STREAM in a parsed plan."""
     return [".".join(map(str, elements(n.multipartIdentifier()))) for n in nodes(plan) if is_stream(n)]
 
 

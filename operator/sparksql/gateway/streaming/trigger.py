@@ -24,13 +24,16 @@ _WINDOW_FUNCTIONS = frozenset({"window", "session_window"})
 
 
 def inferred_interval(window_millis: Iterable[int]) -> int:
-    """Milliseconds between batches for windows of these sizes and slides: their greatest common divisor, bounded."""
+    """Returns the milliseconds between batches for windows of these sizes and slides.
+
+    They are the greatest common divisor of those, bounded.
+    """
     divisor = math.gcd(*window_millis)
     return min(max(divisor, MIN_INTERVAL_MILLIS), MAX_INTERVAL_MILLIS)
 
 
 def trigger(jvm: Jvm, options: StreamOptions, parsed: Any) -> Any:
-    """Spark's Trigger for these options and this parsed query."""
+    """Returns Spark's Trigger for these options and this parsed query."""
     triggers = jvm.org.apache.spark.sql.streaming.Trigger
     match options.trigger:
         case TriggerMode.AVAILABLE_NOW:
@@ -47,7 +50,7 @@ def trigger(jvm: Jvm, options: StreamOptions, parsed: Any) -> Any:
 
 
 def window_millis(jvm: Jvm, parsed: Any) -> Iterator[int]:
-    """Sizes and slides of the time windows in a parsed query, as far as they are literals."""
+    """Yields the sizes and slides of the time windows in a parsed query, as far as they are literals."""
     for node in nodes(parsed):
         pending = elements(node.expressions())
         while pending:
@@ -63,7 +66,10 @@ def _function(expression: Expression) -> str:
 
 
 def millis(jvm: Jvm, argument: Any) -> int | None:
-    """Milliseconds of `'10 minutes'` or `INTERVAL 10 MINUTES`; None for anything else, and for months and years."""
+    """Returns the milliseconds of `'10 minutes'` or `INTERVAL 10 MINUTES`.
+
+    Returns None for anything else, and for months and years.
+    """
     if simple_name(argument) != "Literal" or argument.value() is None:
         return None
     value, type_name = argument.value(), str(argument.dataType().simpleString())

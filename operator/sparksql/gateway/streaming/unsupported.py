@@ -39,8 +39,11 @@ Find = Callable[[Any, Any], Iterator[Any]]
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of refusal: words of Spark's message, what to do, and how to find what is refused in the node that Spark names (the
-    whole plan if it names none), where that is not the node itself."""
+    """Describes a kind of refusal: words of Spark's message, what to do, and how to find what is refused.
+
+    `find` looks below the node that Spark names (the whole plan if it names none); None where that node itself is
+    refused.
+    """
 
     says: str
     remedy: str
@@ -108,8 +111,10 @@ def _refusal(refused: AnalysisException, analysed: Any, fragment: Fragment, sql:
 
 
 def _spans(refused: AnalysisException, kind: _Kind | None, analysed: Any, text: str) -> Iterator[tuple[int, int]]:
-    """Ranges of the text that may be shown, the best first: what is refused, then what is around it. What stands in a view has no
-    place in this text; the view's name has."""
+    """Yields ranges of the text that may be shown, the best first: what is refused, then what is around it.
+
+    What stands in a view has no place in this text; the view's name has.
+    """
     node = _named(refused) or analysed
     found = [] if kind is None or kind.find is None else list(kind.find(node, analysed))
     around = [near for suspect in (*found[:1], node) for near in _path(analysed, suspect)]

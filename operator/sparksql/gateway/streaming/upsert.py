@@ -153,8 +153,10 @@ class UpsertWriter:
         return ranked.where(f"CASE WHEN {_RANK} = 1 THEN true ELSE {others} END")
 
     def _has_batch(self, session: JvmSession, query_id: str, batch_id: int) -> bool:
-        """Whether a snapshot of the table carries this query's batch. A batch without a change may leave none; it does no
-        harm to merge it again."""
+        """Returns whether a snapshot of the table carries this query's batch.
+
+        A batch without a change may leave none; it does no harm to merge it again.
+        """
         snapshots = session.table(f"{self._target.name}.snapshots")
         ours = f"summary['{_QUERY_PROPERTY}'] = '{query_id}' AND CAST(summary['{_BATCH_PROPERTY}'] AS BIGINT) >= {batch_id}"
         return not bool(snapshots.where(ours).isEmpty())

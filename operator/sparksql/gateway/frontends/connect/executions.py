@@ -80,8 +80,10 @@ class Execution:
         self._executions = executions
 
     def targets(self) -> frozenset[str]:
-        """Returns what the statement must hold alone before it starts, qualified URIs. Called in its own thread. Raises
-        StatementError."""
+        """Returns what the statement must hold alone before it starts, as qualified URIs.
+
+        Called in the statement's own thread. Raises StatementError.
+        """
         try:
             return self.asked.targets()
         except (AnalysisException, ParseException):
@@ -110,7 +112,7 @@ class Execution:
 
     @property
     def may_begin(self) -> bool:
-        """Spark has it and may not list it yet."""
+        """Returns whether Spark may have the statement without listing it yet."""
         return self.streams > 0 and not self.begun.is_set()
 
     def attach(self) -> None:

@@ -47,9 +47,12 @@ M = TypeVar("M", bound=Message)
 
 @dataclass
 class Findings:
-    """Collects what a plan holds. `immediate`: it executes nothing; `writes`: it is a DataFrame's write. `statement` is the
-    text of a SQL command, which may be of any kind; `queries` must be queries; `expressions` may hold a TRANSFORM; `options`
-    are those that sources are given."""
+    """Collects what a plan holds.
+
+    `immediate`: it executes nothing; `writes`: it is a DataFrame's write. `statement` is the text of a SQL command,
+    which may be of any kind; `queries` must be queries; `expressions` may hold a TRANSFORM; `options` are those that
+    sources are given.
+    """
 
     statement_type: str = QUERY
     immediate: bool = False

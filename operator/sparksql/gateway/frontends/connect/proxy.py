@@ -55,8 +55,10 @@ _COMPLETE_BYTES = 1024  # the message that ends a result holds four ids and is n
 
 @dataclass(frozen=True)
 class _Passed:
-    """A plan that the policy has passed: what its SQL command is, whether it needs no executor, and how to tell what it
-    writes."""
+    """Describes a plan that the policy has passed.
+
+    `kind` is what its SQL command is, None without one; `local`: it needs no executor; `targets` tells what it writes.
+    """
 
     kind: Kind | None
     local: bool = False
@@ -94,7 +96,10 @@ class ConnectProxy:
         self._decoder = decoder
 
     async def execute(self, data: bytes, context: Any) -> None:
-        """Serves ExecutePlan."""
+        """Answers ExecutePlan: has a plan checked, waits for its turn, and streams its result.
+
+        Raises ConnectError, StatementError, or SparkError.
+        """
         request, findings = await self._decoder.run(read_execute, data)
         request.operation_id = _operation_id(request.operation_id or str(uuid.uuid4()))
         handle = await self._session(request, context)
@@ -124,7 +129,10 @@ class ConnectProxy:
             await self._take_turn(execution, context)
 
     async def reattach(self, data: bytes, context: Any) -> None:
-        """Serves ReattachExecute."""
+        """Answers ReattachExecute: goes on with the stream of a statement, or waits on for its turn.
+
+        Raises ConnectError, or SparkError.
+        """
         request = await self._decoder.run(decode, wire.ReattachExecuteRequest, data)
         key = _session(request)
         request.operation_id = _operation_id(request.operation_id)
@@ -139,7 +147,10 @@ class ConnectProxy:
                 await self._stream(execution, "ReattachExecute", _bytes(request), context)
 
     async def analyze(self, data: bytes, context: Any) -> bytes:
-        """Serves AnalyzePlan."""
+        """Answers AnalyzePlan with what Spark says of a plan that the policy has passed.
+
+        Raises ConnectError, StatementError, or SparkError.
+        """
         request, findings = await self._decoder.run(read_analyze, data)
         handle = await self._session(request, context)
         with self._service.using(handle):
@@ -147,13 +158,16 @@ class ConnectProxy:
             return await self._upstream.unary("AnalyzePlan", _bytes(request), context)
 
     async def config(self, data: bytes, context: Any) -> bytes:
-        """Serves Config; values that look like secrets are hidden."""
+        """Answers Config; values that look like secrets are hidden."""
         request = await self._decoder.run(read_config, data, self._policy)
         with self._service.using(await self._session(request, context)):
             return without_secrets(await self._upstream.unary("Config", _bytes(request), context))
 
     async def add_artifacts(self, messages: AsyncIterator[bytes], context: Any) -> bytes:
-        """Serves AddArtifacts."""
+        """Answers AddArtifacts: hands on what may be uploaded, which is local data alone.
+
+        Raises ConnectError for anything else and for an empty request, or SparkError.
+        """
         requests = artifacts.checked(messages, self._decoder)
         first = await anext(requests, None)
         if first is None:
@@ -162,7 +176,7 @@ class ConnectProxy:
             return await self._upstream.upload("AddArtifacts", _serialised(first, requests), context)
 
     async def artifact_status(self, data: bytes, context: Any) -> bytes:
-        """Serves ArtifactStatus."""
+        """Answers ArtifactStatus, for artifacts that may be uploaded. Raises ConnectError for others, or SparkError."""
         request = await self._decoder.run(decode, wire.ArtifactStatusesRequest, data)
         for name in request.names:
             artifacts.check_name(name)
@@ -170,7 +184,7 @@ class ConnectProxy:
         return await self._upstream.unary("ArtifactStatus", _bytes(request), context)
 
     async def interrupt(self, data: bytes, context: Any) -> bytes:
-        """Serves Interrupt. Statements that wait are Spark's to interrupt no less than those that it runs."""
+        """Answers Interrupt: cancels statements that wait as well as those that Spark runs."""
         request = await self._decoder.run(decode, wire.InterruptRequest, data)
         await self._session(request, context)
         meant = [e for e in self._executions.of_session(_session(request)) if _is_meant(request, e)]
@@ -183,7 +197,10 @@ class ConnectProxy:
         return _bytes(response)
 
     async def release_execute(self, data: bytes, context: Any) -> bytes:
-        """Serves ReleaseExecute."""
+        """Answers ReleaseExecute: cancels a statement that the client lets go of as a whole.
+
+        Raises ConnectError, or SparkError.
+        """
         request = await self._decoder.run(decode, wire.ReleaseExecuteRequest, data)
         key = _session(request)
         self._sessions.known(key)
@@ -194,7 +211,7 @@ class ConnectProxy:
         return await self._upstream.unary("ReleaseExecute", _bytes(request), context)
 
     async def release_session(self, data: bytes, context: Any) -> bytes:
-        """Serves ReleaseSession."""
+        """Answers ReleaseSession: stops the session's statements and closes it. Raises ConnectError, or SparkError."""
         request = await self._decoder.run(decode, wire.ReleaseSessionRequest, data)
         may_return = request.allow_reconnect
         # For Spark the name stays closed until a new session is put there: it must never make one itself.
@@ -207,7 +224,10 @@ class ConnectProxy:
             await self._sessions.release(_session(request), may_return=may_return)
 
     async def fetch_error_details(self, data: bytes, context: Any) -> bytes:
-        """Serves FetchErrorDetails."""
+        """Answers FetchErrorDetails with what Spark kept of an error, for a session in use.
+
+        Raises ConnectError, or SparkError.
+        """
         request = await self._decoder.run(decode, wire.FetchErrorDetailsRequest, data)
         self._sessions.known(_session(request))
         return await self._upstream.unary("FetchErrorDetails", _bytes(request), context)

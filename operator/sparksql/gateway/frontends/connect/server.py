@@ -66,7 +66,7 @@ class ConnectSettings:
 
     @property
     def credentials(self) -> Any:
-        """gRPC's TLS, of version 1.2 and up with HTTP/2 negotiated; None without a certificate."""
+        """Returns gRPC's TLS, of version 1.2 and up with HTTP/2 negotiated; None without a certificate."""
         if self.certificate is None or self.key is None:
             return None
         return grpc.ssl_server_credentials(((self.key, self.certificate),))

@@ -24,7 +24,8 @@ from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.sql.text_bounds import check_text
 from sparksql.wire.driver import SqlPolicy
 
-# What makes a query without FROM one over a row that the driver holds (see `sql.local_queries`). Nobody can name its column by chance.
+# What makes a query without FROM one over a row that the driver holds (see `sql.local_queries`). Nobody can name its column
+# by chance.
 _ONE_ROW = "FROM VALUES (0) AS `one row`(`of the driver`)"
 _MAX_PROBE_CHARS = 2_000
 _EXPRESSION_ID = re.compile(r"#\d+L?")
@@ -80,10 +81,10 @@ def _columns(project: Any) -> str:
 
 
 def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
-    """Returns a DROP TABLE as a text that removes the files of a table that is not Iceberg's (see `execution.drop_table`); any
-    other text as it is.
+    """Returns a DROP TABLE as a text that removes the table's files; any other text as it is.
 
-    Connect takes texts alone, so the word is put behind it, and what Spark reads then decides whether that was right.
+    A table of Iceberg's is dropped as it is, see `execution.drop_table`. Connect takes texts alone, so the word is put
+    behind the text, and what Spark reads then decides whether that was right.
     """
     driver.activate(session)
     try:

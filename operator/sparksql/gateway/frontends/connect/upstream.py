@@ -56,8 +56,10 @@ class Upstream:
         return await _answer(call, context)
 
     async def upload(self, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
-        """Forwards a stream of requests and returns their one answer. Raises SparkError, or ConnectError by the requests' own
-        iterator."""
+        """Forwards a stream of requests and returns their one answer.
+
+        Raises SparkError, or the ConnectError by which the requests' own iterator refused one.
+        """
         refusals: list[ConnectError] = []
         call = self._channel.stream_unary(_path(method))(_guarded(requests, refusals), **self._options(context))
         try:

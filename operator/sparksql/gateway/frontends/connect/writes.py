@@ -31,8 +31,10 @@ def may_write(request: wire.ExecutePlanRequest, kind: Kind | None) -> bool:
 
 
 def targets(backend: Backend, key: SessionKey, session: JvmSession, request: wire.ExecutePlanRequest) -> frozenset[str]:
-    """Returns qualified URIs of the path-based tables that a request writes. Raises what Spark raises for a request that it
-    refuses."""
+    """Returns qualified URIs of the path-based tables that a request writes.
+
+    Raises what Spark raises for a request that it refuses.
+    """
     driver, command = backend.driver, request.plan.command
     files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
     driver.activate(session)

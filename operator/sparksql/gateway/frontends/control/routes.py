@@ -1,8 +1,10 @@
-"""The control API over HTTPS, and the frontends that share its port. See `wire/control.py` for the routes; every error is an
-`ErrorBody`, those of the clients' REST API (`rest`) have its own forms.
+"""Serves the control API over HTTPS, and the frontends that share its port.
 
-Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing but
-whether; a body has a bound; no handler runs a blocking call on the event loop.
+The routes are in `wire/control.py`. Every error is an `ErrorBody`; those of the clients' REST API (`rest`) have their
+own forms.
+
+Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing
+but whether; a body has a bound; no handler runs a blocking call on the event loop.
 """
 
 from __future__ import annotations

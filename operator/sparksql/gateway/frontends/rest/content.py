@@ -19,8 +19,10 @@ from sparksql.wire.control import Column
 
 @dataclass(frozen=True)
 class ResultContent:
-    """Says what the content of an operation's result is to a client. `only` is the single value of a result that the statement
-    itself has not got."""
+    """Says what the content of an operation's result is to a client.
+
+    `only` is the single value of a result that the statement itself has not got.
+    """
 
     columns: tuple[Column, ...]
     kind: ResultKind

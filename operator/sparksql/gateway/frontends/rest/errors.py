@@ -71,8 +71,10 @@ def server_side(*causes: Cause, status: int = 500) -> RestError:
 
 
 def bad_body(model_name: str | None, why: str) -> RestError:
-    """Returns the error for a body that is no JSON of its model; `model_name` is None for a body that is not there and should
-    be."""
+    """Returns the error for a body that is no JSON of its model.
+
+    `model_name` is None for a body that is not there and should be.
+    """
     head = "Bad request received. Request did not conform to expected format."
     if model_name is not None:
         head = f"Request did not match expected format {model_name}Body."
@@ -122,7 +124,7 @@ def ended_badly(view: OperationInfo) -> RestError:
 
 
 def sql_cause(error: OperationError) -> Cause:
-    """Spark's error with its condition, SQLSTATE and place."""
+    """Returns Spark's error with its condition, SQLSTATE and place."""
     if error.condition is None:
         return Cause("SqlExecutionException", _message(error))
     return Cause(_SPARK_ERROR, _message(error))

@@ -72,38 +72,41 @@ class Handlers:
         self._product_version = product_version
 
     async def info(self, call: Call) -> web.Response:
-        """Serves GET /info."""
+        """Answers GET /info with the names of product and version."""
         return answer(models.InfoResponse(product_name=PRODUCT_NAME, version=self._product_version))
 
     async def api_versions(self, call: Call) -> web.Response:
-        """Serves GET /api_versions."""
+        """Answers GET /api_versions with the versions that are advertised here."""
         versions = COMPAT_VERSIONS if call.match.compat else self._service.settings.rest_versions
         return answer(models.ApiVersionsResponse(versions=list(versions)))
 
     async def open_session(self, call: Call) -> web.Response:
-        """Serves POST /sessions."""
+        """Answers POST /sessions with the handle of a new session."""
         body = _body(call, models.OpenSessionRequest)
         view = await self._service.open(ClientProtocol.REST, body.session_name or "", _given(body.properties))
         self._service.on_close(view.handle, self._bookmarks.drop_session)
         return answer(models.OpenSessionResponse(session_handle=view.handle))
 
     async def get_session(self, call: Call) -> web.Response:
-        """Serves GET /sessions/SESSION."""
+        """Answers GET /sessions/SESSION with its properties, secrets redacted."""
         properties = {**_EVERY_SESSION, **self._service.session(call.session).properties}
         return answer(models.SessionResponse(properties=redacted(properties)))
 
     async def close_session(self, call: Call) -> web.Response:
-        """Serves DELETE /sessions/SESSION."""
+        """Answers DELETE /sessions/SESSION: closes the session."""
         await self._service.close(call.session)
         return answer(models.StatusResponse(status=OperationStatus.CLOSED))
 
     async def heartbeat(self, call: Call) -> web.Response:
-        """Serves POST /sessions/SESSION/heartbeat."""
+        """Answers POST /sessions/SESSION/heartbeat: counts as use of the session."""
         self._service.session(call.session)
         return answer(models.EmptyResponse())
 
     async def configure_session(self, call: Call) -> web.Response:
-        """Serves POST /sessions/SESSION/configure-session; waits for the statement's end."""
+        """Answers POST /sessions/SESSION/configure-session; waits for the statement's end.
+
+        Raises RestError for a statement that reads or writes data, and for one that fails.
+        """
         body = _body(call, models.ConfigureSessionRequest)
         sql = body.statement or ""
         unfit = await self._service.with_session(
@@ -121,7 +124,7 @@ class Handlers:
         return answer(models.EmptyResponse())
 
     async def complete_statement(self, call: Call) -> web.Response:
-        """Serves complete-statement of a session."""
+        """Answers complete-statement of a session with the names and words that may stand at a position."""
         body = _body(call, models.CompleteStatementRequest)
         statement, position = body.statement or "", body.position
         found = await self._service.with_session(
@@ -130,7 +133,7 @@ class Handlers:
         return answer(models.CompleteStatementResponse(candidates=found))
 
     async def execute_statement(self, call: Call) -> web.Response:
-        """Serves POST /sessions/SESSION/statements."""
+        """Answers POST /sessions/SESSION/statements with the handle of the operation, without waiting for it."""
         body = _body(call, models.ExecuteStatementRequest)
         handle = self._service.submit(
             call.session,
@@ -141,7 +144,10 @@ class Handlers:
         return answer(models.ExecuteStatementResponse(operation_handle=handle))
 
     async def operation_status(self, call: Call) -> web.Response:
-        """Serves GET of an operation's status."""
+        """Answers GET of an operation's status.
+
+        Version 1 holds the answer for up to PATIENCE_V1_SECONDS while the operation has not begun to run.
+        """
         view = self._service.operation(call.session, call.operation)
         if call.match.version == 1:
             deadline = asyncio.get_running_loop().time() + PATIENCE_V1_SECONDS
@@ -150,7 +156,10 @@ class Handlers:
         return answer(models.StatusResponse(status=view.status))
 
     async def cancel_operation(self, call: Call) -> web.Response:
-        """Serves POST of an operation's cancel."""
+        """Answers POST of an operation's cancel; waits up to CANCEL_SECONDS for its end.
+
+        Raises RestError for an operation that has ended.
+        """
         try:
             self._service.cancel(call.session, call.operation)
         except ClientError as refused:
@@ -164,13 +173,16 @@ class Handlers:
         return answer(models.StatusResponse(status=status))
 
     async def close_operation(self, call: Call) -> web.Response:
-        """Serves DELETE of an operation's close."""
+        """Answers DELETE of an operation's close: forgets the operation and its result."""
         self._service.close_operation(call.session, call.operation)
         self._bookmarks.drop(call.session, call.operation)
         return answer(models.StatusResponse(status=OperationStatus.CLOSED))
 
     async def deploy_script(self, call: Call) -> web.Response:
-        """Serves POST /sessions/SESSION/scripts: the script runs here, and its cluster id is the operation's handle."""
+        """Answers POST /sessions/SESSION/scripts: the script runs here, and its cluster id is the operation's handle.
+
+        Raises RestError for a `scriptUri`, which is not read here, and for no script at all.
+        """
         body = _body(call, models.DeployScriptRequest)
         if body.script_uri:
             raise call.failed(

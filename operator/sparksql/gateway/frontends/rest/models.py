@@ -125,7 +125,7 @@ class SessionResponse(RestModel):
 
 
 class EmptyResponse(RestModel):
-    """`{}`"""
+    """`{}`"""  # noqa: D400 - a description in the OpenAPI document, where it is the very body
 
 
 class CompleteStatementResponse(RestModel):

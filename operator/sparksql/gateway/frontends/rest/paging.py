@@ -47,8 +47,11 @@ class Bookmark:
 
 
 class Bookmarks:
-    """Bookmarks by session, operation and kind of page. A session's go when it is closed, an operation's too; those of
-    operations that expired are pushed out by new ones."""
+    """Keeps bookmarks by session, operation and kind of page.
+
+    They go when their session or their operation is closed. Those of operations that expired are pushed out by new
+    ones.
+    """
 
     def __init__(self, operations_per_session: int) -> None:
         self._most = 2 * (operations_per_session or MAX_BOOKMARKS)

@@ -25,8 +25,11 @@ _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
 
 @dataclass(frozen=True)
 class Route:
-    """Describes one route. `since` is the version that brought it, `failure` what its errors say it could not do, `own` that the
-    released server has not got it."""
+    """Describes one route.
+
+    `since` is the version that brought it, `failure` what its errors say it could not do, `own` that the released
+    server has not got it.
+    """
 
     name: str
     method: str

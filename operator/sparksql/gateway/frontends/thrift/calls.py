@@ -68,8 +68,10 @@ class ThriftError(Exception):
 
 
 class Calls:
-    """Answers the calls of one connection. `user` is what the client calls itself. Every method raises ClientError or
-    ThriftError."""
+    """Answers the calls of one connection; every method raises ClientError or ThriftError.
+
+    `user` is what the client calls itself.
+    """
 
     def __init__(self, service: SessionService, handles: Handles, user: str) -> None:
         self._service = service
@@ -93,7 +95,10 @@ class Calls:
     # Sessions
 
     async def open_session(self, request: messages.TOpenSessionReq) -> Struct:
-        """Serves OpenSession."""
+        """Answers OpenSession: makes a session with the client's properties, in the schema that it asks for.
+
+        The version of the protocol is the lower one of the client's and NEWEST_PROTOCOL.
+        """
         configuration = read_configuration(request.configuration)
         opened = await self._service.open(ClientProtocol.THRIFT, self._user, configuration.properties)
         self._opened.add(opened.handle)
@@ -112,19 +117,22 @@ class Calls:
         )
 
     async def close_session(self, request: SessionRequest) -> Struct:
-        """Serves CloseSession."""
+        """Answers CloseSession: closes the session and all that it holds."""
         session = self._handles.session(request.session_handle)
         await self._service.close(session.handle)
         self._forget(session.handle)
         return StatusResponse()
 
     async def set_client_info(self, request: SessionRequest) -> Struct:
-        """Serves SetClientInfo, of which nothing is kept."""
+        """Answers SetClientInfo, of which nothing is kept."""
         self._session(request)
         return StatusResponse()
 
     async def get_info(self, request: messages.TGetInfoReq) -> Struct:
-        """Serves GetInfo."""
+        """Answers GetInfo: names, the version of Spark, quoting and lengths.
+
+        Raises ThriftError for other types of information.
+        """
         session = self._session(request)
         match request.info_type:
             case messages.TGetInfoType.CLI_SERVER_NAME | messages.TGetInfoType.CLI_DBMS_NAME:
@@ -150,7 +158,10 @@ class Calls:
     # Statements
 
     async def execute_statement(self, request: messages.TExecuteStatementReq) -> Struct:
-        """Serves ExecuteStatement."""
+        """Answers ExecuteStatement: submits a statement, and waits for its end unless the client will.
+
+        A statement that is waited for is closed when its client leaves or when it fails, which raises ThriftError.
+        """
         session = self._session(request)
         conf = read_configuration(request.conf_overlay).properties
         seconds = max(0, request.query_timeout)
@@ -171,7 +182,7 @@ class Calls:
         return OperationResponse(operation_handle=operation.on_wire)
 
     async def get_operation_status(self, request: messages.TGetOperationStatusReq) -> Struct:
-        """Serves GetOperationStatus."""
+        """Answers GetOperationStatus; waits up to POLL_SECONDS for the end of an operation that runs."""
         operation = self._handles.operation(request.operation_handle)
         progress = messages.TProgressUpdateResp([], []) if request.get_progress_update else None
         if operation.listing is not None:
@@ -195,7 +206,7 @@ class Calls:
         )
 
     async def cancel_operation(self, request: OperationRequest) -> Struct:
-        """Serves CancelOperation."""
+        """Answers CancelOperation: begins to stop a statement; one that has ended and a listing are left as they are."""
         operation = self._handles.operation(request.operation_handle)
         if operation.listing is None:
             try:
@@ -206,7 +217,7 @@ class Calls:
         return StatusResponse()
 
     async def close_operation(self, request: OperationRequest) -> Struct:
-        """Serves CloseOperation."""
+        """Answers CloseOperation: forgets an operation and its result."""
         operation = self._handles.operation(request.operation_handle)
         self._handles.drop_operation(operation)
         if operation.listing is None:
@@ -214,23 +225,26 @@ class Calls:
         return StatusResponse()
 
     async def get_query_id(self, request: OperationRequest) -> Struct:
-        """Serves GetQueryId: the operation's handle."""
+        """Answers GetQueryId with the operation's handle."""
         return messages.TGetQueryIdResp(self._handles.operation(request.operation_handle).handle)
 
     async def get_log(self, request: OperationRequest) -> Struct:
-        """Serves GetLog: no line is kept for clients."""
+        """Answers GetLog with no text: no line is kept for clients."""
         self._handles.operation(request.operation_handle)
         return messages.TGetLogResp(log="")
 
     # Results
 
     async def get_result_set_metadata(self, request: OperationRequest) -> Struct:
-        """Serves GetResultSetMetadata."""
+        """Answers GetResultSetMetadata with the columns of an operation, for whose end it waits."""
         columns = await self._columns(self._handles.operation(request.operation_handle))
         return messages.TGetResultSetMetadataResp(schema=schema_of(columns))
 
     async def fetch_results(self, request: messages.TFetchResultsReq) -> Fetched:
-        """Serves FetchResults."""
+        """Answers FetchResults with the next rows of an operation, for whose end it waits, or with the first ones.
+
+        At most _PAGE_ROWS rows come at a time; of a log there are none. Raises ThriftError for another orientation.
+        """
         operation = self._handles.operation(request.operation_handle)
         protocol = operation.session.protocol
         if request.fetch_type == FetchType.LOG:
@@ -281,29 +295,29 @@ class Calls:
     # The catalog
 
     async def get_type_info(self, request: SessionRequest) -> Struct:
-        """Serves GetTypeInfo."""
+        """Answers GetTypeInfo with a listing of the types that a column may have."""
         return self._listed(self._session(request), TOperationType.GET_TYPE_INFO, listings.type_info())
 
     async def get_table_types(self, request: SessionRequest) -> Struct:
-        """Serves GetTableTypes."""
+        """Answers GetTableTypes with a listing of TABLE and VIEW."""
         return self._listed(self._session(request), TOperationType.GET_TABLE_TYPES, listings.table_types())
 
     async def get_primary_keys(self, request: SessionRequest) -> Struct:
-        """Serves GetPrimaryKeys."""
+        """Answers GetPrimaryKeys with an empty listing: Spark tells of no keys."""
         return self._listed(self._session(request), TOperationType.UNKNOWN, listings.primary_keys())
 
     async def get_cross_reference(self, request: SessionRequest) -> Struct:
-        """Serves GetCrossReference."""
+        """Answers GetCrossReference with an empty listing: Spark tells of no keys."""
         return self._listed(self._session(request), TOperationType.UNKNOWN, listings.cross_reference())
 
     async def get_catalogs(self, request: SessionRequest) -> Struct:
-        """Serves GetCatalogs."""
+        """Answers GetCatalogs with a listing of all catalogs of the session."""
         return await self._look(
             request, TOperationType.GET_CATALOGS, lambda catalog: listings.catalogs(catalog.catalogs())
         )
 
     async def get_schemas(self, request: messages.TGetSchemasReq) -> Struct:
-        """Serves GetSchemas."""
+        """Answers GetSchemas with a listing of the schemas whose names match."""
         schema = jdbc_pattern(request.schema_name)
         return await self._look(
             request,
@@ -312,7 +326,7 @@ class Calls:
         )
 
     async def get_tables(self, request: messages.TGetTablesReq) -> Struct:
-        """Serves GetTables."""
+        """Answers GetTables with a listing of the tables and views that match, of all types if the client names none."""
         types = frozenset(name.upper() for name in request.table_types) if request.table_types else None
         schema, table = jdbc_pattern(request.schema_name), jdbc_pattern(request.table_name)
         return await self._look(
@@ -322,7 +336,7 @@ class Calls:
         )
 
     async def get_columns(self, request: messages.TGetColumnsReq) -> Struct:
-        """Serves GetColumns."""
+        """Answers GetColumns with a listing of the columns that match."""
         schema, table, column = map(jdbc_pattern, (request.schema_name, request.table_name, request.column_name))
         return await self._look(
             request,
@@ -331,7 +345,7 @@ class Calls:
         )
 
     async def get_functions(self, request: messages.TGetFunctionsReq) -> Struct:
-        """Serves GetFunctions."""
+        """Answers GetFunctions with a listing of the functions that match."""
         schema, function = jdbc_pattern(request.schema_name), jdbc_pattern(request.function_name)
         return await self._look(
             request,

@@ -48,6 +48,8 @@ class TType(IntEnum):
 
 
 class TMessageType(IntEnum):
+    """Names the types of messages, as Thrift's libraries do."""
+
     CALL = 1
     REPLY = 2
     EXCEPTION = 3
@@ -56,7 +58,10 @@ class TMessageType(IntEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a field holds. `binary` tells bytes from text; `item` and `key` are those of containers; `struct` of structs."""
+    """Describes what a field holds.
+
+    `binary` tells bytes from text; `item` and `key` are those of containers; `struct` is the message of a struct.
+    """
 
     kind: TType
     binary: bool = False
@@ -75,15 +80,17 @@ BINARY = Shape(TType.STRING, binary=True)
 
 
 def list_of(item: Shape | type[Struct]) -> Shape:
+    """Returns the shape of a list of such items."""
     return Shape(TType.LIST, item=_shape(item))
 
 
 def map_of(key: Shape, item: Shape | type[Struct]) -> Shape:
+    """Returns the shape of a map from such keys to such items."""
     return Shape(TType.MAP, key=key, item=_shape(item))
 
 
 def at(number: int, shape: Shape | type[Struct], default: Any = None) -> Any:
-    """A field of a message by its number. One that is None is not sent."""
+    """Declares a field of a message by its number. One that is None is not sent."""
     return field(default=default, metadata={"number": number, "shape": _shape(shape)})
 
 
@@ -126,7 +133,7 @@ class Reader:
         self._at = 0
 
     def header(self) -> tuple[str, TMessageType, int]:
-        """Method, type and sequence id of a message."""
+        """Reads the method, type and sequence id of a message."""
         word = self._fixed(TType.I32) & 0xFFFFFFFF
         if word & _VERSION_MASK != _VERSION_1:
             raise ProtocolError("the message does not begin with version 1 of the binary protocol")
@@ -137,6 +144,11 @@ class Reader:
         return self._text(), kind, self._fixed(TType.I32)
 
     def message(self, message: type[S], depth: int = 0) -> S:
+        """Reads a struct, up to its end mark, as a message of this class.
+
+        Fields that the class does not declare, or declares with another type, are skipped. `depth` counts the structs
+        and containers around this one.
+        """
         layout = _layout(message)
         values: dict[str, Any] = {}
         while (kind := self._kind()) is not TType.STOP:
@@ -149,7 +161,7 @@ class Reader:
         return message(**values)
 
     def argument(self, message: type[S]) -> S:
-        """The one argument of a call, which stands in a struct of its own."""
+        """Reads the one argument of a call, which stands in a struct of its own."""
         found: S | None = None
         while (kind := self._kind()) is not TType.STOP:
             if self._fixed(TType.I16) == 1 and kind is TType.STRUCT:
@@ -253,13 +265,14 @@ def _check_depth(depth: int) -> None:
 
 
 def header(method: str, kind: TMessageType, sequence: int) -> bytes:
-    """Begin of a message; its struct follows."""
+    """Returns the begin of a message; its struct follows."""
     name = method.encode()
     word = _VERSION_1 | kind
     return struct.pack(f">Ii{len(name)}si", word, len(name), name, sequence)
 
 
 def field_header(kind: TType, number: int) -> bytes:
+    """Returns the bytes before the value of a struct's field."""
     return _FIELD.pack(kind, number)
 
 
@@ -267,11 +280,12 @@ STOP = b"\0"
 
 
 def list_header(kind: TType, count: int) -> bytes:
+    """Returns the bytes before the items of a list."""
     return struct.pack(">bi", kind, count)
 
 
 def encode(message: Struct) -> bytes:
-    """A struct with its end mark."""
+    """Returns the bytes of a struct with its end mark."""
     return b"".join(_struct_parts(message))
 
 

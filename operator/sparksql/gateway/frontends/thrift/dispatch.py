@@ -70,7 +70,7 @@ METHODS: Mapping[str, Method] = {
 
 
 async def answer(calls: Calls, message: bytes) -> list[bytes]:
-    """The reply to a message, in pieces. Raises ProtocolError when not even a reply can be addressed."""
+    """Returns the reply to a message, in pieces. Raises ProtocolError when not even a reply can be addressed."""
     reader = Reader(message)
     name, kind, sequence = reader.header()
     method = METHODS.get(name)
@@ -97,7 +97,7 @@ async def answer(calls: Calls, message: bytes) -> list[bytes]:
 
 
 def exception(name: str, sequence: int, error: ApplicationError, text: str) -> list[bytes]:
-    """The reply to a call that cannot be answered otherwise."""
+    """Returns the reply to a call that cannot be answered otherwise."""
     return [header(name, TMessageType.EXCEPTION, sequence), encode(TApplicationException(text, error))]
 
 

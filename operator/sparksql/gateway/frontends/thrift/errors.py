@@ -52,8 +52,10 @@ def refusal(message: str, sql_state: str = GENERAL_ERROR) -> TStatus:
 
 
 def client_refusal(error: ClientError) -> TStatus:
-    """Returns the status for what the session service refuses. The first words of unknown handles are those by which clients
-    notice that they must connect again."""
+    """Returns the status for what the session service refuses.
+
+    The first words of unknown handles are those by which clients notice that they must connect again.
+    """
     match error.problem:
         case Problem.UNKNOWN_SESSION:
             message = f"Invalid SessionHandle: {error}"

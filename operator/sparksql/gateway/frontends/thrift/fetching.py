@@ -35,7 +35,7 @@ class Fetched:
 async def fetched(
     table: pa.Table, columns: Sequence[ResultColumn], first_row: int, row_count: int, protocol: int
 ) -> Fetched:
-    """Rows of a table that begins with row `first_row` of `row_count`; a single row is sent whatever its size."""
+    """Returns rows of a table that begins with row `first_row` of `row_count`; a single row is sent whatever its size."""
     types = [column.type for column in columns]
     while True:
         if table.nbytes < _INLINE_BYTES:

@@ -156,16 +156,21 @@ class TOpenSessionResp(Struct):
 
 @dataclass(frozen=True)
 class SessionRequest(Struct):
-    """What every request about a session begins with. All that is read of TCloseSessionReq, TSetClientInfoReq, TGetTypeInfoReq,
-    TGetCatalogsReq, TGetTableTypesReq, TGetPrimaryKeysReq, TGetCrossReferenceReq and the three about delegation tokens."""
+    """Holds the session that every request about one begins with.
+
+    Nothing else is read of TCloseSessionReq, TSetClientInfoReq, TGetTypeInfoReq, TGetCatalogsReq, TGetTableTypesReq,
+    TGetPrimaryKeysReq, TGetCrossReferenceReq and the three about delegation tokens.
+    """
 
     session_handle: TSessionHandle = at(1, TSessionHandle, TSessionHandle())
 
 
 @dataclass(frozen=True)
 class OperationRequest(Struct):
-    """What every request about an operation begins with. All that is read of TCancelOperationReq, TCloseOperationReq,
-    TGetQueryIdReq and TGetResultSetMetadataReq."""
+    """Holds the operation that every request about one begins with.
+
+    Nothing else is read of TCancelOperationReq, TCloseOperationReq, TGetQueryIdReq and TGetResultSetMetadataReq.
+    """
 
     operation_handle: TOperationHandle = at(1, TOperationHandle, TOperationHandle())
 
@@ -327,7 +332,10 @@ class TGetDelegationTokenResp(Struct):
 
 @dataclass(frozen=True)
 class TGetLogResp(Struct):
-    """Of the one call that Hive's IDL has no more: Impala's has it, and clients made from that one use it."""
+    """Answers the one call that Hive's IDL has no more.
+
+    Impala's IDL has it, and clients made from that one use it.
+    """
 
     status: TStatus = at(1, TStatus, TStatus())
     log: str | None = at(2, STRING)

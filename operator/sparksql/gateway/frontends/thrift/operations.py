@@ -128,7 +128,7 @@ class Handles:
 
 
 def statement_columns(view: OperationInfo) -> tuple[ResultColumn, ...]:
-    """Columns of a finished statement as clients see them."""
+    """Returns the columns of a finished statement as clients see them."""
     return tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
 
 
@@ -138,7 +138,7 @@ def listing_columns(listing: Listing) -> tuple[ResultColumn, ...]:
 
 
 def schema_of(columns: Sequence[ResultColumn]) -> TTableSchema:
-    """Positions count from 1."""
+    """Returns the schema of these columns; their positions count from 1."""
     return TTableSchema(
         [
             TColumnDesc(column.name, TTypeDesc([TTypeEntry(_primitive(column.type))]), position, column.comment)

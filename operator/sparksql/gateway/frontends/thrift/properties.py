@@ -34,7 +34,7 @@ def read_configuration(configuration: Mapping[str, str] | None) -> Configuration
 
 
 def use_statement(database: str) -> str:
-    """Chooses a schema; one with a catalog in front is written `catalog.schema`."""
+    """Returns the statement that chooses a schema; one with a catalog in front is written `catalog.schema`."""
     return "USE " + ".".join(f"`{part.replace('`', '``')}`" for part in database.split("."))
 
 

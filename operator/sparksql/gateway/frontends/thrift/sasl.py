@@ -80,10 +80,10 @@ async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus,
 
 
 async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | None:
-    """Reads the next frame, None in place of one that is too large to be taken. Once its length is there, all of it must come
-    within so many seconds.
+    """Reads the next frame; returns None in place of one that is too large to be taken.
 
-    Raises EOFError when the client has left, TimeoutError, and NegotiationError for a length that no client means.
+    Once its length is there, all of it must come within `seconds`. Raises EOFError when the client has left,
+    TimeoutError, and NegotiationError for a length that no client means.
     """
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     if not 0 <= size <= MAX_DISCARDED_BYTES:

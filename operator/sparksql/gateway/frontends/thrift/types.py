@@ -47,12 +47,13 @@ class HiveType:
 
     @property
     def qualifiers(self) -> Mapping[str, int]:
+        """Returns the qualifiers that the type has, by their names in Hive's TTypeQualifiers."""
         named = {"precision": self.precision, "scale": self.scale, "characterMaximumLength": self.length}
         return {name: value for name, value in named.items() if value is not None}
 
 
 def hive_type(spark_type: str) -> HiveType:
-    """The type for Spark's simple type string, e.g. `decimal(10,2)` or `array<int>`."""
+    """Returns the type for Spark's simple type string, e.g. `decimal(10,2)` or `array<int>`."""
     match = _FORM.match(spark_type.lower())
     type_id = _SIMPLE.get(match.group(1), TTypeId.STRING_TYPE) if match else TTypeId.STRING_TYPE
     first, second = match.group(2, 3) if match else (None, None)

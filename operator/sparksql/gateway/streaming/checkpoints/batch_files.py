@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NUMBER = re.compile(r"[0-9]+")
-# With an id behind the version (checkpoint format 2 of the state) several files of one version may be there, of which a line of ids
-# tells the one that holds: none of those is left out for being older.
+# With an id behind the version (checkpoint format 2 of the state) several files of one version may be there, of which a line
+# of ids tells the one that holds: none of those is left out for being older.
 _STATE_FILE = re.compile(r"([0-9]+)(_[^.]*)?\.(delta|snapshot|zip|changelog)")
 _WHOLE = frozenset({"snapshot", "zip"})
 _SST_FOLDER = "SSTs"
@@ -39,8 +39,10 @@ def last_committed(paths: Iterable[str]) -> int | None:
 def files_of(
     files: Iterable[File], batch: int, read: Callable[[Sequence[str]], Iterable[bytes | None]]
 ) -> tuple[File, ...]:
-    """Returns the files that the copy pinned to `batch` consists of. `read` gives the bytes of files by their paths, None for
-    one that is gone."""
+    """Returns the files that the copy pinned to `batch` consists of.
+
+    `read` gives the bytes of files by their paths, None for one that is gone.
+    """
     there = [file for file in files if belongs(file.path, batch)]
     bases = _bases(file.path for file in there)
     kept = [file for file in there if not _is_superseded(file.path, bases)]
@@ -54,8 +56,11 @@ def files_of(
 
 
 def belongs(path: str, batch: int) -> bool:
-    """Returns whether a file was there for `batch` or an earlier one. Of offsets Spark wants the batch before, too. Checksums
-    are left out: a client of the local file system takes one that does not fit its file for corruption."""
+    """Returns whether a file was there for `batch` or an earlier one.
+
+    Of offsets Spark wants the batch before, too. Checksums are left out: a client of the local file system takes one
+    that does not fit its file for corruption.
+    """
     parts = path.split("/")
     if any(part.startswith(".") for part in parts) or path.endswith((".tmp", ".crc")):
         return False
@@ -76,15 +81,20 @@ def belongs(path: str, batch: int) -> bool:
 
 
 def certain_state(paths: Iterable[str]) -> set[str]:
-    """Returns those of the files that a copy consists of without which the state cannot be loaded. Of versions with an id that
-    is not known."""
+    """Returns those of a copy's files without which its state cannot be loaded.
+
+    None are certain where versions have an id: which of several files of one version holds is not known.
+    """
     state = {path for path in paths if path.startswith("state/")}
     matches = (_STATE_FILE.fullmatch(path.rpartition("/")[2]) for path in state)
     return set() if any(match is not None and match[2] is not None for match in matches) else state
 
 
 def sst_files(archive: bytes) -> frozenset[str]:
-    """Names of the files in `SSTs` that a `.zip` of RocksDB is made of, by the metadata in it: `v1`, then JSON."""
+    """Returns the names of the files in `SSTs` that a `.zip` of RocksDB is made of.
+
+    The metadata in it tells them: `v1`, then JSON.
+    """
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         described = json.loads(opened.read("metadata").decode().partition("\n")[2])
     return frozenset(each["dfsSstFileName"] for each in described["sstFiles"])

@@ -22,8 +22,11 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Claim:
-    """Tells what one run of a statement goes on from. `statement` is its namespace and name; `query_id` is None for a
-    checkpoint that has none yet, until Spark has drawn it."""
+    """Tells what one run of a statement goes on from.
+
+    `statement` is its namespace and name. `query_id` is None for a checkpoint that has none yet, until Spark has drawn
+    it.
+    """
 
     operation_id: str
     statement: str
@@ -39,8 +42,10 @@ class Claims:
         self._lock = threading.Lock()
 
     def take(self, claim: Claim) -> None:
-        """Holds a claim. Raises StatementError when another statement holds the same; an earlier run of one statement gives way
-        to the next one, as drivers do."""
+        """Holds a claim. Raises StatementError when another statement holds the same.
+
+        An earlier run of one statement gives way to the next one, as drivers do.
+        """
         with self._lock:
             for held in self._held.values():
                 if held.statement != claim.statement:

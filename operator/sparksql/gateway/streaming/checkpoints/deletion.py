@@ -19,8 +19,10 @@ _HIDDEN = (".", "_")  # of temporary and checksum files, for Hadoop as for Spark
 
 
 class DeletionRefusedError(Exception):
-    """Says that what lies there is not certain to be this savepoint's; nothing was deleted. Another attempt would find the
-    same."""
+    """Says that what lies there is not certain to be this savepoint's; nothing was deleted.
+
+    Another attempt would find the same.
+    """
 
 
 class CleaningError(Exception):

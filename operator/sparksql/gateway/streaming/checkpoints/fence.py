@@ -65,8 +65,10 @@ class WriterRecord:
 
     @classmethod
     def from_json(cls, text: str) -> WriterRecord:
-        """Reads a record's text. Raises ValueError for what is no record: one that is just being written, or that an unclean
-        end has cut off."""
+        """Reads a record's text.
+
+        Raises ValueError for what is no record: one that is just being written, or that an unclean end has cut off.
+        """
         try:
             return cls(**json.loads(text))
         except TypeError as error:

@@ -127,10 +127,9 @@ class Savepoints:
         return Manifest.from_json(self._text(f"{target}/{MANIFEST}")) if self._exists(f"{target}/{MANIFEST}") else None
 
     def inspect(self, location: str) -> Manifest:
-        """Returns the manifest of what lies at `location`: a complete savepoint, or a checkpoint of whatever origin. Writes
-        nothing.
+        """Returns the manifest of what lies at `location`: a complete savepoint, or a checkpoint of whatever origin.
 
-        Raises InvalidLocationError when it is neither, or lacks files.
+        Writes nothing. Raises InvalidLocationError when it is neither, or lacks files.
         """
         manifest = self.read(location)
         if manifest is None:
@@ -191,9 +190,10 @@ class Savepoints:
         self._write(mark, json.dumps(asdict(owner)))
 
     def _files(self, folder: str) -> Iterator[File]:
-        """All files below a folder, which Spark may change meanwhile. (`listFiles` of the local file system fails then.)
+        """Yields all files below a folder, which Spark may change meanwhile.
 
         A folder comes before those in it: what a `.zip` of RocksDB names was there before it, and is found after it.
+        `listFiles` of the local file system fails when files go meanwhile, so it is not used.
         """
         pending = [""]
         while pending:

@@ -30,8 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class SavepointAttempts:
-    """Begins, ends and remembers attempts to make savepoints. `release_thread` is called last in a thread that has used the
-    JVM."""
+    """Begins, ends and remembers attempts to make savepoints.
+
+    `release_thread` is called last in a thread that has used the JVM.
+    """
 
     def __init__(self, savepoints: Savepoints, boot_id: str, release_thread: Callable[[], None]) -> None:
         self._savepoints = savepoints

@@ -31,8 +31,10 @@ _PROPERTIES = 11  # index of CatalogTable's `properties`
 
 
 def table_definition(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """Returns a parsed CREATE TABLE that Spark can run: one `USING kafka` is checked, others stay as they are. Raises
-    StatementError."""
+    """Returns a parsed CREATE TABLE that Spark can run. Raises StatementError.
+
+    One `USING kafka` is checked; others stay as they are.
+    """
     if simple_name(plan) != "CreateTable" or not is_kafka(option(plan.tableSpec().provider())):
         return plan
     command = driver.analyse(session, plan).analyzed()

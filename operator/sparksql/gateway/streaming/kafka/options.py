@@ -108,13 +108,13 @@ class KafkaTable:
 
     @property
     def value_columns(self) -> tuple[KafkaColumn, ...]:
-        """The declared columns that are in the value."""
+        """Returns the declared columns that are in the value."""
         has_operation = self.format is ValueFormat.DEBEZIUM
         return tuple(c for c in self.columns if not c.is_of_record and not (has_operation and c.is_operation))
 
     @property
     def written_columns(self) -> tuple[KafkaColumn, ...]:
-        """The declared columns that an INSERT gives: the broker fills the others of the record."""
+        """Returns the declared columns that an INSERT gives: the broker fills the others of the record."""
         return tuple(c for c in self.columns if not c.is_of_record or c.name.lower() in _WRITABLE)
 
     def option(self, name: str) -> str | None:
@@ -122,7 +122,7 @@ class KafkaTable:
         return next((value for key, value in self.options.items() if key.lower() == name), None)
 
     def reading(self) -> dict[str, str]:
-        """Options for Spark's Kafka source."""
+        """Returns the options for Spark's Kafka source."""
         options = {key: value for key, value in self.options.items() if not key.lower().startswith(_OWN_PREFIXES)}
         if any(column.name.lower() == "_headers" for column in self.columns):
             options["includeHeaders"] = "true"
@@ -139,11 +139,10 @@ def is_kafka(provider: object) -> bool:
 
 
 def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
-    """Returns the table of a CatalogTable, with the options that a query gives it: they win over the table's. Raises
-    StatementError.
+    """Returns the table of a CatalogTable, with the options that a query gives it. Raises StatementError.
 
-    What of the table's own options the other kind of query is meant by is left out: where a stream ends it does not know, and a
-    batch cannot begin at the end.
+    The query's options win over the table's. Of the table's own options, those that are meant for the other kind of
+    query are left out: a stream knows nothing of an end, and a batch cannot begin at the end.
     """
     own: dict[str, str] = {}
     for pair in elements(metadata.storage().properties()):
@@ -167,7 +166,7 @@ def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, s
 
 
 def columns_of(schema: Any) -> tuple[KafkaColumn, ...]:
-    """Columns of a StructType."""
+    """Returns the columns of a StructType."""
     return tuple(KafkaColumn(str(f.name()), f.dataType()) for f in (schema.apply(i) for i in range(schema.length())))
 
 

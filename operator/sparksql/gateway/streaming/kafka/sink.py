@@ -46,8 +46,10 @@ class Topic:
     is_view: bool
 
     def command(self, frame: Dataset) -> Any:
-        """Returns the plan that writes an analysed query's Dataset. Of a streaming one the streaming plan, which no batch can
-        run."""
+        """Returns the plan that writes an analysed query's Dataset.
+
+        For a streaming Dataset it is the streaming plan, which no batch can run.
+        """
         records = self._records(frame)
         if frame.isStreaming():
             return records.logicalPlan()
@@ -111,8 +113,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class RecordStream:
-    """Does what the start of a stream asks of a Dataset, for one with records: its writer knows where they go, because Spark's
-    `toTable` reads no options of a table."""
+    """Does what the start of a stream asks of a Dataset, for one with records.
+
+    Its writer knows where they go, because Spark's `toTable` reads no options of a table.
+    """
 
     records: Any
     options: dict[str, str] = field(repr=False)

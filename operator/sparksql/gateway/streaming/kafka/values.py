@@ -82,8 +82,10 @@ def _parsed(jvm: Jvm, table: KafkaTable, records: Any, struct: Any) -> Any:
 
 
 def _changes(jvm: Jvm, table: KafkaTable, records: Any) -> Any:
-    """Records of Debezium, with or without their schema, as the changed row `__row` and its operation. Tombstones are left out:
-    they only tell the broker that it may forget a key."""
+    """Returns records of Debezium, with or without their schema, as the changed row `__row` and its operation.
+
+    Tombstones are left out: they only tell the broker that it may forget a key.
+    """
     row = _struct(jvm, table.value_columns)
     types = jvm.org.apache.spark.sql.types
     envelope = types.StructType().add("before", row).add("after", row).add("op", "string")
@@ -122,8 +124,11 @@ def _with_value(jvm: Jvm, table: KafkaTable, records: Any, name: str, value: Any
 
 
 def _computed_once(jvm: Jvm, records: Any, name: str, value: Any) -> Any:
-    """Records with a column that is computed once for each, whatever is asked of it: Spark repeats what a filter and a projection
-    both use, and leaves out what nobody uses, but does neither with what comes out of a generator."""
+    """Returns records with a column that is computed once for each, whatever is asked of it.
+
+    Spark repeats what a filter and a projection both use, and leaves out what nobody uses, but does neither with what
+    comes out of a generator.
+    """
     functions = jvm.org.apache.spark.sql.functions
     return records.withColumn(name, functions.explode(functions.array(jvm.PythonUtils.toSeq([value]))))
 

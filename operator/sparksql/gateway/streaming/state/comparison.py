@@ -1,5 +1,6 @@
-"""A changed text beside the state that it would go on from: what may be run of a script to look at its last statement, and the
-answer as rows. Nothing is started or written for it.
+"""Puts a changed text beside the state that it would go on from, and answers as rows.
+
+Says what may be run of a script to look at its last statement. Nothing is started or written for it.
 """
 
 from __future__ import annotations

@@ -218,8 +218,11 @@ def _structural(
 
 
 def _group_filters(old: Description, new: Description) -> Iterator[Difference]:
-    """Spark applies a condition on keys, which the text has above the groups, to the rows below them: groups that are there
-    already would not be seen by it."""
+    """Yields the conditions on groups that differ.
+
+    Spark applies a condition on keys, which the text has above the groups, to the rows below them: groups that are
+    there already would not be seen by it.
+    """
     if old.is_of_first_version or old.group_filters == new.group_filters:
         return
     before, after = (_conditions(each) for each in (old, new))
@@ -298,8 +301,11 @@ def _watermarks(old: Description, new: Description) -> Iterator[Difference]:
 
 
 def _output_modes(old: Description, new: Description) -> Iterator[Difference]:
-    """Append and Update drop groups behind the watermark, which Complete needs. Append keeps back groups until they are closed,
-    and Update would not tell those of them to which no row comes any more."""
+    """Yields a change of the output mode that the state does not allow.
+
+    Append and Update drop groups behind the watermark, which Complete needs. Append keeps back groups until they are
+    closed, and Update would not tell those of them to which no row comes any more.
+    """
     before, after = old.output_mode, new.output_mode
     kept_back = after == UPDATE and any(each.kind == AGGREGATE for each in new.operators)
     if before != after and (COMPLETE in (before, after) or kept_back):
@@ -307,8 +313,11 @@ def _output_modes(old: Description, new: Description) -> Iterator[Difference]:
 
 
 def _pairings(before: Sequence[object], after: Sequence[object]) -> Iterator[tuple[int | None, int | None]]:
-    """Places in two sequences that differ: (i, j) for one in place of another, (i, None) for one gone, (None, j) for a new one.
-    Of sequences as long as each other, those at the same place."""
+    """Yields the places in two sequences that differ.
+
+    (i, j) stands for one in place of another, (i, None) for one gone, (None, j) for a new one. Of sequences as long as
+    each other, those at the same place are compared.
+    """
     if len(before) == len(after):
         yield from ((i, i) for i in range(len(before)) if before[i] != after[i])
         return

@@ -66,8 +66,10 @@ def describe(
     mask: Callable[[str], str],
     qualified: Callable[[str], str],
 ) -> Description:
-    """Returns the description of a streaming Dataset that comes from `text`. `mask` hides secret values, `qualified` gives
-    paths their full form."""
+    """Returns the description of a streaming Dataset that comes from `text`.
+
+    `mask` hides secret values, `qualified` gives paths their full form.
+    """
     try:
         return _read(driver, session, frame, text, output_mode, mask, qualified)
     except (Py4JError, RecursionError, UnknownPlanError) as unknown:  # a node or an expression of some extension
@@ -85,8 +87,11 @@ def undescribed(
     sources: tuple[StreamSource, ...] = (),
     columns: tuple[StateColumn, ...] = (),
 ) -> Description:
-    """Returns the description of a query whose plan cannot be read: its state is taken to fit the very same text over the same
-    sources, with the same `columns`, and nothing else. Both are empty when they cannot be read either."""
+    """Returns the description of a query whose plan cannot be read.
+
+    Its state is taken to fit the very same text over the same sources, with the same `columns`, and nothing else.
+    `sources` and `columns` are empty when they cannot be read either.
+    """
     text_hash = hashlib.sha256(text.encode()).hexdigest()
     operators = (StatefulOperator(f"text {text_hash[:12]}", values=columns),)
     return Description(spark_version, text_hash, output_mode.lower(), sources, operators=operators)
@@ -201,8 +206,10 @@ class _Walk:
         self.watermarks: list[Watermark] = []
 
     def source_number(self, leaf: LogicalPlan) -> int:
-        """The number of a streaming leaf, from 1, in the order of the calls. What is used twice under one name is one source for
-        Spark, too."""
+        """Returns the number of a streaming leaf, from 1, in the order of the calls.
+
+        What is used twice under one name is one source for Spark, too.
+        """
         columns = elements(leaf.output())
         first = _column_id(columns[0]) if columns else 0
         if first not in self._sources:

@@ -22,8 +22,11 @@ class DescriptionError(Exception):
 
 @dataclass(frozen=True)
 class StreamSource:
-    """Describes what a query streams. `identity` tells it from others: its provider and its place, topics or table; `name` is
-    for people. `reading` are the options that say how its values are read, each by a digest."""
+    """Describes what a query streams.
+
+    `identity` tells it from others: its provider and its place, topics or table; `name` is for people. `reading` are
+    the options that say how its values are read, each by a digest.
+    """
 
     name: str
     identity: str
@@ -32,8 +35,11 @@ class StreamSource:
 
 @dataclass(frozen=True)
 class StateColumn:
-    """A column of state. `meaning` is its expression over columns of the sources, `[1].amount` being one of the first source;
-    `type` is Spark's; `name` is that of the result and for people only."""
+    """Describes a column of state.
+
+    `meaning` is its expression over columns of the sources, `[1].amount` being one of the first source. `type` is
+    Spark's; `name` is that of the result and for people only.
+    """
 
     name: str
     type: str
@@ -42,9 +48,12 @@ class StateColumn:
 
 @dataclass(frozen=True)
 class StatefulOperator:
-    """An operator with state. `settings` are what else shapes it, such as a join's type; `inputs` are, in order, what its rows
-    come from and go through, without projections and filters. `structure` is the digest of all that it is made of, among the
-    `nodes` of its description: it decides, and what else is told here is for people. Empty where it is not known."""
+    """Describes an operator with state.
+
+    `settings` are what else shapes it, such as a join's type. `inputs` are, in order, what its rows come from and go
+    through, without projections and filters. `structure` is the digest of all that it is made of, among the `nodes` of
+    its description, and empty where it is not known. It decides; what else is told here is for people.
+    """
 
     kind: str
     keys: tuple[StateColumn, ...] = ()
@@ -73,10 +82,13 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Description:
-    """Describes what a checkpoint's state means. Sources are in the order of Spark's offset log; operators stand after those
-    whose rows they take. `text_hash` is of the submitted text, empty when it is not known. `confs` are for whoever reads the
-    state: Spark itself goes on with those of the checkpoint, so they are not compared. `settings` are, see there; None where
-    nobody has looked."""
+    """Describes what a checkpoint's state means.
+
+    Sources are in the order of Spark's offset log; operators stand after those whose rows they take. `text_hash` is of
+    the submitted text, empty when it is not known. `confs` are for whoever reads the state: Spark itself goes on with
+    those of the checkpoint, so they are not compared. `settings` are compared, see the module of that name; None where
+    nobody has looked.
+    """
 
     spark_version: str
     text_hash: str

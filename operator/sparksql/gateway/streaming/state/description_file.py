@@ -88,7 +88,7 @@ def is_refusal(error: OperationError) -> bool:
 
 
 def refused(error: OperationError) -> OperationError:
-    """Spark's refusal of a state, with what to do about it."""
+    """Returns Spark's refusal of a state, with what to do about it."""
     told = (
         f"Spark refuses the state in the checkpoint for this SQL text: {error.message.rstrip('.')}. To go on, {REMEDY}"
     )

@@ -162,8 +162,10 @@ class Expressions:
         return text if condition is None else f"{text} FILTER (WHERE {self.text(condition)})"
 
     def _settings(self, expression: Expression, children: int) -> list[str]:
-        """Fields besides the children, such as `ignoreNulls` of first(). Those that only newer versions have would be told,
-        too, and be a difference."""
+        """Returns the fields besides the children, such as `ignoreNulls` of first().
+
+        Those that only newer versions have would be told, too, and be a difference.
+        """
         told: list[str] = []
         arity = int(expression.productArity())
         for index in range(arity) if arity > children else ():

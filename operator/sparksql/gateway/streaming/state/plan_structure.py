@@ -21,9 +21,11 @@ class UnknownPlanError(Exception):
 
 
 def prepared(jvm: Jvm, analysed: Any) -> Any:
-    """Returns an analysed plan for the optimiser, so that what it makes of it tells the text and nothing else: with the time of
-    a batch for CURRENT_TIMESTAMP and the like, as Spark makes it of a streaming query, where the optimiser would put in the
-    time of its own run; and with tables held as they are, see `HeldTable`."""
+    """Returns an analysed plan so that what the optimiser makes of it tells the text and nothing else.
+
+    CURRENT_TIMESTAMP and the like get the time of a batch, as Spark makes it of a streaming query; the optimiser would
+    put in the time of its own run. Tables are held as they are, see `HeldTable`.
+    """
     own = _own(jvm)
     return own.HeldTable.of(own.CurrentTime.ofBatch(analysed))
 
@@ -43,8 +45,10 @@ def plan_structure(
     streamed: Callable[[Any], tuple[int, str]],
     qualified: Callable[[str], str],
 ) -> Structure:
-    """Returns the structure of an optimised plan. `unpushed` optimises without moving filters, `streamed` gives the number and
-    the identity of a streaming table."""
+    """Returns the structure of an optimised plan.
+
+    `unpushed` optimises without moving filters, `streamed` gives the number and the identity of a streaming table.
+    """
 
     def read(plan: LogicalPlan) -> tuple[Any, list[Leaf]]:
         text = _own(jvm).PlanText.of(plan)

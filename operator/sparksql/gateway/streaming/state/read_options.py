@@ -67,12 +67,12 @@ _OF_TABLES = _PLACE | _CREDENTIALS | _KAFKA
 
 
 def read_by_stream(options: Mapping[str, str]) -> str:
-    """Options of a stream that say what its rows are; from where on it reads is known by its checkpoint."""
+    """Returns the options of a stream that say what its rows are; from where on it reads is known by its checkpoint."""
     return _told(options, _OF_STREAMS)
 
 
 def read_by_table(options: Mapping[str, str]) -> str:
-    """Options of a table that is read whole."""
+    """Returns the options of a table that is read whole."""
     return _told(options, _OF_TABLES)
 
 

@@ -26,8 +26,10 @@ _BETWEEN = "\u0001"
 
 
 def of_session(jvm: Jvm, session: JvmSession, *, zone_counts: bool) -> tuple[Setting, ...]:
-    """Returns the settings of a session that may say what its queries mean, by name. `zone_counts`: the time zone does, too:
-    where it counts in an expression, the plan has it."""
+    """Returns the settings of a session that may say what its queries mean, by name.
+
+    `zone_counts`: the time zone does, too; where it counts in an expression, the plan has it.
+    """
     entries = jvm.org.apache.spark.internal.config.ConfigEntry
     found = [_told(entries, name, value) for name, value in _given(session) if counts(name)]
     if zone_counts:

@@ -30,8 +30,10 @@ _DECODING = frozenset({"Project", "Filter", "Generate"})
 
 
 def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
-    """Returns the streaming leaves of an analysed plan in the order of Spark's offset log, with the name that each has in the
-    text."""
+    """Yields the streaming leaves of an analysed plan, with the name that each has in the text.
+
+    They come in the order of Spark's offset log.
+    """
     pending = [(plan, "")]
     while pending:
         node, name = pending.pop()
@@ -43,8 +45,11 @@ def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
 
 
 def undecoded(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """Returns an analysed plan in which a Kafka table with declared columns is a source that has them. How values are decoded
-    is no part of what the columns mean: it changes with `value.mode`, with another declared column, and with this program."""
+    """Returns an analysed plan in which a Kafka table with declared columns is a source that has them.
+
+    How values are decoded is no part of what the columns mean: it changes with `value.mode`, with another declared
+    column, and with this program.
+    """
 
     def replaced(node: LogicalPlan) -> Any | None:
         leaf = _decoded_leaf(node.child()) if simple_name(node) == "SubqueryAlias" else None
@@ -130,8 +135,10 @@ def _files(relation: Any, table: str | None, qualified: Callable[[str], str]) ->
 
 
 def is_told(leaf: LogicalPlan) -> bool:
-    """Returns whether what `static_place` gives tells a leaf from others, and is the same each time: a relation of some library
-    may have nothing but its address in memory."""
+    """Returns whether what `static_place` gives tells a leaf from others, and is the same each time.
+
+    A relation of some library may have nothing but its address in memory.
+    """
     if simple_name(leaf) != "LogicalRelation" or option(leaf.catalogTable()) is not None:
         return True
     relation = leaf.relation()
@@ -139,8 +146,11 @@ def is_told(leaf: LogicalPlan) -> bool:
 
 
 def column_ids(leaf: LogicalPlan) -> dict[str, str]:
-    """Returns what tells columns where names do not: Iceberg's by their ids, and by their places those of formats that are not
-    known to find values by the names of their columns, as CSV."""
+    """Returns what tells columns where names do not, by their names.
+
+    Those of Iceberg are told by their ids. Those of formats that are not known to find values by the names of their
+    columns, as CSV, are told by their places.
+    """
     table = leaf.table() if simple_name(leaf) in ("DataSourceV2Relation", "StreamingRelationV2") else None
     if table is not None and str(table.getClass().getName()).startswith("org.apache.iceberg.spark."):
         columns = table.table().schema().columns()
@@ -173,8 +183,11 @@ def _short_name(provider: str) -> str:
 
 
 def reads_times_in_a_zone(leaf: LogicalPlan) -> bool:
-    """Returns whether times of a table may be read in the session's time zone, where they are written without one: as text, and
-    so in the names of partitions. Not of formats that are known to keep instants."""
+    """Returns whether times of a table may be read in the session's time zone.
+
+    They may where they are written without one: as text, and so in the names of partitions. They are not in formats
+    that are known to keep instants.
+    """
     columns = elements(leaf.output())
     times = [str(column.name()) for column in columns if "timestamp" in str(column.dataType().catalogString())]
     match read_as(leaf):

@@ -31,8 +31,12 @@ _SEMI = frozenset({"LeftSemi", "LeftAnti"})
 
 @dataclass(frozen=True)
 class Structure:
-    """`operators` are digests of those with state, those first whose rows others take; `group_filters` of the conditions on
-    whole groups, which Spark applies below the state although the text has them above it; `nodes` are all that these lead to."""
+    """Holds what the state of a query is made of, as digests of nodes.
+
+    `operators` are digests of those with state, those first whose rows others take. `group_filters` are digests of the
+    conditions on whole groups, which Spark applies below the state although the text has them above it. `nodes` are all
+    that these lead to.
+    """
 
     operators: tuple[str, ...] = ()
     group_filters: tuple[str, ...] = ()
@@ -41,8 +45,11 @@ class Structure:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A table of a plan, as `label` tells it from others; a streaming one has its number among the sources. `ids` tell its
-    columns, by their names, where names are not enough. Not `is_told`: the label is that of others, too."""
+    """Describes a table of a plan, as `label` tells it from others.
+
+    A streaming one has its `number` among the sources. `ids` tell its columns, by their names, where names are not
+    enough. Not `is_told`: the label is that of others, too.
+    """
 
     label: str
     number: int = 0
@@ -61,8 +68,10 @@ class _Relation:
 def structure(
     plan: Any, leaves: Sequence[Leaf], *, mask: Callable[[str], str], unpushed: tuple[Any, Sequence[Leaf]] | None = None
 ) -> Structure:
-    """Returns the structure of a plan in the form of `PlanText`, `leaves` being its tables by their numbers there. `unpushed`
-    is the same plan where filters are still in their places; None when it has no filter above a group."""
+    """Returns the structure of a plan in the form of `PlanText`, `leaves` being its tables by their numbers there.
+
+    `unpushed` is the same plan where filters are still in their places; None when it has no filter above a group.
+    """
     streamed = [leaves[each["leaf"]].label for each in plan_text.leaves(plan) if each["streams"]]
     # Where one source is read twice, only its filters may tell one operator or side from another.
     repeated = len(set(streamed)) < len(streamed)

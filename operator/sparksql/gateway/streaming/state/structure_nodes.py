@@ -20,7 +20,7 @@ def is_ref(value: Any) -> bool:
 
 
 def refs(value: Any) -> Iterator[str]:
-    """Digests of the nodes that a field's value has."""
+    """Returns the digests of the nodes that a field's value has."""
     if is_ref(value):
         yield value["ref"]
     elif isinstance(value, dict):
@@ -66,8 +66,10 @@ class Nodes:
         return fields
 
     def mentions(self, ref: Any) -> frozenset[str]:
-        """Kinds of nodes that an expression has, not those of the rows that its columns come from. A column of a table that is
-        no stream has the kind Table."""
+        """Returns the kinds of nodes that an expression has, not those of the rows that its columns come from.
+
+        A column of a table that is no stream has the kind Table.
+        """
         kinds: set[str] = set()
         pending = list(refs(ref))
         while pending:

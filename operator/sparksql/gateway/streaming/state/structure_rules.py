@@ -36,8 +36,10 @@ def told(kind: str, fields: Fields) -> Fields:
 
 
 def apply(nodes: Nodes, kind: str, fields: Fields, *, commutes: bool, zoned: bool) -> tuple[str, Fields]:
-    """Returns the one wording of all those that mean the same. `commutes`: it says so of itself. `zoned`: a cast looks at the
-    time zone."""
+    """Returns the one wording of all those that mean the same.
+
+    `commutes`: the expression says so of itself. `zoned`: a cast looks at the time zone.
+    """
     if commutes or kind in _EQUALITIES:
         fields = operands_in_one_order(fields)
     if kind == "Cast" and not zoned:
@@ -47,7 +49,7 @@ def apply(nodes: Nodes, kind: str, fields: Fields, *, commutes: bool, zoned: boo
 
 
 def of_leaf(kind: str, fields: Fields) -> Fields:
-    """Fields of a plan's leaf that is no table. In how many parts a range is made is no part of its rows."""
+    """Returns the fields of a plan's leaf that is no table. In how many parts a range is made is no part of its rows."""
     return {name: value for name, value in fields.items() if (kind, name) != ("Range", "numSlices")}
 
 
@@ -84,7 +86,10 @@ def _hive_function(fields: Fields) -> Fields:
 
 
 def operands_in_one_order(fields: Fields) -> Fields:
-    """Orders `a + b` and `b + a` alike: what Spark itself says is commutative gives the same value bit by bit. Not a + (b + c)."""
+    """Orders the operands of `a + b` and `b + a` alike.
+
+    What Spark itself says is commutative gives the same value bit by bit; a + (b + c) is left as it is.
+    """
     if isinstance(fields.get("children"), list):
         return {**fields, "children": sorted(fields["children"], key=_text)}
     names = [name for name, value in fields.items() if is_ref(value) and name in ("left", "right")]
@@ -93,8 +98,10 @@ def operands_in_one_order(fields: Fields) -> Fields:
 
 
 def cast_without_a_zone(fields: Fields) -> Fields:
-    """Drops the zone of a cast between types that have none: Spark notes the session's time zone at every cast, also at those
-    between types that have no zone."""
+    """Drops the zone of a cast between types that have none.
+
+    Spark notes the session's time zone at every cast, also at those.
+    """
     return {name: value for name, value in fields.items() if name != "timeZoneId"}
 
 
@@ -129,8 +136,11 @@ def _members(_: Nodes, kind: str, fields: Fields) -> tuple[str, Fields]:
 
 
 def _added_time(nodes: Nodes, kind: str, fields: Fields) -> tuple[str, Fields]:
-    """INTERVAL '60' SECOND and INTERVAL '1' MINUTE are the same number of microseconds when they are added to a time; the units
-    that they are printed in are part of their type."""
+    """Returns an added time by its number of microseconds, whatever units it is written in.
+
+    INTERVAL '60' SECOND and INTERVAL '1' MINUTE are the same number when they are added to a time; the units that they
+    are printed in are part of their type.
+    """
     interval = fields["interval"]
     if nodes.kind(interval) == "Literal" and "interval" in nodes.fields(interval)["type"]:
         is_of_days = "day" in (of := nodes.fields(interval)["type"]) or any(
@@ -142,8 +152,10 @@ def _added_time(nodes: Nodes, kind: str, fields: Fields) -> tuple[str, Fields]:
 
 
 def _filtered(nodes: Nodes, kind: str, fields: Fields) -> tuple[str, Fields]:
-    """`sum(CASE WHEN c THEN x END)` is `sum(x) FILTER (WHERE c)`, see `_PASSING_NULL`. Not with DISTINCT, whose values Spark
-    keeps apart."""
+    """Returns `sum(CASE WHEN c THEN x END)` as `sum(x) FILTER (WHERE c)`, see `_PASSING_NULL`.
+
+    Leaves one with DISTINCT as it is, since Spark keeps its values apart.
+    """
     function = fields["aggregateFunction"]
     if nodes.kind(function) not in _PASSING_NULL or fields["isDistinct"] or fields["filter"] is not None:
         return kind, fields

@@ -1,5 +1,8 @@
-"""Time windows in analysed plans. Spark's analyzer leaves nothing of window(ts, '1 minute') but its arithmetic, which differs
-between versions; what it does is found by doing it."""
+"""Time windows in analysed plans.
+
+Spark's analyzer leaves nothing of window(ts, '1 minute') but its arithmetic, which differs between versions; what it
+does is found by doing it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ class TimeWindow:
 
 
 def time_window(jvm: Jvm, column: Any, structs: list[Any]) -> TimeWindow | None:
-    """Returns the windows that a column holds, None for any other. `structs` are expressions of start and end, one for each
-    window that a time is in."""
+    """Returns the windows that a column holds, None for any other.
+
+    `structs` are expressions of start and end, one for each window that a time is in.
+    """
     if not column.metadata().contains(_MARK):
         return None
     time = _time(structs[0])
