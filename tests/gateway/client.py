@@ -27,6 +27,8 @@ from sparksql.wire.control import (
 from tests.support.process import TOKEN, GatewayProcess
 
 API = "/control/v1"
+FIRST_PAUSE_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 0.2
 _numbers = itertools.count(1)
 
 
@@ -86,13 +88,16 @@ class GatewayClient:
     async def until(
         self, operation_id: str, condition: Callable[[OperationView], bool], seconds: float = 120
     ) -> OperationView:
-        deadline = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while True:
             view = await self.get(operation_id)
             if condition(view):
                 return view
-            assert asyncio.get_running_loop().time() < deadline, f"last seen {view}\n{self.gateway.log_tail(2000)}"
-            await asyncio.sleep(0.02)
+            waited = loop.time() - began
+            assert waited < seconds, f"last seen {view}\n{self.gateway.log_tail(2000)}"
+            # A look takes CPU from what it waits for: the longer that takes, the less often it is looked for.
+            await asyncio.sleep(min(FIRST_PAUSE_SECONDS + waited / 20, LONGEST_PAUSE_SECONDS))
 
     async def until_state(self, operation_id: str, state: OperationState, seconds: float = 120) -> OperationView:
         return await self.until(operation_id, lambda view: view.state is state or view.state.is_terminal, seconds)
