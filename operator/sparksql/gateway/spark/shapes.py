@@ -9,3 +9,5 @@ JvmSession: TypeAlias = Any  # org.apache.spark.sql.classic.SparkSession
 Dataset: TypeAlias = Any  # org.apache.spark.sql.classic.Dataset
 LogicalPlan: TypeAlias = Any  # catalyst.plans.logical.LogicalPlan: a plan, or a node or leaf of one
 Expression: TypeAlias = Any  # catalyst.expressions.Expression
+StreamingQuery: TypeAlias = Any  # org.apache.spark.sql.streaming.StreamingQuery
+Throwable: TypeAlias = Any  # java.lang.Throwable

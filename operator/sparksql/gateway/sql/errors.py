@@ -14,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS
+from sparksql.gateway.spark.shapes import Throwable
 from sparksql.gateway.sql.masking import Masker
 from sparksql.gateway.sql.script import Fragment, locate, offset_of
 from sparksql.wire.control import ErrorReason, OperationError
@@ -156,7 +157,7 @@ def _java_throwable(exception: BaseException) -> Any | None:
     return getattr(exception, "_origin", None)  # pyspark's converted exceptions keep the JVM's
 
 
-def _chain(throwable: Any, text: str) -> list[Thrown]:
+def _chain(throwable: Throwable, text: str) -> list[Thrown]:
     chain: list[Thrown] = []
     while throwable is not None and len(chain) < _MAX_CAUSES:
         chain.append(_thrown(throwable, text))
@@ -164,7 +165,7 @@ def _chain(throwable: Any, text: str) -> list[Thrown]:
     return chain
 
 
-def _thrown(throwable: Any, text: str) -> Thrown:
+def _thrown(throwable: Throwable, text: str) -> Thrown:
     return Thrown(
         class_name=str(throwable.getClass().getSimpleName()),
         message=str(_ask(throwable, "getSimpleMessage") or _ask(throwable, "getMessage") or ""),
@@ -175,7 +176,7 @@ def _thrown(throwable: Any, text: str) -> Thrown:
     )
 
 
-def _ask(throwable: Any, method: str) -> Any | None:
+def _ask(throwable: Throwable, method: str) -> Any | None:
     """Calls a getter that only some throwables have."""
     try:
         return getattr(throwable, method)()
@@ -183,12 +184,12 @@ def _ask(throwable: Any, method: str) -> Any | None:
         return None
 
 
-def _parameters(throwable: Any) -> tuple[tuple[str, str], ...]:
+def _parameters(throwable: Throwable) -> tuple[tuple[str, str], ...]:
     parameters = _ask(throwable, "getMessageParameters")
     return () if parameters is None else tuple((str(key), str(parameters[key])) for key in parameters)
 
 
-def _context_span(throwable: Any) -> tuple[int, int] | None:
+def _context_span(throwable: Throwable) -> tuple[int, int] | None:
     for context in _ask(throwable, "getQueryContext") or ():
         # Inside a view the offsets are those of the view's text, which nobody submitted.
         if str(context.contextType()) == "SQL" and not context.objectType() and int(context.startIndex()) >= 0:
@@ -196,7 +197,7 @@ def _context_span(throwable: Any) -> tuple[int, int] | None:
     return None
 
 
-def _parser_span(throwable: Any, text: str) -> tuple[int, int] | None:
+def _parser_span(throwable: Throwable, text: str) -> tuple[int, int] | None:
     line, column = _ask(throwable, "line"), _ask(throwable, "startPosition")
     if line is None or column is None or not (line.isDefined() and column.isDefined()):
         return None

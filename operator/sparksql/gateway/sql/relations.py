@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option
-from sparksql.gateway.spark.shapes import Jvm, JvmSession
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 
 SESSION_CATALOG = "spark_catalog"
 _INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
 
 
-def metadata_of(jvm: Jvm, session: JvmSession, relation: Any) -> Any | None:
+def metadata_of(jvm: Jvm, session: JvmSession, relation: LogicalPlan) -> Any | None:
     """Returns the CatalogTable of the session catalog's table, or of the temporary view, that an UnresolvedRelation names.
 
     None for views of the catalog, other catalogs, and what is not there.
@@ -42,7 +42,7 @@ def is_view(metadata: Any) -> bool:
     return str(metadata.tableType().name()) == "VIEW"
 
 
-def given_options(relation: Any) -> dict[str, str]:
+def given_options(relation: LogicalPlan) -> dict[str, str]:
     """Returns the options that the text gives a relation: `t WITH (...)`."""
     given = relation.options().asCaseSensitiveMap()
     return {str(key): str(given[key]) for key in given if not str(key).startswith(_INTERNAL_OPTION)}

@@ -21,7 +21,7 @@ from sparksql.wire.control import ErrorReason
 _FROM = "stream-from-timestamp"  # where the text says to begin
 
 
-def check_history(jvm: Jvm, analysed: Any, checkpoint: str, files: HadoopFiles) -> None:
+def check_history(jvm: Jvm, analysed: LogicalPlan, checkpoint: str, files: HadoopFiles) -> None:
     """Refuses a query of an Iceberg table whose history is no longer whole. Raises StatementError.
 
     Such a query either begins anew and would read only the end of the table, or goes on from a snapshot that is not of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, simple_name
@@ -26,8 +25,8 @@ _INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
 class ParsedInsert:
     """The INSERT of a parsed statement. `query` has the statement's WITH, if there is one."""
 
-    insert: Any
-    query: Any
+    insert: LogicalPlan
+    query: LogicalPlan
 
     @property
     def target(self) -> tuple[str, ...]:

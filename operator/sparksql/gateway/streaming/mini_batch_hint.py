@@ -59,7 +59,7 @@ def _is_ours(node: LogicalPlan) -> bool:
     return simple_name(node) == "UnresolvedHint" and str(node.name()).upper() == NAME
 
 
-def _without(jvm: Jvm, query: Any) -> Any:
+def _without(jvm: Jvm, query: LogicalPlan) -> LogicalPlan:
     return rewritten(jvm, query, lambda node: _without(jvm, node.child()) if _is_ours(node) else None)
 
 

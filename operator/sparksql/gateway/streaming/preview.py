@@ -19,7 +19,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
-from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
+from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, StreamingQuery
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
@@ -74,7 +74,12 @@ def previewed(
 
 
 def _watch(
-    operation: Operation, query: Any, session: JvmSession, view: str, rows: int, show: Callable[[Any, int], None]
+    operation: Operation,
+    query: StreamingQuery,
+    session: JvmSession,
+    view: str,
+    rows: int,
+    show: Callable[[Any, int], None],
 ) -> bool:
     """Until the query has ended, or has rows enough, or some rows and no time left; whether it is over before its end."""
     until = time.monotonic() + (operation.request.execution_seconds or PREVIEW_SECONDS)

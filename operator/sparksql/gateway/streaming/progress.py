@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sparksql.gateway.spark.shapes import StreamingQuery
 from sparksql.wire.control import StreamProgress
 
 
-def read_stream(query: Any) -> StreamProgress:
+def read_stream(query: StreamingQuery) -> StreamProgress:
     """Returns the progress of a JVM StreamingQuery."""
     last = query.lastProgress()
     report = {} if last is None else json.loads(last.json())

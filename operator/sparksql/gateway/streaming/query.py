@@ -18,7 +18,7 @@ from sparksql.gateway.operations.operation import Operation, OperationCancelledE
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
-from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
+from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan, StreamingQuery
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
@@ -276,7 +276,7 @@ class Streams:
             qualified=self._files.qualified,
         )
 
-    def _limited(self, query: Any, options: StreamOptions) -> Any:
+    def _limited(self, query: LogicalPlan, options: StreamOptions) -> LogicalPlan:
         """The parsed query with the bounds of a batch among the options of its STREAMs."""
         limits = read_limits(options)
         if not limits:
@@ -360,7 +360,7 @@ class _Planned:
 class _Started:
     """A query that has been started, and what its batches go through if not straight into the table."""
 
-    query: Any
+    query: StreamingQuery
     state: StateFile
     sink: Sink
     batches: _Batches | None = None
@@ -404,7 +404,7 @@ def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError 
     return StatementError(description_file.refused(error))
 
 
-def _report(operation: Operation, query: Any) -> None:
+def _report(operation: Operation, query: StreamingQuery) -> None:
     if operation.stream is None and str(query.status().message()) in _INITIALISING:
         return
     operation.stream = read_stream(query)

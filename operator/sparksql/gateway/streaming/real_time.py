@@ -6,8 +6,6 @@ would be tried again and again. Measured with Spark 4.1.4, whose list of sinks i
 
 from __future__ import annotations
 
-from typing import Any
-
 from sparksql.api.execution import OutputMode, TriggerMode
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
@@ -33,7 +31,7 @@ _STATEFUL = frozenset(
 
 
 def check_real_time(
-    driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, analysed: Any, options: StreamOptions
+    driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, analysed: LogicalPlan, options: StreamOptions
 ) -> None:
     """Raises StatementError when the trigger is RealTime and the query cannot run so. Writes nothing."""
     if options.trigger is not TriggerMode.REAL_TIME:
@@ -57,7 +55,7 @@ def _of_options(options: StreamOptions) -> str | None:
     return None
 
 
-def _of_query(analysed: Any) -> str | None:
+def _of_query(analysed: LogicalPlan) -> str | None:
     for node in nodes(analysed):
         if not node.isStreaming():
             continue

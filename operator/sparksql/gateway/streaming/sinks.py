@@ -20,6 +20,7 @@ from typing import Any
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, option, simple_name
+from sparksql.gateway.spark.shapes import LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 
@@ -68,7 +69,7 @@ def sink_of(table: Any, name: str) -> Sink:
             return Sink()
 
 
-def _file_sink(relation: Any) -> Sink:
+def _file_sink(relation: LogicalPlan) -> Sink:
     table = option(relation.catalogTable())
     provider = "" if table is None else str(option(table.provider()) or "").lower()
     if table is None or provider not in _FILE_FORMATS:

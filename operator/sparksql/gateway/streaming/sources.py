@@ -24,7 +24,7 @@ def declared(plan: LogicalPlan) -> list[str]:
     return [".".join(map(str, elements(n.multipartIdentifier()))) for n in nodes(plan) if is_stream(n)]
 
 
-def check_sources(parsed: Any, analysed: Any) -> None:
+def check_sources(parsed: Any, analysed: LogicalPlan) -> None:
     """Raises StatementError when a query reads no STREAM, or when Spark would read one of them as a batch."""
     names = declared(parsed)
     streams = sum(simple_name(node) in _STREAMING_LEAVES for node in nodes(analysed))

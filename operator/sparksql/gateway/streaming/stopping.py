@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from sparksql.gateway.spark.scala import simple_name
-from sparksql.gateway.spark.shapes import JvmSession
+from sparksql.gateway.spark.shapes import JvmSession, StreamingQuery
 
 # How long a stop waits for the batch that runs; after that the batch is cut off, and runs again when the query goes on.
 BATCH_END_SECONDS = 8.0
@@ -31,7 +30,7 @@ def bound_rounds(session: JvmSession) -> None:
     session.conf().set(*ROUND)
 
 
-def stop(query: Any, *, at_once: bool) -> None:
+def stop(query: StreamingQuery, *, at_once: bool) -> None:
     """Stops a query whose session has bounded rounds. Where one batch follows the other: right after the report of one."""
     if not at_once:
         _wait_for_batch(query)
@@ -42,7 +41,7 @@ def stop(query: Any, *, at_once: bool) -> None:
         rounds += 1
 
 
-def _wait_for_batch(query: Any) -> None:
+def _wait_for_batch(query: StreamingQuery) -> None:
     deadline, reported = time.monotonic() + BATCH_END_SECONDS, _reported(query)
     while query.isActive() and query.status().isTriggerActive() and time.monotonic() < deadline:
         if _reported(query) != reported:
@@ -50,7 +49,7 @@ def _wait_for_batch(query: Any) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _stop_once(query: Any) -> str | None:
+def _stop_once(query: StreamingQuery) -> str | None:
     """One round. Where the query's thread is if it lives on, None once it has ended."""
     try:
         query.stop()
@@ -62,7 +61,7 @@ def _stop_once(query: Any) -> str | None:
     return None
 
 
-def _reported(query: Any) -> int | None:
+def _reported(query: StreamingQuery) -> int | None:
     """The last batch that the query has reported, after its commit."""
     progress = query.lastProgress()
     return None if progress is None else int(progress.batchId())

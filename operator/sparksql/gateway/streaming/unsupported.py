@@ -68,7 +68,7 @@ def check_supported(
         log.info("a query could not be planned before its start: %s", type(unknown).__name__)
 
 
-def _plan(jvm: Jvm, session: JvmSession, analysed: Any, mode: Any) -> None:
+def _plan(jvm: Jvm, session: JvmSession, analysed: LogicalPlan, mode: Any) -> None:
     """Plans a batch as the query will. Another version of Spark may want other arguments: then its own planning tells."""
     execution = jvm.org.apache.spark.sql.execution
     runtime = execution.streaming.runtime
@@ -94,7 +94,7 @@ def _plan(jvm: Jvm, session: JvmSession, analysed: Any, mode: Any) -> None:
     ).executedPlan()
 
 
-def _refusal(refused: AnalysisException, analysed: Any, fragment: Fragment, sql: str) -> StatementError:
+def _refusal(refused: AnalysisException, analysed: LogicalPlan, fragment: Fragment, sql: str) -> StatementError:
     error = operation_error(refused, fragment, sql)
     changes: dict[str, object] = {}
     if error.condition is None or error.condition.startswith(_LEGACY):
@@ -110,7 +110,9 @@ def _refusal(refused: AnalysisException, analysed: Any, fragment: Fragment, sql:
     return StatementError(error.model_copy(update=changes))
 
 
-def _spans(refused: AnalysisException, kind: _Kind | None, analysed: Any, text: str) -> Iterator[tuple[int, int]]:
+def _spans(
+    refused: AnalysisException, kind: _Kind | None, analysed: LogicalPlan, text: str
+) -> Iterator[tuple[int, int]]:
     """Yields ranges of the text that may be shown, the best first: what is refused, then what is around it.
 
     What stands in a view has no place in this text; the view's name has.
@@ -174,7 +176,7 @@ def _expression(name: str, is_meant: Callable[[Any], bool] = lambda _: True) -> 
 def _anywhere(name: str) -> Find:
     """An expression of any streaming node: Spark names none."""
 
-    def find(_: Any, analysed: Any) -> Iterator[Any]:
+    def find(_: Any, analysed: LogicalPlan) -> Iterator[Any]:
         for node in nodes(analysed):
             if node.isStreaming():
                 yield from (each for each in _expressions(node) if simple_name(each) == name)
@@ -182,11 +184,11 @@ def _anywhere(name: str) -> Find:
     return find
 
 
-def _aggregate(_: Any, analysed: Any) -> Iterator[Any]:
+def _aggregate(_: Any, analysed: LogicalPlan) -> Iterator[Any]:
     return (node for node in nodes(analysed) if simple_name(node) in _AGGREGATES and node.isStreaming())
 
 
-def _session_aggregate(node: LogicalPlan, analysed: Any) -> Iterator[Any]:
+def _session_aggregate(node: LogicalPlan, analysed: LogicalPlan) -> Iterator[Any]:
     for aggregate in _aggregate(node, analysed):
         keys = elements(aggregate.groupingExpressions()) if simple_name(aggregate) == "Aggregate" else ()
         if any(simple_name(key) == "AttributeReference" and key.metadata().contains(_SESSION_WINDOW) for key in keys):

@@ -56,7 +56,7 @@ def upsert_target(name: str, table: Any) -> UpsertTarget:
     )
 
 
-def _full_name(relation: Any) -> str | None:
+def _full_name(relation: LogicalPlan) -> str | None:
     """Catalog, namespace and name as SQL text: what follows a shorter name, as in `t.snapshots`, would be taken for the name."""
     catalog, identifier = option(relation.catalog()), option(relation.identifier())
     if catalog is None or identifier is None:

@@ -138,7 +138,7 @@ def _analysed(jvm: Jvm, frame: Dataset) -> Any:
     return source_identity.undecoded(jvm, inline.apply(frame.queryExecution().analyzed()))
 
 
-def _sources(walk: _Walk, analysed: Any, qualified: Callable[[str], str]) -> tuple[StreamSource, ...]:
+def _sources(walk: _Walk, analysed: LogicalPlan, qualified: Callable[[str], str]) -> tuple[StreamSource, ...]:
     found: list[StreamSource] = []
     for leaf, name in source_identity.streamed(analysed):
         if walk.source_number(leaf) > len(found):

@@ -20,7 +20,7 @@ class UnknownPlanError(Exception):
     """The plan cannot be described; the text says why."""
 
 
-def prepared(jvm: Jvm, analysed: Any) -> Any:
+def prepared(jvm: Jvm, analysed: LogicalPlan) -> Any:
     """Returns an analysed plan so that what the optimiser makes of it tells the text and nothing else.
 
     CURRENT_TIMESTAMP and the like get the time of a batch, as Spark makes it of a streaming query; the optimiser would
@@ -37,7 +37,7 @@ def table_of(jvm: Jvm, leaf: LogicalPlan) -> Any:
 
 def plan_structure(
     jvm: Jvm,
-    analysed: Any,
+    analysed: LogicalPlan,
     optimised: Any,
     unpushed: Callable[[], Any],
     *,

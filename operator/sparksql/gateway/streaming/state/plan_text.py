@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
+
+PlanNode: TypeAlias = dict[str, Any]  # a node of the JSON that PlanText makes of a plan
 
 DEDUPLICATIONS = frozenset({"Deduplicate", "DeduplicateWithinWatermark"})
 _CATALYST = "org.apache.spark.sql.catalyst."
 
 
-def has_group_filter(plan: Any) -> bool:
+def has_group_filter(plan: PlanNode) -> bool:
     """Returns whether a plan has a filter or a join above an aggregation of streams."""
     found, grouped = _has_group_filter(plan)
     return found and grouped
 
 
-def _has_group_filter(plan: Any) -> tuple[bool, bool]:
+def _has_group_filter(plan: PlanNode) -> tuple[bool, bool]:
     below = [_has_group_filter(child) for child in children(plan)]
     grouped = any(each[1] for each in below)
     kind = simple(plan["plan"])
@@ -23,7 +25,7 @@ def _has_group_filter(plan: Any) -> tuple[bool, bool]:
     return found, grouped or (kind in ("Aggregate", "Distinct", *DEDUPLICATIONS) and plan["streams"])
 
 
-def children(plan: Any) -> Iterator[Any]:
+def children(plan: PlanNode) -> Iterator[PlanNode]:
     """Yields the plans right below one."""
     for value in plan.get("fields", {}).values():
         for each in value if isinstance(value, list) else (value,):
@@ -31,7 +33,7 @@ def children(plan: Any) -> Iterator[Any]:
                 yield each
 
 
-def leaves(plan: Any) -> Iterator[Any]:
+def leaves(plan: PlanNode) -> Iterator[PlanNode]:
     """Yields the leaves of a plan, from left to right."""
     if "leaf" in plan:
         yield plan

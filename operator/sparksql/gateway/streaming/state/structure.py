@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparksql.gateway.streaming.state import plan_text, structure_rules
+from sparksql.gateway.streaming.state.plan_text import PlanNode
 from sparksql.gateway.streaming.state.structure_nodes import OPAQUE, Node, Nodes
 
 # How rows lie and what the planner is told, not what they are: of any plan; and of streams, whose rows have no order.
@@ -66,7 +67,11 @@ class _Relation:
 
 
 def structure(
-    plan: Any, leaves: Sequence[Leaf], *, mask: Callable[[str], str], unpushed: tuple[Any, Sequence[Leaf]] | None = None
+    plan: PlanNode,
+    leaves: Sequence[Leaf],
+    *,
+    mask: Callable[[str], str],
+    unpushed: tuple[Any, Sequence[Leaf]] | None = None,
 ) -> Structure:
     """Returns the structure of a plan in the form of `PlanText`, `leaves` being its tables by their numbers there.
 
@@ -106,7 +111,7 @@ class _Resolver:
 
     # Plans
 
-    def relation(self, plan: Any) -> _Relation:
+    def relation(self, plan: PlanNode) -> _Relation:
         kind, streams = plan_text.simple(plan["plan"]), plan["streams"]
         if "leaf" in plan:
             return self._leaf(plan, kind)
@@ -120,7 +125,7 @@ class _Resolver:
         return made
 
     def _made(
-        self, plan: Any, kind: str, streams: bool, fields: Any, below: list[_Relation], state: tuple[int, ...]
+        self, plan: PlanNode, kind: str, streams: bool, fields: Any, below: list[_Relation], state: tuple[int, ...]
     ) -> _Relation:
         match kind:
             case "Project":
@@ -160,7 +165,7 @@ class _Resolver:
         ref = self.nodes.add(plan_text.class_name(plan["plan"]), **whole)
         return self._stateful(ref, state) if streams and kind not in WITHOUT_STATE else _Relation(ref, state)
 
-    def _leaf(self, plan: Any, kind: str) -> _Relation:
+    def _leaf(self, plan: PlanNode, kind: str) -> _Relation:
         leaf = self._leaves[plan["leaf"]]
         fields = {name: self._value(value) for name, value in plan.get("fields", {}).items() if name != "output"}
         by_name = not fields and "rows" not in plan
@@ -210,7 +215,7 @@ class _Resolver:
         self._results_of = outer
         return made
 
-    def _join(self, plan: Any, below: list[_Relation]) -> _Relation:
+    def _join(self, plan: PlanNode, below: list[_Relation]) -> _Relation:
         fields, (left, right) = plan["fields"], below
         kind = plan_text.simple(fields["joinType"]["object"])
         state = (*left.state, *right.state)
@@ -252,7 +257,7 @@ class _Resolver:
             ref = self.nodes.fields(ref)["input"]
         return _Relation(ref)
 
-    def _union(self, plan: Any, below: list[_Relation], state: tuple[int, ...]) -> _Relation:
+    def _union(self, plan: PlanNode, below: list[_Relation], state: tuple[int, ...]) -> _Relation:
         outputs = [[self._value(column) for column in child["output"]] for child in plan_text.children(plan)]
         ref = self.nodes.add("Union", inputs=[each.ref for each in below])
         for column, *same_place in zip(plan["output"], *outputs, strict=True):
@@ -260,7 +265,7 @@ class _Resolver:
             self._columns[column["attribute"]] = known
         return _Relation(ref, state)
 
-    def _expand(self, plan: Any, below: _Relation) -> _Relation:
+    def _expand(self, plan: PlanNode, below: _Relation) -> _Relation:
         rows = [[self._value(each) for each in row] for row in plan["fields"]["projections"]]
         for column, *same_place in zip(plan["output"], *rows, strict=True):
             known = self.nodes.add("OneOf", values=same_place)
@@ -354,7 +359,7 @@ class _Resolver:
             return self.nodes.add("ResultOf", operator=self._results_of, function=ref)
         return ref
 
-    def _subquery(self, plan: Any) -> Any:
+    def _subquery(self, plan: PlanNode) -> Any:
         made = self.relation(plan)
         return self.nodes.add("Query", rows=made.ref, columns=[self._value(each) for each in plan["output"]])
 
