@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +9,6 @@ from pathlib import Path
 from .config import CGROUP
 
 NEEDED_CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
-# A thread's part of the CPU time, in v1 and v2. The group has that of a thread for each CPU, as kubelet gives to the pods' group in it:
-# by default all pods together would have no more than one thread of any other process of the machine.
-THREAD_PART = {"cpu.shares": 1024, "cpu.weight": 100}
 
 
 def hierarchies(mounts: str) -> list[tuple[Path, bool]]:
@@ -29,11 +25,7 @@ def create() -> None:
             enable = " ".join(f"+{name}" for name in NEEDED_CONTROLLERS if name in offered)
             if enable:
                 (mount / "cgroup.subtree_control").write_text(enable)
-        group = mount / CGROUP
-        group.mkdir(exist_ok=True)
-        for name, part in THREAD_PART.items():
-            if (group / name).exists():
-                (group / name).write_text(str(part * (os.cpu_count() or 1)))
+        (mount / CGROUP).mkdir(exist_ok=True)
 
 
 def roots() -> list[Path]:
