@@ -36,17 +36,14 @@ LEVELS: dict[str, tuple[str, ...]] = {
 # the same cluster, most of the time for a pod to start or a deadline to pass.
 PROCESSES = {"unit": 2, "integration": 2, "gateway": 2, "e2e": 3}
 
-# Makes way for the pods of the level beside it, which have deadlines of a cluster to keep.
-NICENESS = {"gateway": 5}
-
 Lane = tuple[str, ...]
 Stage = tuple[Lane, ...]
-# Stages follow each other, lanes of a stage run side by side, levels of a lane follow each other. Only one lane has the cluster.
-# The gateway's level computes; the faults wait for nodes, pods and deadlines for much of their time.
+# Stages follow each other, lanes of a stage run side by side, levels of a lane follow each other. What computes with all cores for
+# long stands alone: gateway beside faults and conformance took as long as one after the other, and their pods waited for a core.
 STAGES: tuple[Stage, ...] = (
     (("unit",), ("integration", "images")),
-    (("e2e",),),
-    (("gateway",), ("faults", "conformance")),
+    (("gateway",),),
+    (("e2e", "faults", "conformance"),),
 )
 PROGRESS_SECONDS = 30
 # What pytest prints with -q: a character for each test that has ended, and at the end of a full line how far it is.
@@ -126,8 +123,6 @@ async def run(level: str, report: Path, output: IO[bytes] | None) -> int:
     command = [sys.executable, "-u", "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
     if level in PROCESSES:
         command += ["-n", str(PROCESSES[level]), "--dist", "loadfile"]
-    if level in NICENESS:
-        command = ["nice", "-n", str(NICENESS[level]), *command]
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, stdout=output, stderr=output, stdin=asyncio.subprocess.DEVNULL, process_group=0
     )
