@@ -10,10 +10,17 @@ from tests.e2e.gate import Gate
 from tests.support import installation
 from tests.support.harness import Classes, Cluster, Space
 
+LONGEST_FILE = "test_spark_versions.py"
+
 
 def pytest_configure(config: pytest.Config) -> None:
     installation.use(config)
     config.addinivalue_line("markers", "alone: takes away what all tests share, the operator or the node")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest file comes first: begun last, it would run on alone."""
+    items.sort(key=lambda item: item.path.name != LONGEST_FILE)
 
 
 @pytest.fixture(scope="module")

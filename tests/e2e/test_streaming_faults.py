@@ -13,8 +13,6 @@ import pytest
 from tests.e2e.streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
 from tests.support.harness import Cluster, Space, condition, phase, reason
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture(scope="module")
 def ticks(main: Space) -> Space:
@@ -23,6 +21,7 @@ def ticks(main: Space) -> Space:
     return main
 
 
+@pytest.mark.alone
 def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: Cluster) -> None:
     assert phase(ticks.run("CREATE TABLE counted (value BIGINT, at TIMESTAMP) USING iceberg")) == "Finished"
     insert = "INSERT INTO counted (at, value) SELECT timestamp, value FROM STREAM ticks"
@@ -67,7 +66,7 @@ def test_a_file_stream_survives_driver_deaths_before_and_after_its_first_commit(
     """Until the first commit nothing in the table but a mark tells that the log there is this stream's."""
     assert phase(ticks.run("CREATE TABLE filed (value BIGINT) USING parquet")) == "Finished"
     # Each batch computes the subquery again, for some seconds: time enough to see that nothing is committed yet.
-    slow = "(SELECT max(sha2(CAST(id AS STRING), 512)) FROM range(0, 15000000, 1, 1)) IS NOT NULL"
+    slow = "(SELECT max(sha2(CAST(id AS STRING), 512)) FROM range(0, 3000000, 1, 1)) IS NOT NULL"
     name = ticks.statement(f"INSERT INTO filed SELECT value FROM STREAM ticks WHERE {slow}", streaming=QUICK)
     first = ticks.cluster.wait(
         "SqlStatement", ticks.name, name, lambda s: s is not None and "queryId" in stream(s), "with a query", SECONDS
@@ -130,6 +129,7 @@ def states(log: Path, operation_id: str) -> list[str]:
     return [line["state"] for line in lines if line.get("operation_id") == operation_id]
 
 
+@pytest.mark.alone
 def test_a_stream_goes_on_after_a_drain(ticks: Space, tmp_path: Path) -> None:
     assert phase(ticks.run("CREATE TABLE kept (value BIGINT) USING iceberg")) == "Finished"
     name = ticks.statement("INSERT INTO kept SELECT value FROM STREAM ticks", streaming=QUICK)

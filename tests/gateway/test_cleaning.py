@@ -14,7 +14,7 @@ from sparksql.gateway.clean import FAILED, GONE, REFUSED
 from tests.support.process import image_environment
 
 UID = "uid-1"
-SECONDS = 55  # the Job's own deadline
+SECONDS = 60  # of the finalizer
 
 
 @pytest.fixture

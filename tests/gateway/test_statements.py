@@ -75,6 +75,31 @@ async def test_refusals_have_their_status_and_an_error_body(gateway: GatewayProc
             pass
 
 
+async def test_refusals_of_the_control_api_are_told_apart_by_their_code(
+    gateway: GatewayProcess, client: GatewayClient
+) -> None:
+    ended = (await client.ok("SELECT 1")).operation_id
+    endless = (await client.put("SELECT count(*) FROM range(1000000000000) WHERE id * id % 7 = -1")).operation_id
+    unknown = uuid.uuid4()
+    refusals = {
+        f"statements/{unknown}": (404, "UnknownOperation"),
+        f"statements/{unknown}/results": (404, "UnknownOperation"),
+        f"statements/{endless}/results": (404, "NotReady"),
+        f"statements/{ended}/results?token=2": (404, "UnknownResult"),
+        f"statements/{ended}/results?token=-1": (400, "Malformed"),
+        f"statements/{ended}/results?format=xml": (400, "Malformed"),
+        f"savepoints/{unknown}": (404, "UnknownSavepoint"),
+    }
+    for path, refusal in refusals.items():
+        async with client.http.get(f"{API}/{path}") as response:
+            body = ErrorBody.model_validate_json(await response.text())
+            assert (response.status, body.error) == refusal, path
+            assert body.message, path
+    await client.cancel(endless)
+    async with connect(gateway, token="another") as stranger, stranger.http.get(f"{API}/info") as response:
+        assert ErrorBody.model_validate_json(await response.text()).error == "Unauthorized"
+
+
 @pytest.mark.parametrize(
     ("sql", "condition", "sql_state", "line", "position", "fragment"),
     [

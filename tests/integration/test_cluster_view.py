@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.conftest import CRD_API, CRDS
 from tests.support.apiserver import ApiServer, running_apiserver
 from tests.support.cluster_view import ApiFailure, ClusterView, Object
+from tests.support.crds import CRD_API, CRDS
 
 STATEMENT = "SqlStatement"
 

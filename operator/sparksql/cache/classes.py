@@ -6,6 +6,7 @@ from sparksql.api.names import DEFAULT_CLASS_ANNOTATION
 from sparksql.api.reasons import Reason
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import CLASS
+from sparksql.cache.models import class_of
 from sparksql.cache.views import ObjectView
 from sparksql.domain.violation import Violation
 from sparksql.engine.store import Object, Store
@@ -20,12 +21,12 @@ def find_class(store: Store, name: str | None) -> SqlSessionClass | Violation:
             return Violation(
                 Reason.CLASS_NOT_FOUND, f"spec.className: SqlSessionClass {name} does not exist (there are: {names})"
             )
-        return SqlSessionClass.parse(obj)
+        return class_of(obj)
     defaults = [obj for obj in store.list(CLASS) if _is_default(ObjectView(obj))]
     if not defaults:
         message = f"spec.className is not set and no SqlSessionClass has the annotation {DEFAULT_CLASS_ANNOTATION}=true"
         return Violation(Reason.CLASS_NOT_FOUND, message)
-    return SqlSessionClass.parse(max(defaults, key=_age))
+    return class_of(max(defaults, key=_age))
 
 
 def _is_default(session_class: ObjectView) -> bool:

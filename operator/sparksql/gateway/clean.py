@@ -15,7 +15,8 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ from sparksql.gateway.streaming.checkpoints.deletion import CleaningError, Delet
 
 GONE, FAILED, REFUSED = 0, 1, 2
 HEAP_MIB = 192
+# Storage that is away for a moment (its pod, its name or its address, as after a power cut) is tried again here: a new pod costs
+# the Job's backoff (10, 20, 40 s) and its start.
+RETRY_SECONDS = 30.0
+PAUSE_SECONDS = 1.0
+# Unless the class says otherwise: the shortest wait for a connection that Hadoop 3.4 takes. Its 30 s are half of the savepoint's
+# deadline, and an address that has just gone answers nothing.
+CONNECT_TIMEOUT = ("fs.s3a.connection.establish.timeout", "15s")
 TERMINATION_LOG = Path("/dev/termination-log")  # Kubernetes' default terminationMessagePath
 MAX_MESSAGE = 2048  # characters; the kubelet cuts at 4096 bytes
 
@@ -63,13 +71,48 @@ def _arguments() -> argparse.Namespace:
 def _run(arguments: argparse.Namespace) -> str:
     check_place(arguments.target, arguments.root)  # a wrong place costs no JVM
     conf = json.loads(arguments.conf.read_text(encoding="utf-8")) if arguments.conf else {}
-    with _hadoop_files(conf) as files:
-        was_there = clean(files, arguments.target, arguments.root, arguments.owner_uid)
+    with _hadoop_files(conf) as (jvm, files):
+        was_there = persistently(lambda: _attempt(jvm, files, arguments))
     return f"{arguments.target} {'is deleted' if was_there else 'was not there'}"
 
 
+def persistently(
+    attempt: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Returns what `attempt` returns, tried again after a CleaningError for RETRY_SECONDS; then raises that error.
+
+    Whatever else it raises is raised at once: another attempt would find the same.
+    """
+    last = clock() + RETRY_SECONDS
+    while True:
+        try:
+            return attempt()
+        except CleaningError as failure:
+            if clock() >= last:
+                raise
+            sys.stderr.write(f"tried again: {failure}\n")
+        sleep(PAUSE_SECONDS)
+
+
+def _attempt(jvm: Jvm, files: HadoopFiles, arguments: argparse.Namespace) -> bool:
+    """One attempt. An error of input or output, Java's word for what the storage says, is a CleaningError."""
+    try:
+        return clean(files, arguments.target, arguments.root, arguments.owner_uid)
+    except Py4JJavaError as thrown:
+        if jvm.py4j.reflection.TypeUtil.isInstanceOf("java.io.IOException", thrown.java_exception):
+            raise CleaningError(_reason(thrown)) from None
+        raise
+
+
+def _reason(thrown: Py4JJavaError) -> str:
+    """What it says, without Java's stack."""
+    return str(thrown.java_exception.toString())
+
+
 @contextlib.contextmanager
-def _hadoop_files(conf: Mapping[str, str]) -> Iterator[HadoopFiles]:
+def _hadoop_files(conf: Mapping[str, str]) -> Iterator[tuple[Jvm, HadoopFiles]]:
     jvm = DriverJvm.start(HEAP_MIB, _write_jvm_line)
     try:
         connection = jvm.connect()
@@ -78,9 +121,9 @@ def _hadoop_files(conf: Mapping[str, str]) -> Iterator[HadoopFiles]:
             PythonParameters(port=0, eager_load=False),  # nothing calls back
         )
         try:
-            yield HadoopFiles(client.jvm, _hadoop_conf(client.jvm, conf))
+            yield client.jvm, HadoopFiles(client.jvm, _hadoop_conf(client.jvm, conf))
         except Py4JJavaError as thrown:  # its text is the JVM's, which is gone a moment later
-            raise CleaningError(str(thrown.java_exception.toString())) from None
+            raise CleaningError(_reason(thrown)) from None
         finally:
             client.shutdown()
     finally:
@@ -92,7 +135,11 @@ def _hadoop_conf(jvm: Jvm, conf: Mapping[str, str]) -> Any:
     spark_conf = jvm.org.apache.spark.SparkConf(False)
     for key, value in conf.items():
         spark_conf.set(key, value)
-    return jvm.org.apache.spark.deploy.SparkHadoopUtil.get().newConfiguration(spark_conf)
+    hadoop_conf = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().newConfiguration(spark_conf)
+    name, value = CONNECT_TIMEOUT
+    if f"spark.hadoop.{name}" not in conf:
+        hadoop_conf.set(name, value)
+    return hadoop_conf
 
 
 def _leave_word(message: str) -> None:

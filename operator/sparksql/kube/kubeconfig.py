@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -22,7 +22,15 @@ from sparksql.kube.exec_plugin import API_VERSIONS, ExecCommand, InteractiveMode
 from sparksql.kube.identity import CredentialsError
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-UNSUPPORTED = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
+# What is read, and what changes neither where a request goes nor as whom. Any other field might, and is refused by name.
+CLUSTER_FIELDS = frozenset({
+    "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority", "certificate-authority-data",
+    "proxy-url", "disable-compression", "extensions",
+})  # fmt: skip
+USER_FIELDS = frozenset({
+    "client-certificate", "client-certificate-data", "client-key", "client-key-data", "token", "tokenFile",
+    "username", "password", "exec", "extensions",
+})  # fmt: skip
 PROXY_SCHEMES = ("http://", "https://")
 
 
@@ -81,8 +89,8 @@ def read(paths: Sequence[Path], context: str | None = None) -> Chosen:
     cluster = _section(files, "cluster", chosen.text("cluster") or "")
     name = chosen.text("user")
     user = _section(files, "user", name) if name else Section("", {}, Path())
-    if unsupported := next((field for field in UNSUPPORTED if user.fields.get(field)), None):
-        raise CredentialsError(f"kubeconfig user {user.name}: {unsupported} is not supported")
+    _refuse_others("cluster", cluster, CLUSTER_FIELDS)
+    _refuse_others("user", user, USER_FIELDS)
     if not cluster.text("server"):
         raise CredentialsError(f"kubeconfig cluster {cluster.name} has no server")
     proxy = cluster.text("proxy-url")
@@ -116,6 +124,11 @@ def exec_command(chosen: Chosen) -> ExecCommand | None:
         install_hint=(spec.get("installHint") or "").strip(),
         cluster=_cluster_info(chosen.cluster) if spec.get("provideClusterInfo") else None,
     )
+
+
+def _refuse_others(kind: str, section: Section, known: Set[str]) -> None:
+    if others := sorted(field for field, value in section.fields.items() if value and field not in known):
+        raise CredentialsError(f"kubeconfig {kind} {section.name}: {', '.join(others)} is not supported")
 
 
 def _cluster_info(cluster: Section) -> dict[str, Any]:

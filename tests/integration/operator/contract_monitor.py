@@ -68,9 +68,12 @@ class ContractMonitor:
         try:
             yield
         finally:
+            blind = [task for task in tasks if task.done()]  # each watches until it is cancelled
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for task in blind:
+                task.result()  # raises why
 
     async def _watch(self, resource: Resource) -> None:
         listed, version = await self._watcher.list(resource, self._namespace)

@@ -62,6 +62,19 @@ async def test_statement_conditions_follow_the_phases_and_events_announce_them(r
         await ready.until("events of statement and session", told)
 
 
+async def test_short_statement_costs_a_finalizer_and_two_writes_of_its_status(ready: Environment) -> None:
+    async with ready.operator():
+        await ready.session_ready()
+        await ready.create_statement("short")
+        done = await ready.finished("short")
+        assert "startTime" in done["status"]
+        await ready.create_statement("long", "SELECT SLEEP 1")
+        await ready.finished("long")
+    assert ready.monitor.phases("short") == ["Pending", "Finished"]
+    assert ready.monitor.writes("short") == 4  # made, finalizer, intent, end
+    assert ready.monitor.phases("long") == ["Pending", "Running", "Finished"]
+
+
 async def test_sql_error_is_shown_as_the_gateway_told_it(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("bad", "SELECT FAIL")

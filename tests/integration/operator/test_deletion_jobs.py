@@ -16,7 +16,7 @@ from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.deletion_jobs import DeletionJobs
-from sparksql.domain.savepoint.snapshot import DeletionJob, StartDeletionJob
+from sparksql.domain.savepoint.snapshot import DeletionFailed, DeletionJob, StartDeletionJob
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.errors import NotFound
@@ -54,7 +54,7 @@ class Scene:
         command = StartDeletionJob(f"{ROOT}/{self.namespace}/orders/before-release-{uid}", ROOT, uid)
         await self.deletion_jobs.start(self.savepoint, command, KLASS, "spark")
 
-    async def state(self) -> DeletionJob:
+    async def state(self) -> DeletionJob | DeletionFailed:
         return await self.deletion_jobs.state(self.savepoint)
 
     async def report(self, status: dict[str, Any]) -> None:
@@ -89,7 +89,9 @@ async def test_a_cleanup_job_is_created_once_with_its_settings_in_a_secret(scene
     assert (await scene.client.get(JOBS, scene.namespace, scene.name))["metadata"]["uid"] == job["metadata"]["uid"]
     assert "hidden" not in str(job)
     secret = await scene.client.get(SECRETS, scene.namespace, scene.name)
-    assert [owner["uid"] for owner in secret["metadata"]["ownerReferences"]] == [scene.savepoint.metadata.uid]
+    # The Job outlives the SqlSavepoint when storage is away, and its later pods need the settings.
+    owners = [owner["uid"] for owner in secret["metadata"]["ownerReferences"]]
+    assert owners == [scene.savepoint.metadata.uid, job["metadata"]["uid"]]
     assert "ownerReferences" not in job["metadata"]
 
 
@@ -106,9 +108,10 @@ async def test_a_cleanup_job_has_succeeded_only_with_the_complete_condition(scen
 
 async def test_a_failed_job_is_told(scene: Scene) -> None:
     await scene.start()
-    conditions = [_condition("FailureTarget"), _condition("Failed")]
+    why = {"reason": "BackoffLimitExceeded", "message": "it was tried often enough"}
+    conditions = [{**_condition(each), **why} for each in ("FailureTarget", "Failed")]
     await scene.report({"failed": 1, "conditions": conditions, **_times("startTime")})
-    assert await scene.state() is DeletionJob.FAILED
+    assert await scene.state() == DeletionFailed("BackoffLimitExceeded: it was tried often enough")
 
 
 async def test_the_end_of_anothers_job_is_not_believed(scene: Scene) -> None:

@@ -8,63 +8,30 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from sparksql.api.names import LABEL_SESSION, dedicated_session_name
-from sparksql.kube.client import KubeClient
-from sparksql.kube.credentials import Credentials
-from sparksql.kube.resources import PODS, SESSION_CLASSES, SESSIONS, STATEMENTS
+from sparksql.api.names import dedicated_session_name
+from sparksql.kube.resources import PODS, SESSIONS, STATEMENTS
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.faults import Faults, Step, crash
-from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
+from tests.integration.operator.streaming_environment import (
+    ROOT,
+    TEXT,
+    has_no_driver,
+    locations,
+    runs,
+    stream,
+    streaming_environment,
+    wish,
+)
 from tests.support.apiserver import ApiServer
-from tests.support.watching import watching
 
 Object = dict[str, Any]
-TEXT = "INSERT INTO t SELECT * FROM STREAM s"
-ROOT = "file:///data/checkpoints"
 
 
 @pytest_asyncio.fixture
 async def env(crds: ApiServer, namespace: str) -> AsyncIterator[Environment]:
-    """A session of a class that has a place for checkpoints; at the end no two queries ever had the same one."""
-    credentials = Credentials.from_kubeconfig(crds.kubeconfig)
-    async with KubeClient(credentials) as client, watching(crds.kubeconfig) as watcher:
-        env = Environment(client, watcher, namespace, credentials)
-        env.monitor = StreamContractMonitor(watcher, namespace)
-        async with env.running():
-            await env.create_class(storage={"checkpointRoot": f"{ROOT}/"})
-            await env.create_session(maxConcurrentStatements=1)
-            yield env
-        assert env.ledger.checkpoints.overlaps == []
-
-
-async def stream(env: Environment, name: str = "st", sql: str = TEXT, **spec: Any) -> Object:
-    return await env.create_statement(name, sql, **{"streaming": {"restart": {"backoffSeconds": 0}}, **spec})
-
-
-async def runs(env: Environment, name: str = "st", **wanted: Any) -> Object:
-    """As soon as it runs well and has committed a batch."""
-
-    def well(obj: Object) -> bool:
-        status = obj.get("status", {})
-        is_as_wanted = all(status.get(field) == value for field, value in wanted.items())
-        return is_as_wanted and condition(obj, "CheckpointFresh") == "True"
-
-    return await env.wait(STATEMENTS, name, f"streams {wanted}", well)
-
-
-async def wish(env: Environment, name: str = "st", **spec: Any) -> None:
-    await env.patch(STATEMENTS, name, spec)
-
-
-async def has_no_driver(env: Environment, session: str) -> bool:
-    return all(pod["metadata"]["labels"][LABEL_SESSION] != session for pod in await env.driver_pods())
-
-
-def locations(env: Environment, name: str = "st") -> list[str]:
-    """Folders below the root of the attempts that ran, without the statement's own prefix."""
-    options = [e.request.streaming for e in env.ledger.ran(name)]
-    return [o.checkpoint.rsplit("/", 1)[-1] for o in options if o is not None]
+    async with streaming_environment(crds, namespace) as env:
+        yield env
 
 
 # --- start, stop, resume, end
@@ -241,99 +208,6 @@ async def test_operator_that_dies_on_the_way_starts_nothing_twice(env: Environme
         else:
             await runs(env, attempt=1)
     assert len(env.ledger.ran("st")) == 1
-
-
-# --- changes
-
-
-async def test_changed_text_goes_on_with_the_state_that_fits(env: Environment) -> None:
-    other = f"{TEXT} WHERE true"
-    async with env.operator():
-        await stream(env)
-        first = await runs(env)
-        await wish(env, sql=other)
-        again = await runs(env, attempt=2)
-    assert again["status"]["streaming"]["queryId"] == first["status"]["streaming"]["queryId"]
-    assert [e.sql for e in env.ledger.ran("st")] == [TEXT, other]
-    assert locations(env) == ["1", "1"]
-
-
-async def test_upgrade_without_state_begins_on_another_checkpoint(env: Environment) -> None:
-    async with env.operator():
-        await stream(env)
-        first = await runs(env)
-        await wish(env, sql=f"{TEXT} UNFIT")
-        await env.in_phase(STATEMENTS, "st", "Running", "StateIncompatible")
-        await wish(env, streaming={"upgradeMode": "Stateless"})
-        second = await runs(env, attempt=2)
-        await wish(env, sql=f"{TEXT} WHERE 2")
-        third = await runs(env, attempt=3)
-    ids = [obj["status"]["streaming"]["queryId"] for obj in (first, second, third)]
-    assert len(set(ids)) == 3
-    assert third["status"]["streaming"]["committedBatchId"] == 0
-    assert locations(env) == ["1", "1-1", "1-2"]
-    assert all(len(set(c.texts)) == 1 for c in env.ledger.checkpoints.known.values())
-
-
-@pytest.mark.parametrize(
-    "change", [{"conf": {"spark.sql.shuffle.partitions": "3"}}, {"streaming": {"outputMode": "Update"}}]
-)
-async def test_changed_settings_go_on_from_the_same_checkpoint(env: Environment, change: Object) -> None:
-    async with env.operator():
-        await stream(env)
-        first = await runs(env)
-        await wish(env, **change)
-        second = await runs(env, attempt=2)
-    assert second["status"]["streaming"]["queryId"] == first["status"]["streaming"]["queryId"]
-    assert second["status"]["streaming"]["restarts"] == 0
-    assert locations(env) == ["1", "1"]
-    first_request, last_request = (e.request for e in env.ledger.ran("st"))
-    assert (first_request.conf, first_request.streaming) != (last_request.conf, last_request.streaming)
-
-
-async def test_stream_keeps_its_checkpoint_when_its_class_changes_checkpoint_root(env: Environment) -> None:
-    async with env.operator():
-        await stream(env)
-        first = await runs(env)
-        await env.client.patch_merge(
-            SESSION_CLASSES, "", env.class_name, {"spec": {"storage": {"checkpointRoot": "file:///elsewhere"}}}
-        )
-        await wish(env, desiredState="Stopped")
-        await env.in_phase(STATEMENTS, "st", "Stopped")
-        await wish(env, desiredState="Running")
-        second = await runs(env, attempt=2)
-    place = "checkpointLocation"
-    assert second["status"]["streaming"][place] == first["status"]["streaming"][place]
-
-
-# --- refusals
-
-
-async def test_schedule_that_cannot_be_followed_is_refused(env: Environment) -> None:
-    async with env.operator():
-        await stream(env, streaming={"savepoints": {"schedule": {"cron": "61 * * * *"}}})
-        done = await env.ended("st", "Error", "InvalidSpec")
-    assert message_of(done).startswith("spec.streaming.savepoints.schedule.cron: '61 * * * *': ")
-    assert env.ledger.ran("st") == []
-
-
-async def test_class_without_a_place_for_checkpoints_is_refused(env: Environment) -> None:
-    name = f"other-{env.namespace}"
-    await env.create_class(name)
-    await env.create_session("bare", className=name)
-    async with env.operator():
-        await stream(env, session="bare")
-        done = await env.ended("st", "Error", "InvalidSpec")
-    wanted = f"spec.streaming: class {name} has no storage.checkpointRoot; checkpoints need a place"
-    assert message_of(done) == wanted
-
-
-async def test_validation_of_a_stream_is_a_batch_statement(env: Environment) -> None:
-    async with env.operator():
-        await stream(env, sql="SELECT 1", mode="Validate")
-        done = await env.finished("st")
-    assert {c["type"] for c in done["status"]["conditions"]}.isdisjoint({"Healthy", "CheckpointFresh"})
-    assert env.ledger.ran("st")[0].request.streaming is None
 
 
 # --- others

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.api.names import ANNOTATION_TRIGGER
+from sparksql.api.names import ANNOTATION_TRIGGER, FINALIZER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.savepoint.gather import attempt_of, attempt_status, observation_of
@@ -109,6 +109,7 @@ def test_created_savepoint_is_read_back_with_its_trigger_and_statement(trigger: 
     body["metadata"].update(uid="u", creationTimestamp="2026-01-31T08:00:00Z", resourceVersion="1")
     made = SqlSavepoint.parse(body)
     assert trigger_of(made) is trigger
+    assert made.metadata.finalizers == (FINALIZER,)
     assert made.spec.statement_ref.name == "one"
     assert (made.spec.source, made.spec.reclaim_policy) == (SavepointSource.COPY, ReclaimPolicy.DELETE)
     (seen,) = savepoints_of(store(body), statement(streaming={}))

@@ -11,6 +11,7 @@ from sparksql.domain.savepoint.locations import recorded_root
 from sparksql.domain.savepoint.snapshot import (
     CancelCopy,
     Decision,
+    DeletionFailed,
     DeletionJob,
     Failed,
     Running,
@@ -134,9 +135,10 @@ def test_a_live_checkpoint_is_never_deleted(checkpoint: str) -> None:
 
 
 def test_a_cleaner_that_fails_is_not_waited_for() -> None:
-    decision = decided(going(), deletion_job=DeletionJob.FAILED)
+    decision = decided(going(), deletion_job=DeletionFailed("DeadlineExceeded: it took too long"))
     assert is_let_go(decision, warned=True)
-    assert decision.events and TARGET in decision.events[0].message
+    assert TARGET in decision.events[0].message
+    assert "DeadlineExceeded: it took too long" in decision.events[0].message
 
 
 @pytest.mark.parametrize("reclaim", ["Delete", "Retain"])

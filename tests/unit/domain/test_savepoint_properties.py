@@ -25,6 +25,7 @@ from sparksql.domain.savepoint.snapshot import (
     Completed,
     Decision,
     DeleteSelf,
+    DeletionFailed,
     DeletionJob,
     Failed,
     Running,
@@ -86,7 +87,7 @@ FACTS = st.fixed_dictionaries(
         "retention": mostly(
             None, RetentionDecision("before", Why.NEWEST), RetentionDecision("before", Why.NO_RULE_KEEPS_IT)
         ),
-        "deletion_job": mostly(DeletionJob.ABSENT, DeletionJob.RUNNING, DeletionJob.SUCCEEDED, DeletionJob.FAILED),
+        "deletion_job": mostly(DeletionJob.ABSENT, DeletionJob.RUNNING, DeletionJob.SUCCEEDED, DeletionFailed("x")),
         "namespace_terminating": mostly(False, False, False, True),
     }
 )

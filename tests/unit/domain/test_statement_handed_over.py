@@ -117,6 +117,32 @@ def test_view_in_progress_is_followed(phase: str, state: OperationState, wanted:
     assert decision.requeue_after is not None
 
 
+@pytest.mark.parametrize(
+    ("age", "phase", "wake"),
+    [(0.0, "Pending", 0.2), (0.15, "Pending", 0.05), (0.2, "Running", None), (60.0, "Running", None)],
+)
+def test_statement_that_has_just_begun_is_looked_at_again_before_it_is_shown_as_running(
+    age: float, phase: str, wake: float | None
+) -> None:
+    before = statement(handed_over())
+    decision = decide(statement_snapshot(before, operation=view(OperationState.RUNNING, start_time=ago(age))))
+    assert decision.status.phase == phase
+    if wake is not None:
+        assert (decision.status, decision.commands, decision.events) == (before.status, (), ())
+        assert decision.requeue_after == pytest.approx(wake)
+
+
+def test_driver_whose_clock_is_ahead_is_not_waited_for() -> None:
+    began = view(OperationState.RUNNING, start_time=ago(-3600))
+    assert decide(statement_snapshot(statement(handed_over()), operation=began)).status.phase == "Running"
+
+
+def test_statement_that_has_just_begun_is_canceled_at_once() -> None:
+    of = statement(handed_over(), desiredState="Canceled")
+    began = view(OperationState.RUNNING, start_time=ago(0.1))
+    assert cancel_of(decide(statement_snapshot(of, operation=began)).commands)
+
+
 # --- silence
 
 

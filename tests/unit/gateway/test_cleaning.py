@@ -134,6 +134,53 @@ def test_absence_is_believed_only_of_a_root_that_is_there() -> None:
         clean(FakeFiles({}), TARGET, ROOT, UID)
 
 
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_storage_that_is_away_for_a_moment_is_tried_again() -> None:
+    clock, answers = Clock(), [CleaningError("no address"), CleaningError("refused"), True]
+
+    def attempt() -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, CleaningError):
+            raise answer
+        return bool(answer)
+
+    assert program.persistently(attempt, clock, clock.sleep) is True
+    assert clock.now == 2 * program.PAUSE_SECONDS
+
+
+def test_storage_that_stays_away_fails_the_attempt_with_its_last_word() -> None:
+    clock = Clock()
+
+    def attempt() -> bool:
+        raise CleaningError(f"at {clock.now:g}")
+
+    with pytest.raises(CleaningError, match=f"at {program.RETRY_SECONDS:g}"):
+        program.persistently(attempt, clock, clock.sleep)
+
+
+@pytest.mark.parametrize("error", [DeletionRefusedError("of another"), ValueError("a defect")])
+def test_a_failure_that_another_attempt_would_meet_as_well_is_not_tried_again(error: Exception) -> None:
+    clock = Clock()
+
+    def attempt() -> bool:
+        raise error
+
+    with pytest.raises(type(error)):
+        program.persistently(attempt, clock, clock.sleep)
+    assert clock.now == 0
+
+
 @pytest.mark.parametrize(
     ("target", "root"),
     [

@@ -91,7 +91,9 @@ def test_kubeconfig_path_that_is_absolute_stays(tmp_path: Path) -> None:
     ("user", "cluster", "said"),
     [
         ({"auth-provider": {"name": "x"}}, {}, "user u: auth-provider is not supported"),
-        ({"as": "somebody"}, {}, "user u: as is not supported"),
+        ({"as": "somebody", "as-groups": ["g"]}, {}, "user u: as, as-groups is not supported"),
+        ({"from-tomorrow": {"a": 1}}, {}, "user u: from-tomorrow is not supported"),
+        ({}, {"tunnel": "t"}, "cluster c: tunnel is not supported"),
         ({"client-certificate": "absent"}, {}, "client-certificate of u cannot be read"),
         ({}, {"certificate-authority-data": "abc"}, "certificate-authority of c cannot be read"),
         ({}, {"server": ""}, "cluster c has no server"),

@@ -66,8 +66,8 @@ def test_job_without_a_template_golden() -> None:
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
     assert job["metadata"] == {"name": NAME, "namespace": "team-a", "labels": LABELS}
     assert {key: value for key, value in job["spec"].items() if key != "template"} == {
-        "activeDeadlineSeconds": 55,
-        "backoffLimit": 2,
+        "activeDeadlineSeconds": 600,
+        "backoffLimit": 6,
         "ttlSecondsAfterFinished": 600,
         "podFailurePolicy": {
             "rules": [{"action": "FailJob", "onExitCodes": {"containerName": "spark", "operator": "In", "values": [2]}}]

@@ -12,8 +12,14 @@ from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.controllers.children import create_missing
 from sparksql.controllers.context import ControllerContext
-from sparksql.domain.savepoint.snapshot import DeletionJob, StartDeletionJob
-from sparksql.kube.builders.deletion import DataDeletion, deletion_job, deletion_secret, is_deletion_job_of
+from sparksql.domain.savepoint.snapshot import DeletionFailed, DeletionJob, StartDeletionJob
+from sparksql.kube.builders.deletion import (
+    DataDeletion,
+    deletion_job,
+    deletion_secret,
+    is_deletion_job_of,
+    secret_owners,
+)
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import JOBS, SECRETS
 
@@ -29,7 +35,7 @@ class DeletionJobs:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
-    async def state(self, savepoint: SqlSavepoint) -> DeletionJob:
+    async def state(self, savepoint: SqlSavepoint) -> DeletionJob | DeletionFailed:
         """Returns how the Job of this object stands. Raises ApiError.
 
         A Job of the same name that was not made for this object counts as absent.
@@ -60,12 +66,18 @@ class DeletionJobs:
             operator_conf=self._context.config.defaults.conf,
         )
         await create_missing(self._context.client, SECRETS, deletion_secret(deletion))
-        await create_missing(self._context.client, JOBS, deletion_job(deletion))
+        job = await create_missing(self._context.client, JOBS, deletion_job(deletion))
+        if job is not None:
+            owners = secret_owners(deletion, job["metadata"]["uid"])
+            await self._context.client.patch_merge(SECRETS, deletion.namespace, deletion.name, owners)
 
 
-def _state(job: Object) -> DeletionJob:
+def _state(job: Object) -> DeletionJob | DeletionFailed:
     """A Job tells its end by a condition, once none of its pods runs."""
-    ends = {c["type"] for c in job.get("status", {}).get("conditions") or () if c.get("status") == "True"}
+    ends = {c["type"]: c for c in job.get("status", {}).get("conditions") or () if c.get("status") == "True"}
     if "Complete" in ends:
         return DeletionJob.SUCCEEDED
-    return DeletionJob.FAILED if "Failed" in ends else DeletionJob.RUNNING
+    failed = ends.get("Failed")
+    if failed is None:
+        return DeletionJob.RUNNING
+    return DeletionFailed(f"{failed.get('reason', 'Failed')}: {failed.get('message', 'without a message')}")

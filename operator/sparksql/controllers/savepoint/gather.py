@@ -14,6 +14,7 @@ from sparksql.cache.indexes import (
     STATEMENTS_BY_NAMESPACE,
     scoped,
 )
+from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating
 from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
@@ -79,7 +80,7 @@ class SavepointGatherer:
     def _session(self, statement: Object) -> SqlSession | None:
         view = StatementView(statement)
         obj = self._context.store.get(SESSION, view.namespace, view.session_name)
-        return SqlSession.parse(obj) if obj is not None else None
+        return session_of(obj) if obj is not None else None
 
     def _storage(
         self, savepoint: SqlSavepoint, statement: SqlStatement | None, session: SqlSession | None

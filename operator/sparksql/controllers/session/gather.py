@@ -11,6 +11,7 @@ from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import StatementPhase
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import LIVE_BY_SESSION, SAVEPOINTS_BY_STATEMENT, SESSION, scoped
+from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating, labels_of
 from sparksql.cache.views import SavepointView, SessionView, StatementView
 from sparksql.controllers.context import ControllerContext
@@ -165,7 +166,7 @@ class SessionGatherer:
 
     def _is_too_large(self, obj: Object) -> bool:
         """Whether a session over a limit asks for too much itself, so that it waits for no place."""
-        return isinstance(self.resolve(SqlSession.parse(obj))[1], Violation)
+        return isinstance(self.resolve(session_of(obj))[1], Violation)
 
 
 def _key(session: SqlSession) -> Key:

@@ -11,10 +11,10 @@ import logging
 from typing import assert_never
 
 from sparksql.api.names import dedicated_session_name
-from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement, SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.cache.indexes import SAVEPOINT, SESSION, STATEMENT
+from sparksql.cache.models import session_of
 from sparksql.controllers.children import create_watched
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.reconciler import GATEWAY_RETRY_SECONDS, Again, Controller, Done, Outcome
@@ -179,7 +179,7 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
         obj = self._context.store.get(SESSION, owner.namespace, dedicated_session_name(owner.name, owner.uid))
         if obj is None:
             return
-        metadata = SqlSession.parse(obj).metadata
+        metadata = session_of(obj).metadata
         is_owned = any(reference.uid == owner.uid for reference in metadata.owner_references)
         if not is_owned or metadata.is_deleting:
             return

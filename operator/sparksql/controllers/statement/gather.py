@@ -8,6 +8,7 @@ from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import SESSION, STATEMENT
+from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating
 from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
@@ -53,7 +54,7 @@ class StatementGatherer:
         if is_ended(phase):
             return self._ended(statement)
         session_obj = self._context.store.get(SESSION, namespace, StatementView(obj).session_name)
-        session = SqlSession.parse(session_obj) if session_obj is not None else None
+        session = session_of(session_obj) if session_obj is not None else None
         of_session = session_snapshot(self._context, session) if session is not None else None
         layered = self._settings(statement, session)
         operation = await self._operation(statement, session) if phase in HANDED_OVER else None

@@ -18,6 +18,7 @@ from sparksql.domain.savepoint.snapshot import (
     Command,
     Completed,
     Decision,
+    DeletionFailed,
     DeletionJob,
     Failed,
     Snapshot,
@@ -63,8 +64,8 @@ def _delete_data(s: Snapshot) -> Decision:
     match s.deletion_job:
         case DeletionJob.SUCCEEDED:
             return _let_go(s)
-        case DeletionJob.FAILED:
-            return _let_go(s, "the Job that deletes its data failed")
+        case DeletionFailed(message):
+            return _let_go(s, f"the Job that deletes its data failed: {message}")
         case DeletionJob.RUNNING:
             return _hold(s, "its data is being deleted")
         case DeletionJob.ABSENT if forbidden is not None or location is None or root is None:
@@ -85,7 +86,7 @@ def _hold(s: Snapshot, message: str, *commands: Command, warn: bool = False) -> 
     told = f"is being deleted: {message}"
     is_news = s.savepoint.status.message != told
     events = (Event("Warning" if warn else "Normal", Reason.DELETING, told),) if is_news else ()
-    status = restated(s, message=told)
+    status = restated(s).replace(message=told)
     return Decision(status, commands, s.attempt, events=events, requeue_after=min(POLL_SECONDS, left))
 
 

@@ -78,7 +78,13 @@ class DeletionJob(Enum):
     ABSENT = auto()
     RUNNING = auto()
     SUCCEEDED = auto()
-    FAILED = auto()
+
+
+@dataclass(frozen=True)
+class DeletionFailed:
+    """Says that the Job has given up; `message` is that of its condition."""
+
+    message: str
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Snapshot:
     trigger: SavepointTrigger = SavepointTrigger.MANUAL
     used_by: tuple[str, ...] = ()
     retention: RetentionDecision | None = None
-    deletion_job: DeletionJob = DeletionJob.ABSENT
+    deletion_job: DeletionJob | DeletionFailed = DeletionJob.ABSENT
     namespace_terminating: bool = False
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
 
 from sparksql.api.conditions import merge_conditions
 from sparksql.api.reasons import Reason
@@ -25,8 +26,25 @@ FOLLOWING: Mapping[Phase | None, frozenset[Phase]] = {
 """Legal transitions; None is an object that was never seen."""
 
 
-def with_phase(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **updates: Any) -> SqlSavepointStatus:
-    """Returns the savepoint's status moved to `phase`; `updates` are further status fields. The time of the end is set here."""
+class StatusUpdate(TypedDict, total=False):
+    """Fields of `SqlSavepointStatus` that a decision sets, but for those that `with_phase` knows by itself."""
+
+    location: str | None
+    batch_id: int | None
+    query_id: str | None
+    sql_hash: str | None
+    spark_version: str | None
+    size_bytes: int | None
+    file_count: int | None
+    start_time: datetime | None
+    failures: int
+    next_attempt_time: datetime | None
+
+
+def with_phase(
+    s: Snapshot, phase: Phase, reason: Reason, message: str = "", **update: Unpack[StatusUpdate]
+) -> SqlSavepointStatus:
+    """Returns the savepoint's status moved to `phase`, with the fields of `update` and the time of an end."""
     before = s.savepoint.status
     generation = s.savepoint.metadata.generation
     standing, work = savepoint_standing(phase)
@@ -38,20 +56,18 @@ def with_phase(s: Snapshot, phase: Phase, reason: Reason, message: str = "", **u
         "message": message or None,
         "used_by": used_by(s),
         "conditions": merge_conditions(before.conditions, desired, generation=generation, now=s.now),
-        **updates,
+        **update,
     }
     if phase.is_terminal and before.phase is not phase:
         values |= {"completion_time": s.now, "next_attempt_time": None}
     return before.replace(**values)
 
 
-def restated(s: Snapshot, **updates: Any) -> SqlSavepointStatus:
+def restated(s: Snapshot) -> SqlSavepointStatus:
     """Returns the status as it is, as of the present generation, with who refers to it now."""
     before, generation = s.savepoint.status, s.savepoint.metadata.generation
     conditions = of_generation(before.conditions, generation, s.now)
-    return before.replace(
-        **{"observed_generation": generation, "used_by": used_by(s), "conditions": conditions, **updates}
-    )
+    return before.replace(observed_generation=generation, used_by=used_by(s), conditions=conditions)
 
 
 def used_by(s: Snapshot) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from typing import Any
+from typing import Unpack
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
@@ -12,7 +12,7 @@ from sparksql.api.savepoint import SavepointSource, SqlSavepoint
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
 from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snapshot, StartCopy, VerifyExisting
-from sparksql.domain.savepoint.status import restated, with_phase
+from sparksql.domain.savepoint.status import StatusUpdate, restated, with_phase
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import Driver
 from sparksql.domain.statement.stream.spec import streaming_of
@@ -84,10 +84,10 @@ def begin(s: Snapshot, driver: Driver, location: str) -> Decision:
     return Decision(status, (asked,), attempt, events=(event,), requeue_after=FIRST_LOOK_SECONDS)
 
 
-def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **updates: Any) -> Decision:
+def end(s: Snapshot, phase: Phase, reason: Reason, message: str, **update: Unpack[StatusUpdate]) -> Decision:
     """Ends in a final phase, with an Event."""
     event = Event("Normal" if phase is Phase.COMPLETED else "Warning", reason, message)
-    return Decision(with_phase(s, phase, reason, message, **updates), events=(event,))
+    return Decision(with_phase(s, phase, reason, message, **update), events=(event,))
 
 
 def attempt_failed(s: Snapshot, reason: Reason, message: str) -> Decision:

@@ -7,7 +7,7 @@ each waiting phase has a deadline with its own reason, but for the wait in a que
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
@@ -25,7 +25,7 @@ from sparksql.domain.session.desired import (
 )
 from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
-from sparksql.domain.session.status import with_phase
+from sparksql.domain.session.status import StatusUpdate, with_phase
 from sparksql.domain.session.steps import (
     POLL_SECONDS,
     STABLE_SECONDS,
@@ -100,14 +100,14 @@ def _ready(s: Snapshot) -> Decision:
 
 def _serving(s: Snapshot, idle: float | None) -> Decision:
     status = s.session.status
-    updates: dict[str, Any] = {}
+    update: StatusUpdate = {}
     since = (s.now - status.last_activity_time).total_seconds() if status.last_activity_time else ACTIVITY_SECONDS
     if since >= ACTIVITY_SECONDS and is_used(s):
-        updates["last_activity_time"] = s.now
+        update["last_activity_time"] = s.now
     if status.restarts and phase_age(s) > STABLE_SECONDS:
-        updates["restarts"] = 0
+        update["restarts"] = 0
     wakes = [ACTIVITY_SECONDS, *(w for w in (idle, lifetime_left(s)) if w is not None)]
-    following = with_phase(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **updates)
+    following = with_phase(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **update)
     return Decision(following, events=skew_events(s), requeue_after=max(0.1, min(wakes)))
 
 

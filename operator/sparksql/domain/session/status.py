@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from sparksql.api.conditions import Condition, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
+from sparksql.api.session import (
+    ClientCounts,
+    ConfigurationEntry,
+    DriverStatus,
+    EndpointStatus,
+    SqlSession,
+    SqlSessionStatus,
+    StatementCounts,
+)
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSession, SqlSessionStatus
 from sparksql.domain.conditions import of_generation, session_standing, stated
+
+
+class StatusUpdate(TypedDict, total=False):
+    """Fields of `SqlSessionStatus` that a decision sets, but for those that `with_phase` knows by itself."""
+
+    driver: DriverStatus | None
+    endpoints: EndpointStatus | None
+    statements: StatementCounts | None
+    clients: ClientCounts | None
+    last_activity_time: datetime | None
+    restarts: int
+    next_start_time: datetime | None
+    config_hash: str | None
+    observed_restart_nonce: str
+    configuration: tuple[ConfigurationEntry, ...]
 
 
 def with_phase(
@@ -21,9 +44,9 @@ def with_phase(
     *,
     stalled: bool = False,
     extra: tuple[Condition, ...] = (),
-    **updates: Any,
+    **update: Unpack[StatusUpdate],
 ) -> SqlSessionStatus:
-    """Returns the session's status moved to `phase`.
+    """Returns the session's status moved to `phase`, with the fields of `update`.
 
     `stalled` marks a wait that needs a person; `extra` are further conditions.
     """
@@ -39,7 +62,7 @@ def with_phase(
         "endpoints": before.endpoints if phase is Phase.READY else None,
         "clients": before.clients if phase in (Phase.READY, Phase.DRAINING) else None,
         "conditions": merge_conditions(before.conditions, (*own, *kept, *extra), generation=generation, now=now),
-        **updates,
+        **update,
     }
     if before.phase is not phase:
         values["phase_since"] = now

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from sparksql.api.conditions import Condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
-from sparksql.api.session import SqlSessionStatus
 from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
 from sparksql.domain.session.desired import phase_age, state_lost_conditions
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
-from sparksql.domain.session.status import restated, with_phase
+from sparksql.domain.session.status import StatusUpdate, restated, with_phase
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
 RESTART_BACKOFF_SECONDS = 1.0
@@ -38,10 +37,10 @@ def wait(
     *commands: Command,
     wake: float = POLL_SECONDS,
     extra: tuple[Condition, ...] = (),
-    **updates: Any,
+    **update: Unpack[StatusUpdate],
 ) -> Decision:
     """Keeps or enters `phase` for `reason`, and looks again after `wake` seconds."""
-    status: SqlSessionStatus = with_phase(s.session, s.now, phase, reason, message, extra=extra, **updates)
+    status = with_phase(s.session, s.now, phase, reason, message, extra=extra, **update)
     return Decision(status, commands, requeue_after=wake)
 
 

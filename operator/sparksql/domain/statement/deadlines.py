@@ -9,9 +9,10 @@ from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.domain.statement.snapshot import Settings, Snapshot
 from sparksql.domain.statement.stream.spec import is_stream, streaming_of
-from sparksql.wire.control import CancelRequest, OperationState
+from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 EXECUTION_GRACE_SECONDS = 30.0  # the gateway ends a statement at its limit; after this the operator asks for it
+BRIEF_SECONDS = 0.2  # a statement that ends sooner is not shown as Running: one write of the status and one Event less
 HANDED_OVER_SECONDS = 20.0  # wake-up of a statement that the driver has; its events usually come first
 
 
@@ -74,6 +75,17 @@ def _execution_overdue(s: Snapshot) -> bool:
     if start is None or not isinstance(s.settings, Settings) or not s.settings.execution_seconds:
         return False
     return (s.now - start).total_seconds() > s.settings.execution_seconds + EXECUTION_GRACE_SECONDS
+
+
+def brief_left(s: Snapshot, view: OperationView) -> float:
+    """Returns the seconds for which a statement that has just begun is not yet shown as Running; 0 when it is to be shown.
+
+    A driver whose clock is ahead is not waited for.
+    """
+    if s.statement.status.phase is not Phase.PENDING or view.start_time is None:
+        return 0.0
+    age = (s.now - view.start_time).total_seconds()
+    return BRIEF_SECONDS - age if 0.0 <= age < BRIEF_SECONDS else 0.0
 
 
 def next_deadline(s: Snapshot) -> float:

@@ -17,9 +17,11 @@ from sparksql.domain.statement.comparison import fit_message
 from sparksql.domain.statement.deadlines import (
     HANDED_OVER_SECONDS,
     boot_id,
+    brief_left,
     cancellation_due,
     is_closing,
     is_unwanted,
+    next_deadline,
 )
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
 from sparksql.domain.statement.outcome import end_of, view_update
@@ -100,6 +102,8 @@ def _follow(s: Snapshot) -> Decision:
 def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     cancellation = cancellation_due(s)
     if is_running(s, view):
+        if cancellation is None and (left := brief_left(s, view)):
+            return no_change(s, min(left, next_deadline(s)))
         return follow_operation(s, view, cancellation, Reason.RUNNING, "")
     message = "waits in the driver for statements that exclude it"
     return follow_operation(s, view, cancellation, Reason.SUBMITTED, message)

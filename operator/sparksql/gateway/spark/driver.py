@@ -22,6 +22,7 @@ from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.connect_conf import connect_conf
 from sparksql.gateway.spark.jvm import JvmConnection
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS, JvmNames
+from sparksql.gateway.spark.references import release_in_batches
 from sparksql.gateway.spark.scala import elements, scala_object
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.wire.driver import BLOCK_MANAGER_PORT, DRIVER_RPC_PORT, SqlPolicy
@@ -143,6 +144,7 @@ class SparkDriver:
             del os.environ["PYSPARK_GATEWAY_SECRET"]
             if settings.executor_secret is not None:
                 settings.executor_secret.unlink(missing_ok=True)
+        release_in_batches(driver.jvm._gateway_client)
         driver._forbid_reflection()
         driver._silence("org.apache.spark.scheduler.DAGScheduler")  # warns of each cancel that finds no job
         return driver

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.java_gateway import JavaMember
+
+_CLASS_UTILS = "z:org.apache.commons.lang3.ClassUtils"  # Spark brings it; `z:` is py4j's word for a class's own methods
+
 
 def simple_name(value: Any) -> str:
     """Returns the simple class name of a JVM object, e.g. `InsertIntoStatement`."""
-    return str(value.getClass().getSimpleName())
+    return str(JavaMember("getSimpleName", None, _CLASS_UTILS, value._gateway_client)(value))  # asks the JVM once
 
 
 def option(value: Any) -> Any | None:
@@ -17,12 +21,17 @@ def option(value: Any) -> Any | None:
 
 
 def elements(sequence: Any) -> list[Any]:
-    """Returns the elements of a Scala collection."""
-    found: list[Any] = []
-    iterator = sequence.iterator()
-    while iterator.hasNext():
-        found.append(iterator.next())
-    return found
+    """Returns the elements of a Scala collection. It asks the JVM as few times as can be: most have two elements at most."""
+    match sequence.size():
+        case 0:
+            return []
+        case 1:
+            return [sequence.head()]
+        case 2:
+            return [sequence.head(), sequence.last()]
+        case size:
+            indexed = sequence.toIndexedSeq()
+            return [indexed.apply(index) for index in range(size)]
 
 
 def fields(product: Any) -> Iterator[Any]:

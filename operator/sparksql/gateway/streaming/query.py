@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
@@ -23,6 +23,7 @@ from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
+from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
@@ -37,7 +38,7 @@ from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
-from sparksql.gateway.streaming.upsert import UpsertWriter, check_upsert, upsert_target
+from sparksql.gateway.streaming.upsert import UpsertBatches, UpsertWriter, check_upsert, upsert_target
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 from sparksql.wire.driver import SqlPolicy
 
@@ -189,7 +190,9 @@ class Streams:
         self._begin(operation, options, lease)
         if planned.upsert is not None:
             state = self._match_state(operation, session, planned)
-            return self._start_upsert(self._writer(operation, planned), state, _Batches(planned.upsert, lease))
+            return self._start_upsert(
+                self._writer(operation, planned), state, UpsertBatches(planned.upsert, lease.verify)
+            )
         sinks.check_sink(sink, options.checkpoint, self._files)
         writer = self._writer(operation, planned)
         if sink.provider:
@@ -241,6 +244,7 @@ class Streams:
     def _begin(self, operation: Operation, options: StreamOptions, lease: CheckpointLease) -> None:
         """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
         lease.take(options.unconfirmed, operation.check)
+        first_batch.remove_unfinished(self._files, options.checkpoint)
         if options.restore is not None:
             self._restore(options.restore, options.checkpoint)
 
@@ -318,31 +322,11 @@ class Streams:
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return UpsertWriter(self._driver, options, target)
 
-    def _start_upsert(self, writer: Any, state: StateFile, batches: _Batches) -> _Started:
+    def _start_upsert(self, writer: Any, state: StateFile, batches: UpsertBatches) -> _Started:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
         sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
         return _Started(writer.start(), state, Sink(), batches)
-
-
-class _Batches:
-    """Called by the JVM with each batch. Keeps the error itself: on its way through the JVM it becomes a text."""
-
-    def __init__(self, upsert: UpsertWriter, lease: CheckpointLease) -> None:
-        self._upsert = upsert
-        self._hold = lease
-        self.error: Exception | None = None
-
-    def call(self, frame: Dataset, batch_id: int) -> None:
-        try:
-            self._hold.verify()
-            self._upsert.merge(frame, batch_id)
-        except Exception as error:
-            self.error = error
-            raise
-
-    class Java:
-        implements: ClassVar = ["org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction"]
 
 
 @dataclass(frozen=True)
@@ -363,7 +347,7 @@ class _Started:
     query: StreamingQuery
     state: StateFile
     sink: Sink
-    batches: _Batches | None = None
+    batches: UpsertBatches | None = None
 
 
 def _check_mode(sink: Sink, mode: OutputMode) -> None:

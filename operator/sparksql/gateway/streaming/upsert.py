@@ -10,8 +10,9 @@ A removed key leaves no trace in the table: a row of it that arrives later, thou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
@@ -204,3 +205,29 @@ def _quoted(name: str) -> str:
 def _invalid(field: str, problem: str) -> StatementError:
     path = f"spec.streaming.upsert.{field}" if field else "spec.streaming.upsert"
     return refusal(ErrorReason.INVALID_SPEC, f"{path}: {problem}")
+
+
+class UpsertBatches:
+    """Called by the JVM with each batch. Keeps the error itself: on its way through the JVM it becomes a text.
+
+    `verify` raises when the query may not write any more.
+    """
+
+    def __init__(self, upsert: UpsertWriter, verify: Callable[[], None]) -> None:
+        self._upsert = upsert
+        self._verify = verify
+        self.error: Exception | None = None
+
+    def call(self, frame: Dataset, batch_id: int) -> None:
+        """Merges a batch. Raises what that raises."""
+        try:
+            self._verify()
+            self._upsert.merge(frame, batch_id)
+        except Exception as error:
+            self.error = error
+            raise
+
+    class Java:
+        """The interface of the JVM, as py4j looks for it."""
+
+        implements: ClassVar = ["org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction"]

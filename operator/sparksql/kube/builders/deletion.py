@@ -2,7 +2,8 @@
 
 It runs the session image under the service account of the sessions, with the class's driver template underneath, so that it
 reaches what drivers reach. Nothing owns the Job: a clean-up that was begun goes on when the object had to be let go, and one
-that failed can be looked at, until its time to live is over. The SqlSavepoint owns the Secret.
+that failed can be looked at, until its time to live is over. The SqlSavepoint owns the Secret, and the Job as soon as it is
+there: Kubernetes takes the Secret away with the last of them, so that a pod which the Job makes later finds it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ LABEL_SAVEPOINT_UID = f"{names.GROUP}/savepoint-uid"
 CONF_FILE = "hadoop.json"
 REFUSED_CODE = 2  # exit code of `sparksql.gateway.clean` for what another attempt would refuse as well
 
-DEADLINE_SECONDS = 55  # within the savepoint finalizer's sixty
-BACKOFF_LIMIT = 2
+# Beyond the savepoint finalizer's 60 s: what storage that was away has kept from being deleted goes when it is back.
+DEADLINE_SECONDS = 600
+BACKOFF_LIMIT = 6  # Kubernetes' default; with waits of 10, 20, 40 ... s as many as the deadline leaves time for
 TTL_SECONDS = 600  # how long a person can look at one that failed
 TERMINATION_SECONDS = 1  # there is nothing to drain
 # Measured with the program's heap of 192 MiB: 190 MiB for local files, 290 MiB with s3a, Python's 20 MiB among them.
@@ -65,19 +67,18 @@ def deletion_secret(deletion: DataDeletion) -> dict[str, Any]:
     session_class = deletion.session_class
     conf = {**deletion.operator_conf, **session_class.defaults.conf, **session_class.enforced_conf}
     settings = {key: value for key, value in conf.items() if key.startswith(_SETTINGS)}
-    owner = {"apiVersion": names.API_VERSION, "kind": "SqlSavepoint", "name": deletion.savepoint, "uid": deletion.uid}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {**_metadata(deletion), "ownerReferences": [owner]},
+        "metadata": {**_metadata(deletion), "ownerReferences": [_savepoint_reference(deletion)]},
         "type": "Opaque",
         "data": {CONF_FILE: base64.b64encode(json.dumps(settings, sort_keys=True).encode()).decode()},
     }
 
 
 def deletion_job(deletion: DataDeletion) -> dict[str, Any]:
-    """Returns the Job. It tries again after a failure, but not after a violation, and ends within DEADLINE_SECONDS."""
-    violation = {"containerName": pods.CONTAINER, "operator": "In", "values": [REFUSED_CODE]}
+    """Returns the Job. It tries again after a failure, but not after a refusal, and ends within DEADLINE_SECONDS."""
+    refusal = {"containerName": pods.CONTAINER, "operator": "In", "values": [REFUSED_CODE]}
     pod = _pod(deletion)
     return {
         "apiVersion": "batch/v1",
@@ -87,15 +88,30 @@ def deletion_job(deletion: DataDeletion) -> dict[str, Any]:
             "activeDeadlineSeconds": DEADLINE_SECONDS,
             "backoffLimit": BACKOFF_LIMIT,
             "ttlSecondsAfterFinished": TTL_SECONDS,
-            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": violation}]},
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": refusal}]},
             "template": {"metadata": pod["metadata"], "spec": pod["spec"]},
         },
     }
 
 
+def secret_owners(deletion: DataDeletion, job_uid: str) -> dict[str, Any]:
+    """Returns a merge patch by which the Secret belongs to the Job of this UID as well."""
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": deletion.name, "uid": job_uid}
+    return {"metadata": {"ownerReferences": [_savepoint_reference(deletion), job]}}
+
+
 def is_deletion_job_of(job: Mapping[str, Any], uid: str) -> bool:
     """Tells whether a Job was made for the SqlSavepoint of this UID."""
     return (job["metadata"].get("labels") or {}).get(LABEL_SAVEPOINT_UID) == uid
+
+
+def _savepoint_reference(deletion: DataDeletion) -> dict[str, str]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "SqlSavepoint",
+        "name": deletion.savepoint,
+        "uid": deletion.uid,
+    }
 
 
 def _metadata(deletion: DataDeletion) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparksql.api.names import ANNOTATION_TRIGGER, API_VERSION, dedicated_session_name
+from sparksql.api.names import ANNOTATION_TRIGGER, API_VERSION, FINALIZER, dedicated_session_name
 from sparksql.api.savepoint import ReclaimPolicy, SavepointTrigger, SqlSavepoint
 from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
@@ -29,6 +29,7 @@ def dedicated_session(statement: SqlStatement) -> dict[str, Any]:
             "name": dedicated_session_name(metadata.name, metadata.uid),
             "namespace": metadata.namespace,
             "ownerReferences": [owner],
+            "finalizers": [FINALIZER],  # at once, which saves the write that would put it on
         },
         "spec": template.to_dict(),
     }
@@ -44,6 +45,7 @@ def savepoint_of(statement: SqlStatement, name: str, trigger: SavepointTrigger) 
             "name": name,
             "namespace": metadata.namespace,
             "annotations": {ANNOTATION_TRIGGER: trigger.value},
+            "finalizers": [FINALIZER],
         },
         "spec": {"statementRef": {"name": metadata.name}, "reclaimPolicy": ReclaimPolicy.DELETE.value},
     }

@@ -61,6 +61,8 @@ def _at_zero(jvm: Jvm, expression: Expression) -> Any | None:
     replaced = [_at_zero(jvm, child) for child in children]
     if any(child is None for child in replaced):
         return None
+    if all(new is old for new, old in zip(replaced, children, strict=True)):
+        return expression
     return expression.withNewChildren(jvm.PythonUtils.toSeq(replaced))
 
 
