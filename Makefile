@@ -37,25 +37,25 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(VENV)/bin/lint-imports
 	@$(PYTHON) -m sparksql.api.crd --check
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
-	@$(PYTHON) -m tests.gateway.upgrades_page --check
+	@$(PYTHON) -m tests.gateway.upgrades.page --check
 	@$(PYTHON) charts/sync_crds.py --check
 
 generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md from the tests
 	@$(PYTHON) -m sparksql.api.crd
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi
-	@$(PYTHON) -m tests.gateway.upgrades_page
+	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) charts/sync_crds.py
 
 .PHONY: test test-unit test-integration test-gateway test-images test-e2e test-conformance
-test: venv images ## All levels: unit, integration, gateway, images, e2e, faults, conformance
-	@$(PYTHON) tests/levels.py unit integration gateway images e2e faults conformance
+test: venv images ## All levels: unit, integration, gateway, streaming, upgrades, images, e2e, faults, conformance
+	@$(PYTHON) tests/levels.py unit integration gateway streaming upgrades images e2e faults conformance
 
 test-unit: venv tools ## Pure code and the chart; seconds
 	@$(PYTHON) tests/levels.py unit
 test-integration: venv tools ## Real API server and etcd, scripted gateway
 	@$(PYTHON) tests/levels.py integration
 test-gateway: venv ## Real Spark in local mode
-	@$(PYTHON) tests/levels.py gateway
+	@$(PYTHON) tests/levels.py gateway streaming upgrades
 test-images: venv images ## What the images promise
 	@$(PYTHON) tests/levels.py images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster

@@ -1,4 +1,4 @@
-"""Tries thousands of changed queries with a real Spark, see `tests/gateway/differential.py`, and counts what came of them.
+"""Tries thousands of changed queries with a real Spark, see `tests/gateway/upgrades/differential.py`, and counts what came of them.
 
 Usage: python -m tests.bench.state_differential PAIRS SEED [SKIP]. Files go below TMPDIR, which had better be in memory. Ends with 1 if
 anything that was let go on gave wrong numbers, or ended in an error.
@@ -13,10 +13,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.gateway.changes import Pair, pairs
-from tests.gateway.differential import Outcome, Tally, Trial, Verdict
-from tests.gateway.grammar import view_of
 from tests.gateway.local_spark import local_spark
+from tests.gateway.upgrades.changes import Pair, pairs
+from tests.gateway.upgrades.differential import Outcome, Tally, Trial, Verdict
+from tests.gateway.upgrades.grammar import view_of
 
 _TOLD = (Outcome.WRONG, Outcome.FAILED, Outcome.REFUSED, Outcome.NEEDLESS)
 _EVERY = 100

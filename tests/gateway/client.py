@@ -29,6 +29,7 @@ from tests.support.process import TOKEN, GatewayProcess
 API = "/control/v1"
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.2
+SECONDS = 300.0  # beside tests that go first
 _numbers = itertools.count(1)
 
 
@@ -86,7 +87,7 @@ class GatewayClient:
             return OperationView.model_validate_json(text)
 
     async def until(
-        self, operation_id: str, condition: Callable[[OperationView], bool], seconds: float = 120
+        self, operation_id: str, condition: Callable[[OperationView], bool], seconds: float = SECONDS
     ) -> OperationView:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -99,10 +100,10 @@ class GatewayClient:
             # A look takes CPU from what it waits for: the longer that takes, the less often it is looked for.
             await asyncio.sleep(min(FIRST_PAUSE_SECONDS + waited / 20, LONGEST_PAUSE_SECONDS))
 
-    async def until_state(self, operation_id: str, state: OperationState, seconds: float = 120) -> OperationView:
+    async def until_state(self, operation_id: str, state: OperationState, seconds: float = SECONDS) -> OperationView:
         return await self.until(operation_id, lambda view: view.state is state or view.state.is_terminal, seconds)
 
-    async def end(self, view: OperationView, seconds: float = 120) -> OperationView:
+    async def end(self, view: OperationView, seconds: float = SECONDS) -> OperationView:
         return await self.until(view.operation_id, lambda seen: seen.state.is_terminal, seconds)
 
     async def run(self, sql: str, **fields: Any) -> OperationView:
@@ -154,7 +155,7 @@ class GatewayClient:
 async def connect(gateway: GatewayProcess, token: str = TOKEN) -> AsyncIterator[GatewayClient]:
     connector = aiohttp.TCPConnector(ssl=gateway.client_tls(), limit=0)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    timeout = aiohttp.ClientTimeout(total=120)
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(
         gateway.url, connector=connector, headers=headers, timeout=timeout, read_bufsize=1 << 20
     ) as http:

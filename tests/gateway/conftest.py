@@ -48,13 +48,13 @@ async def client(gateway: GatewayProcess) -> AsyncIterator[GatewayClient]:
 
 @pytest.fixture
 def own_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
-    """Starts further gateways, with changed configuration, which end with the test."""
+    """Starts further gateways, with changed configuration, which end with the test. `optimised` as in `running`."""
     started: list[GatewayProcess] = []
 
-    def start(**changes: object) -> GatewayProcess:
+    def start(optimised: bool = False, **changes: object) -> GatewayProcess:
         folder = tmp_path / f"gateway-{len(started)}"
         folder.mkdir()
-        process = start_gateway(folder, driver_config(folder, **changes))
+        process = start_gateway(folder, driver_config(folder, **changes), optimised)
         started.append(process)
         wait_until_listening(process)
         return process

@@ -12,8 +12,8 @@ from tests.support.process import GatewayProcess, running
 
 @contextmanager
 def running_with_connectors(folder: Path) -> Iterator[GatewayProcess]:
-    """The gateway, which ends with the block."""
-    with class_path(folder), running(folder, spark_conf=conf(folder)) as started:
+    """The gateway, which ends with the block. Its tests compute for long."""
+    with class_path(folder), running(folder, optimised=True, spark_conf=conf(folder)) as started:
         yield started
 
 

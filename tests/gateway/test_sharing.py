@@ -34,6 +34,7 @@ PROBES = ["SELECT 1", "SELECT 3 AS n, current_date() AS d", "SHOW TABLES", "SELE
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     with running(
         tmp_path_factory.mktemp("sharing"),
+        optimised=True,  # tasks below are as long as they are for compiled code
         max_concurrent_statements=SLOTS,
         endpoints={"connect": True, "connect_port": free_port(), "thrift": True, "thrift_port": free_port()},
     ) as started:
@@ -83,7 +84,7 @@ async def test_a_small_query_ends_long_before_a_large_query_submitted_earlier(cl
 
 async def test_tasks_are_shared_by_priority(own_gateway: Callable[..., GatewayProcess]) -> None:
     """Nine tasks at a time, of weights 8 and 64: one of the one and eight of the other."""
-    gateway = own_gateway(spark_conf={"spark.master": "local[9]"})
+    gateway = own_gateway(optimised=True, spark_conf={"spark.master": "local[9]"})
     async with connect(gateway) as client:
         await client.until_started()
         async with under_way(client, 0, 3, sql=TASKS.format(rows=2 * 10**10, tasks=20_000)) as views:
@@ -105,7 +106,7 @@ async def test_tasks_are_shared_by_priority(own_gateway: Callable[..., GatewayPr
 
 async def test_statements_take_turns_where_one_task_runs_at_a_time(own_gateway: Callable[..., GatewayProcess]) -> None:
     """Spark's own order would be that of their names, and these are drawn."""
-    gateway = own_gateway(spark_conf={"spark.master": "local[1]"}, max_concurrent_statements=8)
+    gateway = own_gateway(optimised=True, spark_conf={"spark.master": "local[1]"}, max_concurrent_statements=8)
     async with connect(gateway) as client:
         await client.until_started()
         async with under_way(client, 0, 0, 0, sql=TASKS.format(rows=4 * 10**10, tasks=4000)) as views:
@@ -117,7 +118,7 @@ async def test_statements_take_turns_where_one_task_runs_at_a_time(own_gateway: 
 
 
 async def test_priority_counts_where_one_task_runs_at_a_time(own_gateway: Callable[..., GatewayProcess]) -> None:
-    gateway = own_gateway(spark_conf={"spark.master": "local[1]"})
+    gateway = own_gateway(optimised=True, spark_conf={"spark.master": "local[1]"})
     async with connect(gateway) as client:
         await client.until_started()
         async with under_way(client, 0, 2, sql=TASKS.format(rows=4 * 10**10, tasks=4000)) as views:

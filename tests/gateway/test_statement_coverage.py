@@ -21,7 +21,9 @@ LEADS = {"DmlStatement", "SingleInsertQuery"}
 def jvm() -> Iterator[Any]:
     process = DriverJvm.start(256, lambda line: None)
     there = process.connect()
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=there.port, auth_token=there.secret))
+    # Without the release of objects: the collector would call a JVM that has ended.
+    parameters = GatewayParameters(port=there.port, auth_token=there.secret, enable_memory_management=False)
+    gateway = JavaGateway(gateway_parameters=parameters)
     yield gateway.jvm
     gateway.close()
     process.stop()

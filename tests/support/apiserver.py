@@ -29,6 +29,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.cluster.localkube.processes import GO_ENVIRONMENT
+
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 START_ATTEMPTS = 3  # a free port may be taken by someone else before it is bound
@@ -171,7 +173,8 @@ def _spawn(folder: Path, stack: contextlib.ExitStack, name: str, *arguments: str
     if setpriv := shutil.which("setpriv"):  # so that a killed test run leaves nothing behind
         command = [setpriv, "--pdeathsig", "KILL", "--", *command]
     log = stack.enter_context((folder / f"{name}.log").open("wb"))
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    environment = {**os.environ, **GO_ENVIRONMENT}
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     stack.callback(_end, process)
     return process
 

@@ -24,16 +24,24 @@ ARCHIVE = "spark.jsa"
 TIMEOUT_SECONDS = 600
 # When the image's drivers compile what; the reasons are there.
 COMPILER = re.findall(r'"(-XX:Tier4\w+=\d+)"', (REPOSITORY / "images/session/train/main.py").read_text())
-OPTIONS = (*MODULE_OPTIONS, "-XX:+UseSerialGC", "-XX:-UsePerfData", *COMPILER)
+# The archive stays at its own address, as in the image: moved, each JVM writes all pointers in it, 0.2 s.
+UNMOVED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
+OPTIONS = (*MODULE_OPTIONS, "-XX:+UseSerialGC", "-XX:-UsePerfData", *UNMOVED, *COMPILER)
+# Most tests run most code but a few times: what the optimising compiler takes for it is never given back.
+QUICK_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 
 
 @functools.cache
-def java_options(class_path: str) -> Sequence[str]:
-    """Returns the options of JVMs whose class path is this one or begins with it. Makes the archive where it is missing."""
+def java_options(class_path: str, optimised: bool = False) -> Sequence[str]:
+    """Returns the options of JVMs whose class path is this one or begins with it. Makes the archive where it is missing.
+
+    `optimised` is for tests that compute for long: it has code compiled as the image's drivers do.
+    """
     version = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
     inputs = [version, class_path.encode(), "\n".join(OPTIONS).encode(), PROGRAM.read_bytes()]
     folder = made("classes", inputs, lambda folder: _train(class_path, folder))
-    return (*OPTIONS, f"-XX:SharedArchiveFile={folder / ARCHIVE}")
+    options = OPTIONS if optimised else (*OPTIONS, QUICK_COMPILER_ONLY)
+    return (*options, f"-XX:SharedArchiveFile={folder / ARCHIVE}")
 
 
 def java() -> str:

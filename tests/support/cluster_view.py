@@ -5,6 +5,7 @@ A test that looked with the eyes of what it watches would share its blind spots.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import DynamicClient
+from urllib3.exceptions import HTTPError
 
 Object = dict[str, Any]
 REQUEST_SECONDS = 60.0
@@ -103,6 +105,22 @@ class ClusterView:
             if event["type"] == "DELETED":
                 return
             yield event["raw_object"]
+
+    def until_changed(self, kind: str, namespace: str, name: str, seen: Object | None, seconds: int) -> None:
+        """Returns once the object is another than the one `seen` (None: there was none), at the latest after so many seconds."""
+        version = seen["metadata"]["resourceVersion"] if seen is not None else None
+        # A watch that breaks, or whose version is too old, leaves it to who asks to look again.
+        with contextlib.suppress(ApiException, HTTPError):
+            next(
+                self._dynamic.watch(
+                    self._resource(kind),
+                    namespace=namespace or None,
+                    name=name,
+                    resource_version=version,
+                    timeout=seconds,
+                ),
+                None,
+            )
 
     # --- the client
 

@@ -23,6 +23,9 @@ DEFAULT_CLASS = "standard"
 STORAGE_SECRET = "e2e-secret-key"
 OPERATOR_LABELS = "app.kubernetes.io/name=spark-sql-operator,app.kubernetes.io/component=operator"
 
+LOOK_AGAIN_SECONDS = 1
+"""How long to wait for a change of an object before looking again: what is waited for may depend on something else."""
+
 # Nothing of it can be known without looking at every row.
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 8) WHERE sha2(CAST(id AS STRING), 256) = 'none'"
 
@@ -51,7 +54,7 @@ class Cluster(ClusterView):
                 raise AssertionError(
                     f"{kind} {namespace}/{name}: not {what} after {seconds:g} s\n{self.describe(obj, namespace)}"
                 )
-            time.sleep(0.1)
+            self.until_changed(kind, namespace, name, obj, LOOK_AGAIN_SECONDS)
 
     def wait_phase(self, kind: str, namespace: str, name: str, *phases: str, seconds: float = 300) -> Object:
         return self.wait(kind, namespace, name, lambda o: phase(o) in phases, f"in {' or '.join(phases)}", seconds)
@@ -72,7 +75,7 @@ class Cluster(ClusterView):
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, f"not {what} after {seconds:g} s: {seen()}"
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     def events(self, namespace: str) -> list[Object]:
         return self.list("Event", namespace)

@@ -166,16 +166,16 @@ def driver_config(folder: Path, **changes: object) -> DriverConfig:
     return DriverConfig.model_validate({**values, **changes})
 
 
-def image_environment(folder: Path, connectors: Sequence[str] = ()) -> dict[str, str]:
+def image_environment(folder: Path, connectors: Sequence[str] = (), optimised: bool = False) -> dict[str, str]:
     """What the image and the operator's pods say of classes and files; `folder` gets the files with class path and options."""
     file, options = folder / "own-classpath", folder / "options"
     file.write_text(class_path(connectors))
-    options.write_text("\n".join(java_options(class_path())) + "\n")
+    options.write_text("\n".join(java_options(class_path(), optimised)) + "\n")
     return {CLASS_PATH_FILE_ENV: str(file), OPTIONS_FILE_ENV: str(options), FILE_ROOTS_ENV: FILES}
 
 
-def start_gateway(folder: Path, config: DriverConfig | None = None) -> GatewayProcess:
-    """Starts a gateway; returns at once."""
+def start_gateway(folder: Path, config: DriverConfig | None = None, optimised: bool = False) -> GatewayProcess:
+    """Starts a gateway; returns at once. `optimised` is for tests that compute for long, see `java_options`."""
     config = config or driver_config(folder)
     config_folder = folder / "config"
     config_folder.mkdir(parents=True)
@@ -186,7 +186,7 @@ def start_gateway(folder: Path, config: DriverConfig | None = None) -> GatewayPr
     given = shutil.copytree(config_folder, folder / "given")
     log = (folder / "log").open("wb")
     environment = {
-        **image_environment(folder),
+        **image_environment(folder, optimised=optimised),
         **{key: value for key, value in os.environ.items() if not key.startswith(("POD_", "PYSPARK_", "SPARK_"))},
         CONFIG_DIR_ENV: str(given),
         CONFIG_HASH_ENV: config_hash(text),
@@ -203,9 +203,12 @@ def start_gateway(folder: Path, config: DriverConfig | None = None) -> GatewayPr
 
 
 @contextmanager
-def running(folder: Path, **changes: object) -> Iterator[GatewayProcess]:
-    """A gateway with a changed configuration that listens (Spark may still be starting), and ends with the block."""
-    gateway = start_gateway(folder, driver_config(folder, **changes))
+def running(folder: Path, optimised: bool = False, **changes: object) -> Iterator[GatewayProcess]:
+    """A gateway with a changed configuration that listens (Spark may still be starting), and ends with the block.
+
+    `optimised` is for tests that compute for long, see `java_options`.
+    """
+    gateway = start_gateway(folder, driver_config(folder, **changes), optimised)
     try:
         wait_until_listening(gateway)
         yield gateway

@@ -16,17 +16,15 @@ import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import yaml
-
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
 from tests.bench.latency.common import ROOT, Object, machine
 from tests.integration.operator.environment import Environment, free_port
 from tests.support import apiserver as servers
+from tests.support.crds import install_crds
 from tests.support.watching import watching
 
-CRD_API = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SESSIONS = 20
 THROUGHPUT_STATEMENTS = 2000
 SCALE = (0, 1000, 10_000)  # with the 20 that the operator ended itself
@@ -171,9 +169,7 @@ async def main(names: list[str]) -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(servers.running_apiserver(folder))
-        for file in sorted((ROOT / "crds").glob("*.yaml")):
-            answer = server.request("POST", CRD_API, yaml.safe_load(file.read_text()))
-            assert answer.status == 201, answer.message
+        install_crds(server)
         for name in names or ["throughput", "scale"]:
             namespace = server.namespace()
             credentials = Credentials.from_kubeconfig(server.kubeconfig)

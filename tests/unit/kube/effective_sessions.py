@@ -1,11 +1,14 @@
-"""A session to build manifests for, and one whose class uses everything that a class may say."""
+"""A session to build manifests for, one whose class uses everything that a class may say, and their pods."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from sparksql.api import names
 from sparksql.api.session_class import Scheduling, VolumeClaim
 from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
+from sparksql.kube import builders
 
 PLAIN = EffectiveSession(
     namespace="team-a",
@@ -77,3 +80,31 @@ FULL = replace(
         "spec": {"nodeSelector": {"pool": "spot"}, "containers": [{"name": "spark", "command": ["sh"]}]}
     },
 )
+
+BASE = names.child_base(PLAIN.name, PLAIN.uid)
+OWNER = {
+    "apiVersion": "sparksql.dev/v1alpha1",
+    "kind": "SqlSession",
+    "name": "analytics",
+    "uid": PLAIN.uid,
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def driver(session: EffectiveSession, incarnation: int = 3) -> dict[str, Any]:
+    return builders.driver_pod(session, incarnation, "0123456789abcdef")
+
+
+def container(pod: dict[str, Any], name: str = "spark") -> dict[str, Any]:
+    found: dict[str, Any]
+    [found] = [one for one in pod["spec"]["containers"] if one["name"] == name]
+    return found
+
+
+def mounts(pod: dict[str, Any]) -> dict[str, str]:
+    """Mount path to the kind of volume behind it."""
+    kinds = {volume["name"]: next(key for key in volume if key != "name") for volume in pod["spec"]["volumes"]}
+    mounted = container(pod)["volumeMounts"]
+    assert len({mount["mountPath"] for mount in mounted}) == len(mounted), mounted
+    return {mount["mountPath"]: kinds[mount["name"]] for mount in mounted}

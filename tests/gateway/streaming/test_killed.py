@@ -1,0 +1,84 @@
+"""A driver that is killed while a stream into a table of files is at its first batch: the next one goes on, each row comes once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from sparksql.gateway.streaming.sinks import MARK, SINK_LOG
+from sparksql.wire.control import OperationState, OperationView
+from tests.support.process import GatewayProcess
+
+from ..client import GatewayClient, connect
+from ..streams import Streams
+
+# A batch that never ends: the join has no row for hours.
+NEVER = "JOIN range(0, 100000000000, 1, 1) r ON sha2(CAST(r.id AS STRING), 512) < CAST(s.id AS STRING)"
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS $.src (id INT) USING parquet LOCATION '@/src'",
+    "CREATE TABLE IF NOT EXISTS $.dst (id INT) USING parquet LOCATION '@/dst'",
+)
+
+
+async def streams_of(client: GatewayClient, folder: Path) -> Streams:
+    """Tables in places that a driver leaves to the next one; their names are gone with it."""
+    await client.until_started()
+    await client.ok("CREATE DATABASE killed")
+    made = Streams(client, folder, "killed")
+    await made.ok(*(table.replace("@", folder.as_uri()) for table in TABLES))
+    return made
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 120
+    while not condition():
+        assert loop.time() < deadline, f"not yet: {what}"
+        await asyncio.sleep(0.05)
+
+
+async def test_a_killed_first_batch_comes_again(own_gateway: Callable[..., GatewayProcess], tmp_path: Path) -> None:
+    log = tmp_path / "dst" / SINK_LOG
+    insert = "INSERT INTO $.dst SELECT s.id FROM STREAM $.src s"
+    async with connect(own_gateway()) as client:
+        streams = await streams_of(client, tmp_path)
+        await streams.ok("INSERT INTO $.src VALUES (1), (2)")
+        stuck = await streams.endless(f"{insert} {NEVER}")
+        assert stuck.state is OperationState.RUNNING, stuck
+        await until((tmp_path / "c" / "offsets" / "0").exists, "batch 0 is planned")
+        client.gateway.process.kill()
+        client.gateway.process.wait()
+    assert log.is_dir() and list(log.glob("[0-9]*")) == []
+    assert (log.parent / MARK).exists()
+
+    async with connect(own_gateway()) as client:
+        streams = await streams_of(client, tmp_path)
+        batch = await client.run("INSERT INTO killed.dst VALUES (9)")
+        assert batch.error is not None and "TRUNCATE TABLE" in batch.error.message, batch
+        ended: OperationView = await streams.drained(insert)
+        assert ended.progress is not None and ended.progress.stream is not None, ended
+        assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [(1,), (2,)]
+        client.gateway.process.kill()
+        client.gateway.process.wait()
+
+    async with connect(own_gateway()) as client:
+        streams = await streams_of(client, tmp_path)
+        await streams.ok("INSERT INTO $.src VALUES (3)")
+        await streams.drained(insert)
+        assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [(1,), (2,), (3,)]
+
+
+async def test_a_stream_begins_whose_driver_died_as_it_wrote_down_its_first_batch(
+    streams: Streams, tmp_path: Path
+) -> None:
+    """Spark's own start refuses the folder with the file that was never renamed."""
+    await streams.ok("CREATE TABLE $.begun (id INT) USING parquet")
+    offsets = tmp_path / "c" / "offsets"
+    offsets.mkdir(parents=True)
+    left = [offsets / name for name in (".0.0d9f0f0e-7c42-4f0e-9a53-0c9b9f7f0001.tmp", "0.crc")]
+    for file in left:
+        file.write_text("v1")
+    ended = await streams.drained("INSERT INTO $.begun SELECT id FROM STREAM $.src")
+    assert ended.state is OperationState.FINISHED, ended
+    assert [file for file in left if file.exists()] == []
