@@ -18,7 +18,8 @@ from sparksql.api.names import child_base
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
 from tests.conformance.relay import relay
 from tests.support.default_class import class_conf
-from tests.support.process import TOKEN, GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
+from tests.support.ports import free_port
+from tests.support.process import TOKEN, GatewayProcess, driver_config, start_gateway, wait_until_listening
 
 HOST = "localhost"
 STORE_PASSWORD = "changeit"  # protects nothing: the store has a certificate only

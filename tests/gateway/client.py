@@ -48,7 +48,11 @@ class GatewayClient:
     async def until_started(self, seconds: float = 240) -> GatewayInfo:
         """Until Spark is ready or init has failed."""
         deadline = asyncio.get_running_loop().time() + seconds
-        info = await self.info()
+        try:
+            info = await self.info()
+        except aiohttp.ClientConnectorError as refused:
+            code = self.gateway.process.poll()
+            raise AssertionError(f"refused; exit code {code}:\n{self.gateway.log_tail()}") from refused
         while info.state is GatewayState.STARTING:
             assert asyncio.get_running_loop().time() < deadline, f"still starting: {self.gateway.log_tail()}"
             assert self.gateway.process.poll() is None, self.gateway.log_tail()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.default_class import running_as_default_class
-from tests.support.process import GatewayProcess, driver_config, free_port, start_gateway, wait_until_listening
+from tests.support.ports import free_port
+from tests.support.process import GatewayProcess, driver_config, start_gateway, wait_until_listening
 
 from .client import GatewayClient, connect
 from .connectors import running_with_connectors

@@ -16,7 +16,8 @@ import pytest
 
 from sparksql.gateway.frontends.thrift import messages as m
 from tests.support.connect_client import ConnectSession, Failed, connect_channel, until
-from tests.support.process import GatewayProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import GatewayProcess, running
 from tests.support.thrift_client import Fields, ThriftClient, rows_of
 
 from .client import connect

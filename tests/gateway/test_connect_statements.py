@@ -25,7 +25,8 @@ from tests.support.connect_client import (
     sql_relation,
     until,
 )
-from tests.support.process import GatewayProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import GatewayProcess, running
 
 from .client import GatewayClient, connect
 

@@ -25,7 +25,8 @@ from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.wire.driver import TLS_CERT_FILE
 from tests.support.client_session import RestSession, open_rest, rest_http
 from tests.support.connect_client import SERVICE, ConnectSession, Failed, connect_port, sql_command, until
-from tests.support.process import TOKEN, GatewayProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import TOKEN, GatewayProcess, running
 from tests.support.thrift_client import ThriftClient, rows_of
 
 from .client import GatewayClient, connect

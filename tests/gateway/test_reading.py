@@ -15,7 +15,8 @@ from sparksql.gateway.sql.text_bounds import MAX_MARKERS, MAX_NESTING, MAX_PARAM
 from sparksql.wire.control import ErrorReason, OperationState, Parameter
 from tests.support.client_session import open_rest, rest_http
 from tests.support.connect_client import ConnectSession, Failed, connect_channel
-from tests.support.process import GatewayProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import GatewayProcess, running
 from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect

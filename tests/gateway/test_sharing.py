@@ -16,7 +16,8 @@ from sparksql.wire.control import OperationState, OperationView
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
 from tests.support.client_session import open_rest, rest_http
 from tests.support.connect_client import ConnectSession, connect_channel, sql_relation, until
-from tests.support.process import GatewayProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import GatewayProcess, running
 from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect

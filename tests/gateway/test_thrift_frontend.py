@@ -15,7 +15,8 @@ from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
 from tests.support.client_session import call, open_rest, rest_http
 from tests.support.connect_client import until
-from tests.support.process import GatewayProcess, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import GatewayProcess, running
 from tests.support.thrift_client import Fields, Refused, ThriftClient, rows_of
 
 from .client import connect

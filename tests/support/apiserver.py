@@ -12,7 +12,6 @@ import ipaddress
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -30,10 +29,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.cluster.localkube.processes import GO_ENVIRONMENT
+from tests.support.ports import free_port
 
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
-START_ATTEMPTS = 3  # a free port may be taken by someone else before it is bound
 MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -113,21 +112,13 @@ def binary(name: str) -> Path:
 @contextlib.contextmanager
 def running_apiserver(folder: Path) -> Iterator[ApiServer]:
     """Starts etcd and an API server with all their files below `folder`, and ends both afterwards."""
-    for attempt in range(1, START_ATTEMPTS + 1):
-        with contextlib.ExitStack() as stack:
-            try:
-                server = _start(folder / str(attempt), stack)
-            except StartError:
-                if attempt == START_ATTEMPTS:
-                    raise
-                continue
-            yield server
-            return
+    with contextlib.ExitStack() as stack:
+        yield _start(folder, stack)
 
 
 def _start(folder: Path, stack: contextlib.ExitStack) -> ApiServer:
-    folder.mkdir(parents=True)
-    etcd_port, peer_port, port = _free_ports(3)
+    folder.mkdir(parents=True, exist_ok=True)
+    etcd_port, peer_port, port = free_port(), free_port(), free_port()
     pki = _Pki(folder)
     pki.issue("server", "kube-apiserver")
     pki.issue("admin", "admin", group="system:masters")
@@ -158,14 +149,6 @@ def _start(folder: Path, stack: contextlib.ExitStack) -> ApiServer:
     )  # fmt: skip
     _await_ready(server, {"etcd": etcd, "kube-apiserver": apiserver}, folder)
     return server
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _spawn(folder: Path, stack: contextlib.ExitStack, name: str, *arguments: str) -> subprocess.Popen[bytes]:

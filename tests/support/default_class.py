@@ -21,7 +21,8 @@ from sparksql.wire.driver import FILE_ROOTS_ENV
 from tests.support import java_classes
 from tests.support.class_archive import java, java_options
 from tests.support.maven import REPOSITORY, jars
-from tests.support.process import FILES, GatewayProcess, driver_config, free_port, running
+from tests.support.ports import free_port
+from tests.support.process import FILES, GatewayProcess, driver_config, running
 
 VALUES = REPOSITORY / "charts/spark-sql-operator/values.yaml"
 METASTORE_CONF = REPOSITORY / "images/session/conf/metastore/hive-site.xml"

@@ -41,15 +41,10 @@ from sparksql.wire.driver import (
 )
 from tests.support.class_archive import java_options
 from tests.support.java_classes import class_path
+from tests.support.ports import free_port
 
 TOKEN = "a-token-of-the-tests"
 FILES = tempfile.gettempdir()  # pytest's own folders are below it
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def write_tls_pair(folder: Path) -> None:

@@ -30,7 +30,7 @@ def main(folder: Path, java: list[str]) -> None:
             "spark.app.name": "training",
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(workload.free_port()),
+            "spark.connect.grpc.binding.port": "0",
         }
         for key, value in settings.items():
             builder = builder.config(key, value)

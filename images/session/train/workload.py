@@ -7,7 +7,6 @@ the workload is wide, not deep. Optional connectors are found by their jars, bec
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import subprocess
 import time
@@ -132,7 +131,7 @@ def configuration(api_server: ApiServer, executor_classes: Path, folder: Path) -
         "spark.ui.port": "0",
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(free_port()),
+        "spark.connect.grpc.binding.port": "0",
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:training;create=true",
         "spark.hadoop.fs.s3a.endpoint": api_server.url,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -201,10 +200,3 @@ def run_stream(spark: Any, folder: Path) -> None:
 def has_connector(name: str) -> bool:
     """Whether the image has a connector jar whose file name starts with `name`."""
     return any(Path(os.environ["SPARK_HOME"], "connectors").glob(f"{name}*.jar"))
-
-
-def free_port() -> int:
-    """A port of loopback that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

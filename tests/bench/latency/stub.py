@@ -20,9 +20,10 @@ from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
 from tests.bench.latency.common import ROOT, Object, machine
-from tests.integration.operator.environment import Environment, free_port
+from tests.integration.operator.environment import Environment
 from tests.support import apiserver as servers
 from tests.support.crds import install_crds
+from tests.support.ports import free_port
 from tests.support.watching import watching
 
 SESSIONS = 20

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.maven import REPOSITORY, jars
-from tests.support.process import free_port
+from tests.support.ports import free_port
 
 _IMAGE = REPOSITORY / "images" / "kafka"
 _CLUSTER_ID = "c3BhcmstcXVlcnktdGVzdA"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime
@@ -38,6 +37,7 @@ from tests.integration.operator.contract_monitor import ContractMonitor, conditi
 from tests.integration.operator.fake_gateway import FakeGateway
 from tests.integration.operator.fake_kubelet import FakeKubelet
 from tests.integration.operator.faults import Crash
+from tests.support.ports import free_port
 from tests.support.watching import Watcher
 
 Object = dict[str, Any]
@@ -268,9 +268,3 @@ def reason_of(obj: Object) -> str:
 
 def message_of(obj: Object) -> str:
     return next((c["message"] for c in obj.get("status", {}).get("conditions", ()) if c["type"] == "Ready"), "")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -18,8 +18,9 @@ from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.kube.resources import LEASES, STATEMENTS
 from sparksql.process.probes import STUCK_QUEUE_SECONDS, Health
-from tests.integration.operator.environment import Environment, free_port
+from tests.integration.operator.environment import Environment
 from tests.support.apiserver import ApiServer
+from tests.support.ports import free_port
 
 KILLS = 2
 LEASE = "operator"
