@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.frontends.columns import FLINK_JSON, FLINK_PLAIN, HIVE_JSON, ColumnStyle, hive_text, texts
+from sparksql.gateway.frontends.columns import FLINK_JSON, FLINK_PLAIN, HIVE_JSON, ColumnStyle, hive_text, quoted, texts
 from sparksql.wire.values import java_double
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 500000)
@@ -81,3 +81,21 @@ def test_doubles_in_plain_text_are_written_one_way(column: list[float | None]) -
 @given(st.lists(st.none() | st.text(max_size=4), max_size=5))
 def test_texts_are_left_as_they_are_where_a_column_is_text(column: list[str | None]) -> None:
     assert hive_text(pa.array(column, pa.string())).to_pylist() == column
+
+
+@given(st.lists(st.none() | st.text(alphabet='a"\\\n\x1f\u00e9', max_size=3), max_size=5), st.integers(0, 2))
+def test_texts_as_json_read_back_as_they_are_whatever_their_neighbours_hold(
+    column: list[str | None], begin: int
+) -> None:
+    shown = quoted(pa.array(column, pa.string()).slice(begin)).to_pylist()
+    assert [None if text is None else json.loads(text) for text in shown] == column[begin:]
+
+
+@given(st.lists(st.none() | st.floats() | st.integers(-(2**60), 2**60).map(float), max_size=5))
+def test_doubles_as_json_are_never_integers_and_keep_their_values(column: list[float | None]) -> None:
+    shown = texts(pa.array(column, pa.float64()), FLINK_JSON).to_pylist()
+    read = [None if text is None else json.loads(text) for text in shown]
+    assert [value if value is None else repr(float(value)) for value in read] == [
+        value if value is None else repr(value) for value in column
+    ]
+    assert not any(isinstance(value, int) for value in read)

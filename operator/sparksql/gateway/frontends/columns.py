@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from decimal import Context, Decimal
 from json.encoder import encode_basestring
 from typing import Any
@@ -33,6 +34,9 @@ from sparksql.wire.values import base64_text, java_double
 _DECIMALS = Context(prec=76)  # more digits than any decimal of Spark has
 _SCIENTIFIC = r"^-?(?:0\.000000|[0-9]+0$)"  # below 10**-6, and whole numbers that end in zeros
 _CONTROL_CHARACTERS = r"[\x00-\x1f]"
+_ESCAPED_CHARACTERS = r'["\\\x00-\x1f]'
+_LAST_DAY = (date.max - date(1970, 1, 1)).days  # of the year 9999
+_LAST_MICROSECOND = (_LAST_DAY + 1) * 86_400_000_000 - 1
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,11 @@ def texts(column: pa.Array, style: ColumnStyle) -> pa.Array:
 
 def quoted(column: pa.Array) -> pa.Array:
     """Returns texts as JSON strings; null stays null."""
-    if pc.any(pc.match_substring_regex(column, _CONTROL_CHARACTERS)).as_py():
-        return _each(column, encode_basestring)
+    if not pc.any(pc.match_substring_regex(column, _ESCAPED_CHARACTERS)).as_py():
+        return _in_quotes(column)
     escaped = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
-    return _enclosed('"', escaped, '"')
+    controls = pc.fill_null(pc.match_substring_regex(column, _CONTROL_CHARACTERS), False)
+    return pc.replace_with_mask(_in_quotes(escaped), controls, _each(column.filter(controls), encode_basestring))
 
 
 def hive_text(column: pa.Array) -> pa.Array:
@@ -117,8 +122,10 @@ def _flink_json(column: pa.Array) -> pa.Array:
     if pa.types.is_decimal(kind):
         return _short_decimals(column)
     if pa.types.is_timestamp(kind):
-        iso = pc.replace_substring_regex(_flink_plain(column), r"\.?0*$", "")
+        iso = pc.utf8_rtrim(pc.utf8_rtrim(_flink_plain(column), "0"), ".")  # the fraction has always six digits before
         return _enclosed('"', pc.replace_substring(iso, " ", "T"), '"' if kind.tz is None else 'Z"')
+    if pa.types.is_date(kind):
+        return _in_quotes(_flink_plain(column))
     if is_binary(kind):
         return _each(column, lambda value: f'"{base64_text(value)}"')
     return quoted(_flink_plain(column))
@@ -133,9 +140,10 @@ def _flink_plain(column: pa.Array) -> pa.Array:
     if pa.types.is_decimal(kind):
         return _decimals(column)
     if pa.types.is_date(kind):
-        return _signed_years(column.cast(pa.string()))
+        return _signed_years(column, column.cast(pa.int32()), _LAST_DAY)
     if pa.types.is_timestamp(kind):
-        return _signed_years(wall_clock(column).cast(pa.timestamp("us")).cast(pa.string()))
+        local = wall_clock(column).cast(pa.timestamp("us"))
+        return _signed_years(local, local.cast(pa.int64()), _LAST_MICROSECOND)
     if is_binary(kind):
         return _each(column, lambda value: f"x'{value.hex()}'")
     return column.cast(pa.string())
@@ -180,7 +188,9 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def _json_floats(column: pa.Array) -> pa.Array:
-    shown = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?\d+)$", r"\1.0")  # a double is no integer
+    shown = column.cast(pa.string())
+    if pc.any(pc.equal(pc.trunc(column), column)).as_py():
+        shown = pc.replace_substring_regex(shown, r"^(-?\d+)$", r"\1.0")  # a double is no integer
     if pc.all(pc.is_finite(column)).as_py() is False:
         shown = pc.replace_substring_regex(shown, "^(-?)inf$", r'"\1Infinity"')
         shown = pc.replace_substring_regex(shown, "^-?nan$", '"NaN"')
@@ -210,8 +220,12 @@ def _doubles(column: pa.Array) -> pa.Array:
     return column.cast(pa.string()).cast(pa.float64()) if pa.types.is_float32(column.type) else column
 
 
-def _signed_years(shown: pa.Array) -> pa.Array:
-    """Dates whose years of five digits and more have the sign that ISO 8601 asks for."""
+def _signed_years(times: pa.Array, numbers: pa.Array, last: int) -> pa.Array:
+    """Dates whose years of five digits and more have the sign that ISO 8601 asks for: `numbers` beyond `last`."""
+    shown = times.cast(pa.string())
+    latest = pc.max(numbers).as_py()
+    if latest is None or latest <= last:
+        return shown
     return pc.replace_substring_regex(shown, r"^(\d{5})", r"+\1")
 
 
@@ -242,6 +256,10 @@ def _extent(column: pa.Array) -> tuple[int, int, pa.Array]:
 
 def _joined(offsets: pa.Array, items: pa.Array, separator: str) -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(offsets, items), separator)
+
+
+def _in_quotes(column: pa.Array) -> pa.Array:
+    return _enclosed('"', column, '"')
 
 
 def _enclosed(before: str, column: pa.Array, after: str) -> pa.Array:
