@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
 from sparksql.cache.indexes import NAMESPACE, POD, SAVEPOINT, SESSION, STATEMENT, key_of
 from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.enqueue import WATCHED
+from sparksql.engine.key import Key
+from sparksql.engine.store import Object
 from sparksql.kube.errors import ApiError
 from sparksql.kube.resources import BY_KIND
 
@@ -38,21 +40,31 @@ class Resync:
         namespaces = self._context.config.watch_namespaces or ("",)
         for kind in WATCHED:
             first = not self._context.store.synced(kind)
-            listed, version = [], ""
-            for namespace in namespaces if BY_KIND[kind].namespaced else ("",):
-                selector = f"{LABEL_NAME}={DRIVER_APP_NAME}" if kind == POD else ""
-                page = await self._context.client.list(
-                    BY_KIND[kind], namespace, label_selector=selector, page_size=PAGE_SIZE
-                )
-                listed += page.items
-                version = version or page.resource_version
-            drift = self._context.store.replace(kind, listed, version)
+            drift = await self._list(kind, namespaces if BY_KIND[kind].namespaced else ("",))
             if drift and not first:
-                unseen += len(drift)
-                self._context.metrics.resync_drift.labels(kind).inc(len(drift))
+                unseen += drift
+                self._context.metrics.resync_drift.labels(kind).inc(drift)
         self._enqueue_live()
         self._count()
         return unseen
+
+    async def _list(self, kind: str, namespaces: Sequence[str]) -> int:
+        """Takes in all objects of a kind; returns how many changed, appeared or vanished by it."""
+        store, news = self._context.store, 0
+
+        def take(obj: Object) -> Key:
+            nonlocal news
+            news += store.apply(kind, obj)
+            return key_of(kind, obj)
+
+        listed: set[Key] = set()
+        version = ""
+        selector = f"{LABEL_NAME}={DRIVER_APP_NAME}" if kind == POD else ""
+        for namespace in namespaces:
+            listing = await self._context.client.list_as(take, BY_KIND[kind], namespace, selector, PAGE_SIZE)
+            listed.update(listing.items)
+            version = version or listing.resource_version
+        return news + store.retain(kind, listed, version)
 
     async def forever(self, on_no_drift: Callable[[], None]) -> None:
         """Lists every `resync_seconds`; calls `on_no_drift` after a listing that showed nothing new: the watches are alive."""

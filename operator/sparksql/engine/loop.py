@@ -80,6 +80,8 @@ class ReconcileLoop:
                 await self._process(key)
             finally:
                 self._queue.done(key)
+            # One that had nothing to wait for has not let anything else run: watches, probes, the lease.
+            await asyncio.sleep(0)
 
     async def _process(self, key: Key) -> None:
         started = self._clock()

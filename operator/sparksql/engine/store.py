@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from sparksql.engine.key import Key
@@ -95,21 +95,20 @@ class Store:
         """The objects for which the index's function gave this value. Raises KeyError for an unknown index."""
         return [*self._indexes[index].get(value, {}).values()]
 
-    def replace(self, kind: str, objects: Iterable[Object], resource_version: str) -> list[Key]:
-        """Takes in a listing of the kind made at `resource_version`: keys that changed, appeared or vanished by it."""
-        news: list[Key] = []
-        listed: set[_Id] = set()
-        for obj in objects:
-            ident = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-            listed.add(ident)
-            if self.apply(kind, obj):
-                news.append(Key(kind, *ident))
-        for ident, obj in [*self._objects.get(kind, {}).items()]:
-            if ident not in listed and not _is_after(obj["metadata"]["resourceVersion"], resource_version):
-                self.delete(kind, *ident)
-                news.append(Key(kind, *ident))
+    def retain(self, kind: str, listed: Container[Key], resource_version: str) -> int:
+        """Drops what a listing made at `resource_version` did not show, but for what is younger; returns how many that were.
+
+        All that it showed has been given to `apply` before.
+        """
+        vanished = [
+            ident
+            for ident, obj in self._objects.get(kind, {}).items()
+            if Key(kind, *ident) not in listed and not _is_after(obj["metadata"]["resourceVersion"], resource_version)
+        ]
+        for ident in vanished:
+            self.delete(kind, *ident)
         self._synced.add(kind)
-        return news
+        return len(vanished)
 
     def synced(self, kind: str) -> bool:
         """Tells whether a whole listing of the kind was taken in since the start, so that absence means something."""

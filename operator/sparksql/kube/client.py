@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import aiohttp
 
@@ -33,13 +33,14 @@ RequestObserver = Callable[[str, str, int, float], None]
 """Called after each request with verb, plural of the resource, HTTP status (0: no answer) and duration in seconds."""
 
 Propagation = Literal["Foreground", "Background", "Orphan"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Listing:
-    """Items with their apiVersion and kind, and the `resource_version` that they are the state of."""
+class Listing(Generic[T]):
+    """Items with their apiVersion and kind, or what was made of them, and the `resource_version` that they are the state of."""
 
-    items: list[Object]
+    items: list[T]
     resource_version: str
 
 
@@ -132,11 +133,20 @@ class KubeClient:
         *,
         label_selector: str = "",
         page_size: int = 500,
-    ) -> Listing:
-        """All objects, of all namespaces when `namespace` is empty, fetched in pages of one consistent state."""
+    ) -> Listing[Object]:
+        """Returns all objects, of all namespaces when `namespace` is empty, fetched in pages of one consistent state."""
+        return await self.list_as(lambda item: item, resource, namespace, label_selector, page_size)
+
+    async def list_as(
+        self, read: Callable[[Object], T], resource: Resource, namespace: str, label_selector: str, page_size: int
+    ) -> Listing[T]:
+        """Lists as `list` does and returns what `read` made of each object; one page of them at a time is in memory.
+
+        `read` gets an object again when a listing has to begin anew, because its state was compacted away.
+        """
         selectors = _present(labelSelector=label_selector)
         path = resource.collection_path(namespace)
-        items: list[Object] = []
+        items: list[T] = []
         token = ""
         while True:
             params = selectors | {"limit": str(page_size)} | _present(**{"continue": token})
@@ -145,10 +155,10 @@ class KubeClient:
             except ApiError as error:
                 if error.status != 410 or not token:
                     raise
-                items, token = [], ""  # the state being paged was compacted away: once more, from the newest
+                items, token = [], ""  # once more, from the newest state
                 continue
             identity = {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List")}
-            items += [identity | item for item in page.get("items") or ()]
+            items += [read(identity | item) for item in page.get("items") or ()]
             token = page["metadata"].get("continue", "")
             if not token:
                 return Listing(items, page["metadata"]["resourceVersion"])

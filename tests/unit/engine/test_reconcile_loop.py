@@ -160,3 +160,25 @@ async def test_cancelling_the_loop_cancels_a_running_reconcile() -> None:
             await loop
     assert ended == ["cancelled"]
     assert seen.results.empty()
+
+
+async def test_a_long_queue_of_reconciles_that_wait_for_nothing_lets_others_run() -> None:
+    """At a start with thousands of ended statements probes are answered, and events do not pile up."""
+    queue, seen, left = WorkQueue(), Seen(), 100
+
+    async def reconcile(_: Key) -> float | None:
+        nonlocal left
+        left -= 1
+        return None
+
+    for number in range(left):
+        queue.add(Key("SqlStatement", "team-a", str(number)))
+    loop = asyncio.create_task(ReconcileLoop(queue, {"SqlStatement": reconcile}, workers=4, observer=seen).run())
+    turns = 0
+    async with asyncio.timeout(60):
+        while left > 0:
+            await asyncio.sleep(0)
+            turns += 1
+        queue.close()
+        await loop
+    assert turns >= 100 / 4

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.engine.key import Key
-from sparksql.engine.store import Store
+from sparksql.engine.store import Object, Store
 
 KIND = "SqlStatement"
 
@@ -79,26 +79,31 @@ def test_an_event_of_an_earlier_object_does_not_displace_its_successor() -> None
     assert not store.apply(KIND, obj(rv=5, uid="u1"))
 
 
-def test_replace_reports_what_changed_appeared_and_vanished() -> None:
+def list_into(store: Store, listing: list[Object], at: str) -> int:
+    """Takes in a listing, as the resync does; how many objects changed, appeared or vanished by it."""
+    news = sum(store.apply(KIND, one) for one in listing)
+    return news + store.retain(KIND, {Key(KIND, "team", one["metadata"]["name"]) for one in listing}, at)
+
+
+def test_a_listing_tells_how_many_changed_appeared_and_vanished() -> None:
     store = Store()
     for name in ("same", "changed", "vanished"):
         store.apply(KIND, obj(name, rv=5, uid=name))
     assert not store.synced(KIND)
     listing = [obj("same", 5, "same"), obj("changed", 7, "changed"), obj("new", 8, "new")]
-    news = store.replace(KIND, listing, "9")
-    assert set(news) == {Key(KIND, "team", name) for name in ("changed", "new", "vanished")}
+    assert list_into(store, listing, "9") == 3
     assert names(store.list(KIND)) == {"same", "changed", "new"}
     assert store.synced(KIND)
-    assert store.replace(KIND, listing, "9") == []
+    assert list_into(store, listing, "9") == 0
 
 
-def test_replace_neither_erases_nor_revives_what_is_newer_than_the_listing() -> None:
+def test_a_listing_neither_erases_nor_revives_what_is_newer_than_the_listing() -> None:
     store = Store()
     store.apply(KIND, obj("deleted", rv=5, uid="u1"))
     store.delete(KIND, "team", "deleted", uid="u1")
     store.apply(KIND, obj("written", rv=12, uid="u2", v="new"))
     store.apply(KIND, obj("created", rv=13, uid="u3"))
-    assert store.replace(KIND, [obj("deleted", 5, "u1"), obj("written", 8, "u2", v="old")], "10") == []
+    assert list_into(store, [obj("deleted", 5, "u1"), obj("written", 8, "u2", v="old")], "10") == 0
     assert names(store.list(KIND)) == {"written", "created"}
     written = store.get(KIND, "team", "written")
     assert written is not None
@@ -109,7 +114,7 @@ def test_kinds_and_cluster_scope_are_apart() -> None:
     store = Store()
     store.apply("SqlSessionClass", {"metadata": {"name": "a", "uid": "c", "resourceVersion": "1"}})
     store.apply(KIND, obj("a", uid="s"))
-    assert store.replace(KIND, [], "5") == [Key(KIND, "team", "a")]
+    assert store.retain(KIND, (), "5") == 1
     assert store.get("SqlSessionClass", "", "a") is not None
 
 
@@ -178,7 +183,7 @@ def test_after_a_listing_the_store_is_the_newer_of_both(seen: dict[str, int], li
     store = Store()
     for name, rv in seen.items():
         store.apply(KIND, obj(name, rv, name))
-    store.replace(KIND, [obj(name, rv, name) for name, rv in listing.items()], str(at))
+    list_into(store, [obj(name, rv, name) for name, rv in listing.items()], str(at))
     expected = {name: max(rv, seen.get(name, 0)) for name, rv in listing.items()}
     expected |= {name: rv for name, rv in seen.items() if rv > at and name not in listing}
     kept = {one["metadata"]["name"]: int(one["metadata"]["resourceVersion"]) for one in store.list(KIND)}
