@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparksql.gateway.sql.kafka_options import problem
+from sparksql.gateway.streaming.kafka.options import KafkaTable
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -80,3 +81,21 @@ def test_only_logins_with_user_and_password(jaas: str) -> None:
     told = problem({"kafka.sasl.jaas.config": jaas}, ["*"])
     assert told is not None and "PlainLoginModule or ScramLoginModule" in told
     assert problem({"kafka.sasl.jaas.config": jaas}, ["kafka.sasl.jaas.config"]) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "requests", "bytes_"),
+    [
+        ({}, "1", "131072"),
+        ({"kafka.Max.In.Flight.Requests.Per.Connection": "5"}, "5", "131072"),
+        ({"kafka.batch.size": "16384"}, "1", "16384"),
+    ],
+)
+def test_a_producer_sends_one_large_batch_at_a_time_unless_the_table_says_otherwise(
+    options: dict[str, str], requests: str, bytes_: str
+) -> None:
+    servers = {"kafka.bootstrap.servers": "b:9092"}
+    table = KafkaTable("t", (), {**servers, **options, "subscribe": "t", "value.format": "json"})
+    written = {key.lower(): value for key, value in table.writing().items()}
+    expected = {**servers, "kafka.max.in.flight.requests.per.connection": requests, "kafka.batch.size": bytes_}
+    assert (len(table.writing()), written) == (len(expected), expected)

@@ -102,7 +102,7 @@ class Topic:
 
     def _options(self, records: Any) -> dict[str, str]:
         """Options for Spark's Kafka sink; without a topic when each record names its own."""
-        options = {key: value for key, value in self.table.options.items() if key.lower().startswith("kafka.")}
+        options = self.table.writing()
         if "topic" in [str(name).lower() for name in records.columns()]:
             return options
         topic = self.table.option("topic") or self.table.option("subscribe") or ""
