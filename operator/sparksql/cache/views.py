@@ -13,7 +13,7 @@ from typing import Any
 
 from sparksql.api.conditions import ConditionStatus, ConditionType
 from sparksql.api.execution import StatementMode
-from sparksql.api.names import dedicated_session_name
+from sparksql.api.names import FINALIZER, dedicated_session_name
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointSource, SqlSavepointSpec
 from sparksql.api.session import SessionDesiredState, SessionPhase, SqlSessionSpec
@@ -162,6 +162,22 @@ class StatementView(ObjectView):
     def has_ended(self) -> bool:
         """Tells whether the statement's run is over: its phase is an end."""
         return self.phase in _ENDED
+
+    @property
+    def is_settled(self) -> bool:
+        """Tells whether a reconcile would find nothing to do: the statement has ended, and its status says so of this spec.
+
+        No other object and no time makes a difference. False where that is not certain, as for all that stream.
+        """
+        metadata, spec, status = self._metadata, self._spec, self._status
+        return (
+            self.has_ended
+            and not self.is_deleting
+            and FINALIZER in metadata.get("finalizers", ())
+            and status.get("observedGeneration") == metadata.get("generation")
+            and status.get("observedRunNonce", "") == spec.get("runNonce", "")
+            and not any(name in spec for name in ("ttlSecondsAfterFinished", "session", "streaming"))
+        )
 
     @property
     def is_handed_over(self) -> bool:

@@ -5,7 +5,7 @@ A change of status alone does not wake its own object: the operator wrote it, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,8 +126,7 @@ def _every_use(view: View, change: Change) -> Iterator[Due]:
     yield Due(key_of(CLASS, change.subject))
     if change.of_spec:
         yield from (Due(key_of(SESSION, session)) for session in view.store.list(SESSION))
-        live = (statement for statement in view.store.list(STATEMENT) if not StatementView(statement).has_ended)
-        yield from (Due(key_of(STATEMENT, statement)) for statement in live)
+        yield from _live(view.store.list(STATEMENT))
 
 
 # --- a session
@@ -154,7 +153,9 @@ def _sessions_over_limit(view: View, change: Change) -> Iterator[Due]:
 
 
 def _statement(_: View, change: Change) -> Iterator[Due]:
-    if change.of_spec:
+    """One that had ended before it was seen is left alone: at a start these are nearly all."""
+    is_history = change.before is None and change.after is not None and StatementView(change.after).is_settled
+    if change.of_spec and not is_history:
         yield Due(key_of(STATEMENT, change.subject))
 
 
@@ -220,7 +221,7 @@ def _session_of_pod(_: View, change: Change) -> Iterator[Due]:
 def _objects_of_namespace(view: View, change: Change) -> Iterator[Due]:
     if change.of_spec or change.of(_labels):
         yield from view.keys(SESSION, SESSIONS_BY_NAMESPACE, change.name)
-        yield from view.keys(STATEMENT, STATEMENTS_BY_NAMESPACE, change.name)
+        yield from _live(view.store.by_index(STATEMENTS_BY_NAMESPACE, change.name))
 
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
@@ -279,6 +280,11 @@ class Enqueuer:
                 self._queue.add_after(due.key, due.seconds)
             else:
                 self._queue.add(due.key)
+
+
+def _live(statements: Iterable[Object]) -> Iterator[Due]:
+    """Yields the statements that have not ended: class and namespace mean nothing to the others."""
+    return (Due(key_of(STATEMENT, each)) for each in statements if not StatementView(each).has_ended)
 
 
 def _is_deleted(obj: Object | None) -> bool:

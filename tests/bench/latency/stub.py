@@ -1,4 +1,4 @@
-"""The operator alone: statements a second through the resources, memory and restart at many statements. No Spark.
+"""The operator alone: statements a second through the resources; memory, restart and latency at many statements. No Spark.
 
 A real API server and etcd; drivers and gateways are the scripted ones of the integration tests, in this same process, and so
 share its core: the rates are lower bounds. The operator is a process of its own. Usage: python -m tests.bench.latency.stub [throughput|scale]...
@@ -19,7 +19,7 @@ from pathlib import Path
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
-from tests.bench.latency.common import ROOT, Object, machine
+from tests.bench.latency.common import ROOT, Object, machine, quantiles
 from tests.integration.operator.environment import Environment
 from tests.support import apiserver as servers
 from tests.support.crds import install_crds
@@ -29,6 +29,7 @@ from tests.support.watching import watching
 SESSIONS = 20
 THROUGHPUT_STATEMENTS = 2000
 SCALE = (0, 1000, 10_000)  # with the 20 that the operator ended itself
+LATENCY_STATEMENTS = 100
 
 
 @contextlib.asynccontextmanager
@@ -93,6 +94,30 @@ async def create(env: Environment, count: int, prefix: str) -> None:
             await env.create_statement(f"{prefix}-{i}", "SELECT 1", session=f"s{i % SESSIONS}")
 
     await asyncio.gather(*(one(i) for i in range(count)))
+
+
+async def latency(env: Environment, prefix: str) -> list[float]:
+    """Milliseconds from create to Finished as a watch sees it, one statement after the other."""
+    ends: dict[str, asyncio.Future[float]] = {}
+
+    async def follow() -> None:
+        async for _, obj in env.watcher.watch(STATEMENTS, env.namespace, timeout_seconds=600):
+            end = ends.get(obj["metadata"]["name"])
+            if obj.get("status", {}).get("phase") == "Finished" and end is not None and not end.done():
+                end.set_result(time.perf_counter())
+
+    following = asyncio.create_task(follow())
+    millis = []
+    try:
+        for i in range(LATENCY_STATEMENTS):
+            name = f"{prefix}-{i}"
+            ends[name] = asyncio.get_running_loop().create_future()
+            started = time.perf_counter()
+            await env.create_statement(name, "SELECT 1", session=f"s{i % SESSIONS}")
+            millis.append((await asyncio.wait_for(ends[name], 60) - started) * 1000)
+    finally:
+        following.cancel()
+    return millis
 
 
 async def all_ended(env: Environment, count: int, seconds: float = 600) -> None:
@@ -163,6 +188,7 @@ async def scale(env: Environment, kubeconfig: Path) -> None:
         async with operator(kubeconfig, env.namespace) as (pid, port):
             rest = await steady(port, started)
             print(f"{made:>6} ended statements: restart to steady {rest:.1f} s, resident {resident_mib(pid):.0f} MiB")
+            print(f"       create to Finished, seen by a watch: {quantiles(await latency(env, f'q{total}'))}")
 
 
 async def main(names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Who looks again when a statement refers to other savepoints than before."""
+"""Who looks again when a statement refers to other savepoints than before, and which statements a start looks at."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.names import FINALIZER
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.enqueue import Enqueuer
 from sparksql.engine.key import Key
@@ -88,3 +89,56 @@ def test_savepoints_are_told_that_their_statement_is_gone() -> None:
     queue.keys.clear()
     store.delete("SqlStatement", "n", "st")
     assert Key("SqlSavepoint", "n", "own") in queue.keys
+
+
+def _ended(**fields: Any) -> Object:
+    metadata = {
+        "namespace": "n",
+        "name": "old",
+        "uid": "2",
+        "generation": 1,
+        "resourceVersion": "1",
+        "finalizers": [FINALIZER],
+    }
+    obj: Object = {
+        "metadata": metadata,
+        "spec": {"sessionRef": {"name": "s"}},
+        "status": {"phase": "Finished", "observedGeneration": 1},
+    }
+    for part, values in fields.items():
+        obj[part] |= values
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("obj", "is_woken"),
+    [
+        (_ended(), False),
+        (_ended(spec={"runNonce": "a"}, status={"observedRunNonce": "a"}), False),
+        (_ended(spec={"runNonce": "a"}), True),
+        (_ended(metadata={"generation": 2}), True),
+        (_ended(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), True),
+        (_ended(metadata={"finalizers": []}), True),
+        (_ended(spec={"ttlSecondsAfterFinished": 9}), True),
+        (_ended(spec={"session": {}}), True),
+        (_ended(spec={"streaming": {}}), True),
+        (_ended(status={"phase": "Stopped"}), True),
+        (_ended(status={"phase": "Running"}), True),
+    ],
+)
+def test_a_start_looks_at_statements_that_are_not_settled(obj: Object, is_woken: bool) -> None:
+    queue = Heard()
+    store = Store(indexes=INDEXES)
+    store.subscribe(Enqueuer(queue, store, lambda _namespace, _session: None).object_changed)
+    store.apply("SqlStatement", obj)
+    store.apply("Namespace", {"metadata": {"name": "n", "uid": "3", "resourceVersion": "1"}})
+    assert (Key("SqlStatement", "n", "old") in queue.keys) is is_woken
+
+
+def test_a_settled_statement_that_changes_is_looked_at() -> None:
+    queue = Heard()
+    store = Store(indexes=INDEXES)
+    store.subscribe(Enqueuer(queue, store, lambda _namespace, _session: None).object_changed)
+    store.apply("SqlStatement", _ended())
+    store.apply("SqlStatement", _ended(metadata={"generation": 2, "resourceVersion": "2"}))
+    assert Key("SqlStatement", "n", "old") in queue.keys

@@ -11,11 +11,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparksql.api.names import FINALIZER
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
+from sparksql.cache.views import StatementView
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.statement.decision import Cancel, CreateSession, Decision, DeleteSelf, DeleteSession, Submit
@@ -276,6 +278,14 @@ def check_deletion(snapshot: Snapshot, decision: Decision) -> None:
     assert decision.finalizer is not (safe or over or snapshot.namespace_terminating)
 
 
+def check_what_is_settled(snapshot: Snapshot, decision: Decision) -> None:
+    """The views' short answer, by which a start leaves history alone, is never another than the decision's."""
+    raw = snapshot.statement.to_dict()
+    raw["metadata"]["finalizers"] = [FINALIZER]
+    if StatementView(raw).is_settled:
+        assert decision == Decision(snapshot.statement.status)
+
+
 CHECKS = (
     check_transition,
     check_end_is_kept,
@@ -285,6 +295,7 @@ CHECKS = (
     check_wake_up,
     check_objects,
     check_deletion,
+    check_what_is_settled,
     check_unread,
 )
 
@@ -295,6 +306,20 @@ def test_statement_breaks_no_promise_whatever_it_is_shown(spec: dict[str, Any], 
     for snapshot, decision in decisions(statement(**spec), steps):
         for check in CHECKS:
             check(snapshot, decision)
+
+
+@settings(max_examples=50, deadline=None)
+@given(STEPS)
+def test_a_statement_that_has_ended_is_settled_once_its_status_is_of_its_spec(steps: list[Step]) -> None:
+    for snapshot, _ in decisions(statement(), steps):
+        obj = snapshot.statement
+        raw = obj.to_dict()
+        assert not StatementView(raw).is_settled  # the finalizer is missing
+        raw["metadata"]["finalizers"] = [FINALIZER]
+        is_of_spec = obj.status.observed_generation == obj.metadata.generation
+        is_of_run = obj.status.observed_run_nonce == obj.spec.run_nonce
+        is_kept = obj.status.phase in ENDED and not obj.metadata.is_deleting
+        assert StatementView(raw).is_settled is (is_kept and is_of_spec and is_of_run)
 
 
 @settings(max_examples=50, deadline=None)
