@@ -29,6 +29,13 @@ demo: venv ## Cluster, images, chart, then the quickstart over TPC-H data
 demo-down: ## Remove what `make demo` made, cluster included
 	@python3 examples/quickstart/demo.py down
 
+.PHONY: bench
+bench: venv tools ## Ratios side by side on this machine, a quarter of an hour: operator, statements, results, streams
+	@$(PYTHON) -m tests.bench.latency.stub throughput scale
+	@$(PYTHON) -m tests.bench.peers.statements 4 2
+	@$(PYTHON) -m tests.bench.results.results 1000000 60
+	@$(PYTHON) -m tests.bench.streaming --quick
+
 .PHONY: lint generate
 lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(VENV)/bin/ruff format --check .

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
-from sparksql.kube.resources import STATEMENTS
+from sparksql.kube.resources import EVENTS, NAMESPACES, STATEMENTS
 from tests.bench.latency.common import ROOT, Object, machine, quantiles
 from tests.integration.operator.environment import Environment
 from tests.support import apiserver as servers
@@ -28,6 +28,7 @@ from tests.support.watching import watching
 
 SESSIONS = 20
 THROUGHPUT_STATEMENTS = 2000
+FLOOR_STATEMENTS = 1000
 SCALE = (0, 1000, 10_000)  # with the 20 that the operator ended itself
 LATENCY_STATEMENTS = 100
 
@@ -153,6 +154,40 @@ async def throughput(env: Environment, kubeconfig: Path) -> None:
     print(
         f"throughput: {THROUGHPUT_STATEMENTS} statements over {SESSIONS} sessions in {seconds:.1f} s = {rate:.0f}/s, create to Finished"
     )
+    floor = await writes_alone(env, await env.client.get(STATEMENTS, env.namespace, "t-0"))
+    print(f"            the same writes without an operator: {floor:.0f}/s, {floor / rate:.2f} times as many")
+
+
+async def writes_alone(env: Environment, pattern: Object) -> float:
+    """Statements a second when this process alone makes the writes that one of a queue takes, with nobody who reads them.
+
+    They are: the object, its finalizer, the status of who waits, is handed over and has ended, and an Event.
+    """
+    limit, namespace = asyncio.Semaphore(32), f"{env.namespace}-alone"
+    await env.client.create(NAMESPACES, "", {"metadata": {"name": namespace}})
+    finalizers = {"metadata": {"finalizers": pattern["metadata"]["finalizers"]}}
+
+    async def one(i: int) -> None:
+        name = f"w-{i}"
+        body = {key: pattern[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name}}
+        event = {
+            "metadata": {"name": name},
+            "involvedObject": {"kind": pattern["kind"], "name": name, "namespace": namespace},
+            "type": "Normal",
+            "reason": "Finished",
+            "message": "1 row",
+        }
+        async with limit:
+            await env.client.create(STATEMENTS, namespace, body)
+            await env.client.patch_merge(STATEMENTS, namespace, name, finalizers)
+            for phase in ("Initialized", "Pending", "Finished"):
+                status = {"status": pattern["status"] | {"phase": phase}}
+                await env.client.patch_merge(STATEMENTS, namespace, name, status, "status")
+            await env.client.create(EVENTS, namespace, event)
+
+    started = time.monotonic()
+    await asyncio.gather(*(one(i) for i in range(FLOOR_STATEMENTS)))
+    return FLOOR_STATEMENTS / (time.monotonic() - started)
 
 
 async def create_ended(env: Environment, count: int, prefix: str, pattern: Object) -> None:
