@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.gateway.operations.register import TRANSITIONS, IllegalTransitionError, OperationRegister
-from sparksql.wire.control import OperationState, ResultSummary
+from sparksql.wire.control import ClientProtocol, OperationState, ResultSummary
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -74,6 +75,31 @@ def test_a_reader_that_comes_and_goes_sees_the_last_view_of_all(
     read()
     assert seen == {view.operation_id: view.seq for view in operations.changed_after(0)}
     assert last == operations.last_seq
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from("abcde"), st.sampled_from([*OperationState, "update", "tombstone", "forget"]))
+    )
+)
+def test_what_is_live_is_what_has_not_ended_oldest_change_first(steps: list[tuple[str, OperationState | str]]) -> None:
+    operations = register()
+    for name, step in steps:
+        with contextlib.suppress(IllegalTransitionError, KeyError):
+            match step:
+                case OperationState.PENDING:
+                    operations.create(name, protocol=ClientProtocol.REST)
+                case OperationState.RUNNING:
+                    operations.start(name)
+                case "update":
+                    operations.update(name, statement_type=f"type {operations.last_seq}")
+                case "tombstone":
+                    operations.tombstone(name, OperationState.CANCELED)
+                case "forget":
+                    operations.forget(name)
+                case OperationState():
+                    operations.end(name, step)
+        assert operations.live() == [view for view in operations.changed_after(0) if not view.state.is_terminal]
 
 
 def test_an_operation_update_that_changes_nothing_makes_no_event() -> None:

@@ -55,6 +55,7 @@ class OperationRegister:
         self._on_change = on_change
         self._on_state = on_state
         self._views: dict[str, OperationView] = {}  # in order of `seq`: a change moves a view to the end
+        self._live: dict[str, OperationView] = {}  # those that have not ended, in the same order: ids are kept for ever
         self._seq = 0
         self._counts: Counter[tuple[OperationState, bool]] = Counter()  # by state, and whether it is a client's
         self._watchers: dict[str, Callable[[OperationView], None]] = {}
@@ -88,7 +89,7 @@ class OperationRegister:
 
     def live(self) -> list[OperationView]:
         """Returns the operations that have not ended, oldest change first."""
-        return [view for view in self._views.values() if not view.state.is_terminal]
+        return [*self._live.values()]
 
     def changed_after(self, seq: int) -> list[OperationView]:
         """Returns the current views of the operations that changed after `seq`, in order of sequence."""
@@ -187,5 +188,8 @@ class OperationRegister:
             self._counts[old.state, old.protocol is not None] -= 1
         self._counts[view.state, view.protocol is not None] += 1
         self._views[view.operation_id] = view
+        self._live.pop(view.operation_id, None)
+        if not view.state.is_terminal:
+            self._live[view.operation_id] = view
         self._on_change()
         return view

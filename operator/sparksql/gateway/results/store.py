@@ -123,19 +123,21 @@ class ResultStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[StoredResult, datetime]] = {}
+        self._in_memory = 0  # bytes of the tables among them
         self._gone: OrderedDict[str, None] = OrderedDict()
 
     def has_room(self, size: int) -> bool:
         """Returns whether a table of `size` bytes may stay in memory."""
         with self._lock:
-            used = sum(result.bytes for result, _ in self._kept.values() if result.table is not None)
-        return used + size <= MEMORY_BYTES
+            return self._in_memory + size <= MEMORY_BYTES
 
     def keep(self, operation_id: str, result: StoredResult, seconds: int) -> datetime:
         """Keeps a result for so many seconds from now; returns when it expires."""
         expires = self._clock() + timedelta(seconds=max(0, seconds))
         with self._lock:
+            self._take(operation_id)
             self._kept[operation_id] = (result, expires)
+            self._in_memory += _memory(result)
         return expires
 
     def get(self, operation_id: str) -> StoredResult:
@@ -154,7 +156,7 @@ class ResultStore:
         now = self._clock()
         with self._lock:
             due = [operation_id for operation_id, (_, expires) in self._kept.items() if expires <= now]
-            removed = [self._kept.pop(operation_id)[0] for operation_id in due]
+            removed = [result for operation_id in due if (result := self._take(operation_id)) is not None]
             self._gone.update(dict.fromkeys(due))
             while len(self._gone) > MAX_GONE:
                 self._gone.popitem(last=False)
@@ -165,13 +167,25 @@ class ResultStore:
     def drop(self, operation_id: str) -> StoredResult | None:
         """Forgets a result that nobody will ask for again; its files are the caller's to discard."""
         with self._lock:
-            kept = self._kept.pop(operation_id, None)
-        return None if kept is None else kept[0]
+            return self._take(operation_id)
+
+    def _take(self, operation_id: str) -> StoredResult | None:
+        """Takes out a result, if it is kept. The caller has the lock."""
+        kept = self._kept.pop(operation_id, None)
+        if kept is None:
+            return None
+        self._in_memory -= _memory(kept[0])
+        return kept[0]
 
     def discard(self, result: StoredResult) -> None:
         """Removes the files of a result that is not kept."""
         if result.folder is not None:
             self._files.delete(result.folder)
+
+
+def _memory(result: StoredResult) -> int:
+    """Bytes of the result's table, none for one in files."""
+    return result.bytes if result.table is not None else 0
 
 
 def _localise(table: pa.Table, time_zone: str) -> pa.Table:
