@@ -82,7 +82,9 @@ def test_a_reader_that_comes_and_goes_sees_the_last_view_of_all(
         st.tuples(st.sampled_from("abcde"), st.sampled_from([*OperationState, "update", "tombstone", "forget"]))
     )
 )
-def test_what_is_live_is_what_has_not_ended_oldest_change_first(steps: list[tuple[str, OperationState | str]]) -> None:
+def test_live_operations_are_those_that_have_not_ended_oldest_change_first(
+    steps: list[tuple[str, OperationState | str]],
+) -> None:
     operations = register()
     for name, step in steps:
         with contextlib.suppress(IllegalTransitionError, KeyError):
