@@ -116,11 +116,12 @@ class Collector:
     def collect(self, frame: Dataset, limit: int) -> Collected:
         """Collects at most `limit` rows of a Dataset, which decides itself how little of it must run."""
         local = self._local_rows(frame, limit)
-        count = int(local.logicalPlan().data().size())
+        data = local.logicalPlan().data()
+        count = int(data.size())
         batches: list[bytes] = []
         size = rows = 0
         iterator = self._arrow.toBatchWithSchemaIterator(
-            local.logicalPlan().data().iterator(), local.schema(), BATCH_ROWS, INLINE_BYTES, "UTC", False, False
+            data.iterator(), local.schema(), BATCH_ROWS, INLINE_BYTES, "UTC", False, False
         )
         while iterator.hasNext():
             batches.append(iterator.next())

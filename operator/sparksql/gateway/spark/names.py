@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.java_gateway import JavaPackage
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage
 
 REFLECTION_FUNCTIONS = frozenset(
     {"reflect", "java_method", "try_reflect"}
@@ -23,7 +23,20 @@ class JvmNames:
     def __getattr__(self, name: str) -> Any:
         """A member that is not kept yet; of a package that has none of this name, it is a package again."""
         found = getattr(self._members, name)
-        if isinstance(found, JavaPackage):
-            found = JvmNames(found)
+        match found:
+            case JavaPackage():
+                found = JvmNames(found)
+            case JavaClass():
+                found = JvmClass(found._fqn, found._gateway_client)
         setattr(self, name, found)
+        return found
+
+
+class JvmClass(JavaClass):  # type: ignore[misc] # py4j has no types
+    """A class each of whose own methods is asked for once: py4j asks at every use whether a name is one. Fields are read anew."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if isinstance(found, JavaMember):
+            setattr(self, name, found)
         return found

@@ -8,11 +8,16 @@ from typing import Any
 from py4j.java_gateway import JavaMember
 
 _CLASS_UTILS = "z:org.apache.commons.lang3.ClassUtils"  # Spark brings it; `z:` is py4j's word for a class's own methods
+_NAME = "_simple_name"  # of an attribute of py4j's object
 
 
 def simple_name(value: Any) -> str:
-    """Returns the simple class name of a JVM object, e.g. `InsertIntoStatement`."""
-    return str(JavaMember("getSimpleName", None, _CLASS_UTILS, value._gateway_client)(value))  # asks the JVM once
+    """Returns the simple class name of a JVM object, e.g. `InsertIntoStatement`. It asks the JVM once for each object."""
+    known: str | None = vars(value).get(_NAME)
+    if known is None:
+        known = str(JavaMember("getSimpleName", None, _CLASS_UTILS, value._gateway_client)(value))
+        setattr(value, _NAME, known)  # one check after the other asks for the name of the same node
+    return known
 
 
 def option(value: Any) -> Any | None:

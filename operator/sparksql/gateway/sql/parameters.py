@@ -46,9 +46,11 @@ class ParameterBinder:
 
     def __init__(self, jvm: Jvm, session: JvmSession) -> None:
         self._jvm = jvm
-        self._parser = session.sessionState().sqlParser()
-        self._time_zone = str(session.sessionState().conf().sessionLocalTimeZone())
-        self._escapes_stay = bool(session.sessionState().conf().escapedStringLiterals())
+        state = session.sessionState()
+        conf = state.conf()
+        self._parser = state.sqlParser()
+        self._time_zone = str(conf.sessionLocalTimeZone())
+        self._escapes_stay = bool(conf.escapedStringLiterals())
 
     def parse(self, sql: str, literals: Mapping[str, Any]) -> Any:
         """Returns Spark's parsed plan of one statement with its markers bound. Raises what the parser raises."""
