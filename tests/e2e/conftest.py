@@ -32,6 +32,26 @@ def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Space]:
         yield made
 
 
+@pytest.fixture(autouse=True)
+def own_sessions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Takes away the sessions that a test makes in its module's namespace; those of the module's fixtures stay.
+
+    The node has memory for nine, as the tests' classes ask for it, and a driver that finds no place within 20 s has failed.
+    """
+    space: Space | None = request.getfixturevalue("space") if "space" in request.fixturenames else None
+    before = names_of(space)
+    yield
+    for name in names_of(space) - before:
+        assert space is not None
+        space.cluster.delete("SqlSession", space.name, name)
+
+
+def names_of(space: Space | None) -> set[str]:
+    """The sessions in a namespace, but for those that go with their statements."""
+    found = space.cluster.list("SqlSession", space.name) if space is not None else []
+    return {each["metadata"]["name"] for each in found if not each["metadata"].get("ownerReferences")}
+
+
 @pytest.fixture
 def fresh(cluster: Cluster) -> Iterator[Space]:
     """A namespace for one test."""
