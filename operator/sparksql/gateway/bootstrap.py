@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparksql.api.execution import StatementMode
+from sparksql.gateway import warm_up
 from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.execution.init_statements import enter_database, run_init
 from sparksql.gateway.lifecycle import Spark
@@ -16,24 +15,15 @@ from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
 from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
-from sparksql.gateway.results.collector import COLLECT_ROWS, Collector
 from sparksql.gateway.results.store import ResultReader, ResultStore
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.metastore import await_metastore
-from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
 from sparksql.wire.control import InitFailure
-from sparksql.wire.driver import SqlPolicy
-
-# What needs an executor comes last: they start meanwhile.
-_WARM_UP = ("SHOW TABLES", "SELECT id % 2 AS k, count(*) AS n FROM range(4) GROUP BY 1")
-
-_WARM_UP_GROUP = "warm-up"
-WARM_UP_SECONDS = 15  # an executor takes 2 to 8 s to register on two cores
 
 log = logging.getLogger(__name__)
 
@@ -89,48 +79,16 @@ class StartedSpark:
 
 
 def start_spark(driver: SparkDriver, settings: Settings, clock: Callable[[], datetime]) -> StartedSpark:
-    """Waits for the metastore, chooses the database, runs init and blocks until Spark is warm."""
+    """Waits for the metastore, chooses the database and runs init; results of earlier incarnations are gone when it returns."""
     config = settings.config
     if driver.has_metastore:
         await_metastore(lambda: driver.base.sessionState().catalog().externalCatalog().databaseExists("default"))
     failure = enter_database(driver, config.database) or run_init(driver, config.policy, config.init)
     if failure is None:
-        _warm_up_for_a_while(driver, config.policy)
-        _remove_old_results(driver, settings)
+        warm_up.start(driver, _session_folder(settings))
+        if config.incarnation > 1:
+            _remove_old_results(driver, settings)
     return StartedSpark(driver, settings, clock, failure)
-
-
-def _warm_up_for_a_while(driver: SparkDriver, policy: SqlPolicy) -> None:
-    """Warms up in a thread of its own: without an executor it would never end, and a session is ready without one."""
-
-    def work() -> None:
-        driver.context.setJobGroup(_WARM_UP_GROUP, _WARM_UP_GROUP, True)
-        try:
-            _warm_up(driver, policy)
-        except Exception as exception:
-            log.warning("the warm-up did not end: %s", type(exception).__name__)
-        finally:
-            driver.release_thread()
-
-    thread = threading.Thread(target=work, name=_WARM_UP_GROUP, daemon=True)
-    thread.start()
-    thread.join(WARM_UP_SECONDS)
-    if thread.is_alive():
-        log.warning("no executor has done a task within %d s", WARM_UP_SECONDS)
-        driver.context._jsc.sc().cancelJobGroupAndFutureJobs(_WARM_UP_GROUP, "the session is ready without it")
-        thread.join()
-
-
-def _warm_up(driver: SparkDriver, policy: SqlPolicy) -> None:
-    """Makes JVM and Python load what a first statement would wait for: reading, planning, a shuffle, a catalog, Arrow."""
-    classifier = Classifier(driver.jvm, driver.base, policy)
-    for sql in _WARM_UP:
-        classifier.classify(sql, (), StatementMode.EXECUTE)
-        session = driver.clone()
-        frame = driver.of_rows(session, session.sessionState().sqlParser().parsePlan(sql))
-        collector = Collector(driver.jvm, session)
-        collector.shape(frame)
-        collector.collect(frame, COLLECT_ROWS)
 
 
 def _result_folder(settings: Settings) -> str:

@@ -1,9 +1,9 @@
 """The process of a driver pod: HTTP at once, Spark beside it, a graceful end.
 
 Order of the start: configuration (its secrets leave the disk), JVM (it loads while Python imports), Spark's context (executors
-begin to start), meanwhile HTTP (so that probes and the operator get answers), init, warm-up, ready. On SIGTERM or SIGINT no new
-statement is taken, running ones may end within the drain time, the rest is closed, and the process exits with 0. Any other end
-of the JVM is the end of the process, with 1.
+begin to start), meanwhile HTTP (so that probes and the operator get answers), init, ready; it
+warms up beside that. On SIGTERM or SIGINT no new statement is taken, running ones may end within the drain time, the rest is
+closed, and the process exits with 0. Any other end of the JVM is the end of the process, with 1.
 """
 
 from __future__ import annotations
