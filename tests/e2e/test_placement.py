@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from sparksql.api.names import driver_pod_name
+from sparksql.gateway import warm_up
 from tests.support.harness import Classes, Object, Space, condition, phase, reason
 
 GATE = "kueue.x-k8s.io/admission"
@@ -36,6 +39,25 @@ def test_a_driver_in_a_queue_waits_beyond_all_deadlines_and_starts_when_it_is_le
     ready = space.wait_session("queued", "Ready")
     assert ready["status"]["driver"]["podUID"] == driver["podUID"]
     assert phase(space.cluster.wait_finished(space.name, statement)) == "Finished"
+
+
+def test_a_session_whose_executors_find_no_place_is_ready_and_answers_what_needs_none(
+    space: Space, classes: Classes
+) -> None:
+    nowhere = classes.make(podTemplate={"executor": {"spec": {"nodeSelector": {"e2e.sparksql.dev/no-such-node": "x"}}}})
+    ready = space.session("lonely", className=nowhere)
+    assert space.rows("SELECT 1", session="lonely") == [["1"]]
+    (waiting,) = executors(space, "lonely")
+    assert waiting["status"]["phase"] == "Pending", waiting["status"]
+    asked_for = datetime.fromisoformat(waiting["metadata"]["creationTimestamp"])
+    assert is_ready_since(ready) - asked_for < timedelta(
+        seconds=warm_up.MOST_SECONDS
+    )  # Ready did not wait for the warm-up
+
+
+def is_ready_since(session: Object) -> datetime:
+    (time,) = (c["lastTransitionTime"] for c in session["status"]["conditions"] if c["type"] == "Ready")
+    return datetime.fromisoformat(time)
 
 
 def test_an_idle_executor_is_given_back_after_a_shuffle(space: Space, classes: Classes) -> None:
