@@ -1,13 +1,14 @@
 """Makes SPARK_HOME out of the pip package of Spark and leaves out what a SQL session never loads.
 
-Usage: spark_home.py SITE_PACKAGES SPARK_HOME. Moves jars and launch scripts out of the package and drops unused jars, native
-libraries of other systems and packages' own tests. Invariant: what is dropped is not reachable from SQL, streaming, Connect,
+Usage: spark_home.py FOLDER SPARK_HOME. Moves jars and launch scripts out of the package in FOLDER and drops unused jars, native
+libraries of other systems and parts of the package. Invariant: what is dropped is not reachable from SQL, streaming, Connect,
 Thrift, Hive or Kubernetes; `pyspark.ml`, the Scala shell and YARN are given up on purpose.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import platform
 import shutil
 import sys
 import zipfile
@@ -22,33 +23,38 @@ MLLIB_JARS = (
 SHELL_JARS = ("spark-repl_*", "scala-compiler-*", "connect-repl")
 OTHER_CLUSTER_JARS = ("spark-yarn_*",)
 OTHER_SYSTEM_JARS = ("*-osx-*", "*-windows-*", "*-riscv64.jar", "netty-codec-native-quic-*")
-UNUSED_JARS = (*MLLIB_JARS, *SHELL_JARS, *OTHER_CLUSTER_JARS, *OTHER_SYSTEM_JARS)
+# How jars name the processors that Linux runs on here, by what the machine calls itself.
+PROCESSORS = {"x86_64": ("amd64", "linux64", "x86_64"), "aarch64": ("aarch64", "aarch_64")}
+OTHER_PROCESSORS = tuple(
+    name for machine, names in PROCESSORS.items() if machine != platform.machine() for name in names
+)
+OTHER_PROCESSOR_JARS = tuple(f"netty-*-linux-{name}.jar" for name in OTHER_PROCESSORS)
+UNUSED_JARS = (*MLLIB_JARS, *SHELL_JARS, *OTHER_CLUSTER_JARS, *OTHER_SYSTEM_JARS, *OTHER_PROCESSOR_JARS)
 
 # Of spark-mllib, Connect needs one class and those that it is made of, to close a session's cache of models. More would do harm:
 # session creation would load its service provider (half a second), and Kryo loads vectors and models by name where they are, which
 # fails without their mathematics.
 MLLIB_ENTRIES = ("org/apache/spark/ml/util/*", "org/apache/spark/ml/param/*", "org/apache/spark/ml/[A-Z]*.class")
 
-# Native libraries that a jar carries for systems this image does not run on; linux on amd64 and arm64 stays.
+# Native libraries that a jar carries for systems this image does not run on.
 FOREIGN_NATIVES = {
     "rocksdbjni-*.jar": (
         "*-musl.so", "*-linux32.so", "*-ppc64le.so", "*-s390x.so", "*-riscv64.so", "*.jnilib", "*.dll",
+        *(f"*-{name}.so" for name in OTHER_PROCESSORS),
     ),
     "zstd-jni-*.jar": (
         "aix/*", "darwin/*", "freebsd/*", "win/*",
         *(f"linux/{arch}/*" for arch in ("arm", "i386", "loongarch64", "mips64", "ppc64", "ppc64le", "riscv64", "s390x")),
+        *(f"linux/{name}/*" for name in OTHER_PROCESSORS),
     ),
 }  # fmt: skip
 
-UNUSED_PYTHON = (
-    "pyspark/data", "pyspark/examples", "pyspark/python", "pyspark/sbin", "pandas/tests", "pyarrow/include", "pyarrow/src",
-    "pyarrow/tests", "numpy/*/tests", "numpy/_core/include",
-)  # fmt: skip
+UNUSED_PYTHON = ("data", "examples", "python", "sbin")
 
 
-def main(site_packages: Path, spark_home: Path) -> None:
-    package = site_packages / "pyspark"
-    spark_home.mkdir(parents=True)
+def main(folder: Path, spark_home: Path) -> None:
+    package = folder / "pyspark"
+    spark_home.mkdir(parents=True, exist_ok=True)
     shutil.move(package / "jars", spark_home / "jars")
     shutil.move(package / "bin", spark_home / "bin")
     drop_jars(spark_home / "jars")
@@ -57,9 +63,8 @@ def main(site_packages: Path, spark_home: Path) -> None:
     for jar_pattern, foreign in FOREIGN_NATIVES.items():
         for jar in (spark_home / "jars").glob(jar_pattern):
             keep_entries(jar, partial(is_native_here, foreign))
-    for pattern in UNUSED_PYTHON:
-        for path in site_packages.glob(pattern):
-            shutil.rmtree(path)
+    for name in UNUSED_PYTHON:
+        shutil.rmtree(package / name, ignore_errors=True)
 
 
 def drop_jars(folder: Path) -> None:
