@@ -32,7 +32,7 @@ from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import StatementError, operation_error
 from sparksql.gateway.sql.kinds import Effect
-from sparksql.gateway.sql.local_queries import with_rows_of_driver
+from sparksql.gateway.sql.local_queries import is_local, with_rows_of_driver
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.streaming import analysis
 from sparksql.gateway.streaming.kafka.ddl import table_definition
@@ -160,7 +160,7 @@ class SparkExecutor:
         parameters = [p for p in operation.request.parameters if p.name in statement.names]
         plan = binder.parse(statement.fragment.text, binder.literals(parameters))
         Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
-        check_resources(plan, self._files, session.sessionState().sqlParser().parsePlan)
+        check_resources(plan, self._files, lambda text: session.sessionState().sqlParser().parsePlan(text))
         masker = operation.classified.masker
         if operation.request.validate_against is not None:
             return self._compare(scope, statement, plan, operation.request.validate_against)
@@ -180,7 +180,9 @@ class SparkExecutor:
                 return result
             case StatementMode.PREVIEW:
                 operation.started()
-                query = with_rows_of_driver(self._driver.jvm, preview_query(self._driver.jvm, plan))
+                query = preview_query(self._driver.jvm, plan)
+                if is_local(self._driver.jvm, query):
+                    query = with_rows_of_driver(self._driver.jvm, query)
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
                 return (
                     self._keeper.keep_stream(scope, statement, frame)
@@ -203,6 +205,9 @@ class SparkExecutor:
     @contextmanager
     def _settings(self, session: JvmSession, settings: dict[str, str]) -> Iterator[None]:
         """Sets a statement's settings. In the base session they are undone, unless the statement itself changed them."""
+        if not settings:
+            yield
+            return
         conf = session.conf()
         before = {key: option(conf.getOption(key)) for key in settings}
         for key, value in settings.items():

@@ -109,7 +109,7 @@ class ResultKeeper:
                 time_zone=shape.time_zone,
                 table=table.slice(0, wanted),
             )
-        frame = collected.frame if complete else collector.limited_per_partition(frame, wanted + 1)
+        frame = collected.as_frame() if complete else collector.limited_per_partition(frame, wanted + 1)
         operation.check()
         if not shape.as_text:
             frame = collector.presentable(frame, shape)

@@ -13,6 +13,7 @@ so a cell is encoded once: half the time of one Parquet column for each of the r
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,14 +60,22 @@ class ResultShape:
 
 @dataclass(frozen=True)
 class Collected:
-    """Rows in memory. `table` is None when they are larger than INLINE_BYTES; then `frame` holds them in the JVM.
+    """Rows in memory. `table` is None when they are larger than INLINE_BYTES; a Dataset over them can be had in any case.
 
     `row_bytes` is about what a row takes."""
 
     table: pa.Table | None
-    frame: Dataset
+    as_frame: Callable[[], Dataset]
     row_count: int
     row_bytes: int
+
+
+@dataclass(frozen=True)
+class _LocalRows:
+    """Rows that the driver holds, as a Scala sequence of Spark's internal rows."""
+
+    rows: Any
+    as_frame: Callable[[], Dataset]
 
 
 @dataclass(frozen=True)
@@ -115,23 +124,23 @@ class Collector:
 
     def collect(self, frame: Dataset, limit: int) -> Collected:
         """Collects at most `limit` rows of a Dataset, which decides itself how little of it must run."""
-        local = self._local_rows(frame, limit)
-        data = local.logicalPlan().data()
-        count = int(data.size())
+        schema = frame.schema()
+        local = self._local_rows(frame, schema, limit)
+        count = int(local.rows.size())
         batches: list[bytes] = []
         size = rows = 0
         iterator = self._arrow.toBatchWithSchemaIterator(
-            data.iterator(), local.schema(), BATCH_ROWS, INLINE_BYTES, "UTC", False, False
+            local.rows.iterator(), schema, BATCH_ROWS, INLINE_BYTES, "UTC", False, False
         )
         while iterator.hasNext():
             batches.append(iterator.next())
             size += len(batches[-1])
             rows += int(iterator.rowCountInLastBatch())
             if size > INLINE_BYTES:
-                return Collected(None, local, count, size // rows)
+                return Collected(None, local.as_frame, count, size // rows)
         tables = [pa.ipc.open_stream(batch).read_all() for batch in batches]
         table = pa.concat_tables(tables) if tables else pa.table({})
-        return Collected(table, local, count, size // max(1, rows))
+        return Collected(table, local.as_frame, count, size // max(1, rows))
 
     def limited_per_partition(self, frame: Dataset, limit: int) -> Any:
         """Returns the Dataset with at most `limit` rows in each partition, for writing."""
@@ -167,21 +176,23 @@ class Collector:
         """Returns the Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
         return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
 
-    def _local_rows(self, frame: Dataset, limit: int) -> Any:
-        """A Dataset over a LocalRelation with the collected rows."""
+    def _local_rows(self, frame: Dataset, schema: Any, limit: int) -> _LocalRows:
         plan = frame.logicalPlan()
-        schema = frame.schema()
         if simple_name(plan) == "CommandResult":
-            rows = plan.rows().take(limit)
-            return self._relation(plan.output(), rows)
+            return self._held_by(plan, limit)
         known = option(plan.maxRows())
         target = frame if known is not None and int(known) <= limit else frame.limit(limit)
         physical = target.queryExecution().executedPlan()
         if simple_name(physical) == "LocalTableScanExec":  # all of it was computed by the optimiser: no job needed
-            return self._relation(physical.output(), physical.rows().take(limit))
-        return self._session.createDataFrame(target.collectAsList(), schema)
+            return self._held_by(physical, limit)
+        made = self._session.createDataFrame(target.collectAsList(), schema)
+        return _LocalRows(made.logicalPlan().data(), lambda: made)
 
-    def _relation(self, output: Any, rows: Any) -> Any:
+    def _held_by(self, plan: Any, limit: int) -> _LocalRows:
+        rows = plan.rows().take(limit)
+        return _LocalRows(rows, lambda: self._frame_over(plan.output(), rows))
+
+    def _frame_over(self, output: Any, rows: Any) -> Any:
         relation = self._jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
             output, rows, False, self._jvm.scala.Option.empty()
         )

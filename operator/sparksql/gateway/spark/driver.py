@@ -111,6 +111,7 @@ class SparkDriver:
         self.context: SparkContext = session.sparkContext
         self.jvm: Any = JvmNames(session._jvm)
         self.base: Any = session._jsparkSession
+        self._base_variables = self._variables(self.base)
 
     @property
     def version(self) -> tuple[int, int]:
@@ -152,7 +153,7 @@ class SparkDriver:
     def clone(self) -> Any:
         """Makes a session with the base's views, settings, current schema and variables."""
         clone = self.base.cloneSession()
-        variables = self._variables(self.base)
+        variables = self._base_variables
         if not variables.isEmpty():
             self._copy_variables(variables, self._variables(clone))
         return clone
@@ -202,7 +203,7 @@ class SparkDriver:
                 ".".join(state.catalogManager().currentNamespace()),
                 str(catalog.listTempViews("", "*").mkString("\n")),
                 str(catalog.listTemporaryFunctions().mkString("\n")),
-                str(self._variable_map(self._variables(self.base)).toString()),
+                str(self._variable_map(self._base_variables).toString()),
             )
         )
 

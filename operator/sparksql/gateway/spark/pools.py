@@ -39,24 +39,26 @@ class Pools:
 
     def __init__(self, driver: SparkDriver) -> None:
         self._scheduling = driver.jvm.dev.sparksql.scheduling
-        self._context = driver.context
-        self._root = driver.context._jsc.sc().taskScheduler().rootPool()
-        self._modes = scala_object(driver.jvm.org.apache.spark.scheduler, "SchedulingMode")
+        self._context = driver.context._jsc.sc()
+        self._root = self._context.taskScheduler().rootPool()
+        self._queue = self._root.schedulableQueue()
+        modes = scala_object(driver.jvm.org.apache.spark.scheduler, "SchedulingMode")
+        self._fifo, self._fair = modes.FIFO(), modes.FAIR()
         self._shares = str(self._root.schedulingMode().toString()) == "FAIR"
         self._turns = self._scheduling.Turns.of(self._root) if self._shares else None
         self._lock = threading.Lock()
-        self._open: set[str] = set()
+        self._open: dict[str, Any] = {}
 
     def enter(self, name: str, priority: int) -> None:
         """Makes a pool, and the one of the jobs that this thread starts and of the threads that it makes."""
         if self._shares:
-            self._make(name, weight_of(priority), self._modes.FIFO())
+            self._make(name, weight_of(priority), self._fifo)
             self._context.setLocalProperty(POOL_KEY, name)
 
     def leave(self, name: str) -> None:
         """Takes this thread out of its pool and removes that."""
         if self._shares:
-            self._context._jsc.sc().setLocalProperty(POOL_KEY, None)
+            self._context.setLocalProperty(POOL_KEY, None)
             self.remove(name)
 
     def give(self, name: str, session: JvmSession) -> None:
@@ -65,26 +67,26 @@ class Pools:
         Spark takes each setting of a session over into the properties of its jobs.
         """
         if self._shares:
-            self._make(name, weight_of(0), self._modes.FAIR())
+            self._make(name, weight_of(0), self._fair)
             session.sessionState().conf().setConfString(POOL_KEY, name)
 
     def remove(self, name: str) -> None:
         """Removes a pool, and pools that Spark has made for jobs which came after their statement's end."""
         with self._lock:
-            self._open.discard(name)
-            found = self._root.getSchedulableByName(name)
-            if found is not None:
-                self._root.removeSchedulable(found)
-            if int(self._root.schedulableQueue().size()) > len(self._open) + 1:  # and Spark's default
+            made = self._open.pop(name, None)
+            if made is not None:
+                self._root.removeSchedulable(made)
+            if int(self._queue.size()) > len(self._open) + 1:  # and Spark's default
                 self._remove_late()
 
     def _make(self, name: str, weight: int, mode: Any) -> None:
         with self._lock:
-            self._open.add(name)
-            self._root.addSchedulable(self._scheduling.StatementPool(name, mode, weight, self._turns))
+            pool = self._scheduling.StatementPool(name, mode, weight, self._turns)
+            self._root.addSchedulable(pool)
+            self._open[name] = pool
 
     def _remove_late(self) -> None:
-        for pool in list(self._root.schedulableQueue().toArray()):
+        for pool in list(self._queue.toArray()):
             name = str(pool.name())
             if name.startswith(_PREFIX) and name not in self._open and pool.schedulableQueue().isEmpty():
                 self._root.removeSchedulable(pool)

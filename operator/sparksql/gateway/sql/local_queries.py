@@ -7,6 +7,7 @@ relation of one row that the driver holds its optimiser computes the same query.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, option, simple_name
@@ -47,10 +48,10 @@ def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
     """Returns whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
     if _asks_for_nothing(plan):
         return True
-    node = plan
+    node, calls_functions = plan, _calls_functions(jvm, plan)
     for _ in range(_MAX_LEVELS):
         name = simple_name(node)
-        if name not in _ON_DRIVER | _COMPUTED or not _calls_row_functions(jvm, node):
+        if name not in _ON_DRIVER | _COMPUTED or (calls_functions and not _calls_row_functions(jvm, node)):
             return False
         if name in _ON_DRIVER:
             return bool(plan.subqueriesAll().isEmpty())
@@ -59,8 +60,8 @@ def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
 
 
 def with_rows_of_driver(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """Returns a local query over a relation that the driver holds; any other plan as it is."""
-    return _replaced(jvm, plan) if is_local(jvm, plan) and not _asks_for_nothing(plan) else plan
+    """Returns a query that is local over a relation that the driver holds; one that asks for no rows as it is."""
+    return plan if _asks_for_nothing(plan) else _replaced(jvm, plan)
 
 
 def _replaced(jvm: Jvm, plan: LogicalPlan) -> Any:
@@ -76,15 +77,26 @@ def _replaced(jvm: Jvm, plan: LogicalPlan) -> Any:
 
 
 def _one_row(jvm: Jvm) -> Any:
-    """A relation of one row without columns."""
+    """A relation of one row without columns: a new one, since a plan's nodes are its own."""
+    return _prototype(jvm).newInstance()
+
+
+@functools.cache
+def _prototype(jvm: Jvm) -> Any:
+    """There is one JVM in a process."""
     row = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
     logical, none = jvm.org.apache.spark.sql.catalyst.plans.logical, jvm.scala.Option.empty()
     return logical.LocalRelation(jvm.PythonUtils.toSeq([]), jvm.PythonUtils.toSeq([row]), False, none)
 
 
+def _calls_functions(jvm: Jvm, plan: LogicalPlan) -> bool:
+    """Whether a parsed plan calls a function anywhere."""
+    return bool(plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION()))
+
+
 def _calls_row_functions(jvm: Jvm, node: LogicalPlan) -> bool:
     """Whether the functions that a parsed node calls are all Spark's own, and each makes one value of one row."""
-    if not node.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_FUNCTION()):
+    if not _calls_functions(jvm, node):
         return True
     waiting = elements(node.expressions())
     for _ in range(_MAX_EXPRESSIONS):

@@ -46,17 +46,16 @@ class ParameterBinder:
 
     def __init__(self, jvm: Jvm, session: JvmSession) -> None:
         self._jvm = jvm
-        state = session.sessionState()
-        conf = state.conf()
-        self._parser = state.sqlParser()
-        self._time_zone = str(conf.sessionLocalTimeZone())
-        self._escapes_stay = bool(conf.escapedStringLiterals())
+        self._state = session.sessionState()
+        self._parser = self._state.sqlParser()
 
     def parse(self, sql: str, literals: Mapping[str, Any]) -> Any:
         """Returns Spark's parsed plan of one statement with its markers bound. Raises what the parser raises."""
         if not literals:
             return self._parser.parsePlan(sql)
-        escapes_stay = self._escapes_stay and any("\\" in str(literal.sql()) for literal in literals.values())
+        escapes_stay = self._state.conf().escapedStringLiterals() and any(
+            "\\" in str(literal.sql()) for literal in literals.values()
+        )
         if escapes_stay or not self._parser_binds():
             return self._bound(self._parser.parsePlan(sql), literals)
         return self._parsed_with(sql, literals)
@@ -130,7 +129,7 @@ class ParameterBinder:
         catalyst = self._jvm.org.apache.spark.sql.catalyst
         literal = catalyst.expressions.Literal.create(value, self._jvm.org.apache.spark.sql.types.DataTypes.StringType)
         ansi = scala_object(catalyst.expressions, "EvalMode").ANSI()
-        zone = self._jvm.scala.Some(self._time_zone)
+        zone = self._jvm.scala.Some(self._state.conf().sessionLocalTimeZone())
         cast = catalyst.expressions.Cast(literal, self._parser.parseDataType(type_name), zone, ansi)
         if not cast.resolved():
             raise ValueError(type_name)
