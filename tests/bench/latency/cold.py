@@ -1,6 +1,7 @@
 """A cold session, create to first row, by phase. Needs the cluster with the chart installed and KUBECONFIG.
 
-Usage: python -m tests.bench.latency.cold [ROUNDS]. A round makes a session and a statement that needs an executor, and watches both and the pods.
+Usage: python -m tests.bench.latency.cold [ROUNDS] [CLASS]. The default class of the tests' installation has a JVM without its
+optimising compiler; name another one for figures of a user's. A round makes a session and a statement that needs an executor, and watches both and the pods.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ async def watch_session(watcher: Watcher, namespace: str, clock: Stopwatch) -> N
             clock.mark("session Ready")
 
 
-async def round_(client: KubeClient, watcher: Watcher) -> Stopwatch:
+async def round_(client: KubeClient, watcher: Watcher, session: Object) -> Stopwatch:
     namespace = f"bench-{uuid.uuid4().hex[:6]}"
     await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     clock = Stopwatch()
     watches = [asyncio.create_task(w(watcher, namespace, clock)) for w in (watch_pods, watch_session)]
     try:
         for kind, resource, spec in (
-            ("SqlSession", SESSIONS, {}),
+            ("SqlSession", SESSIONS, session),
             ("SqlStatement", STATEMENTS, {"sessionRef": {"name": "cold"}, "sql": SQL}),
         ):
             body: Object = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "cold"}, "spec": spec}
@@ -66,14 +67,16 @@ async def round_(client: KubeClient, watcher: Watcher) -> Stopwatch:
         await client.delete(NAMESPACES, "", namespace)
 
 
-async def main(rounds: int) -> None:
+async def main(rounds: int, session: Object) -> None:
     print(f"machine: {machine()}; {datetime.now().astimezone():%Y-%m-%d %H:%M}")
     async with KubeClient(Credentials.from_kubeconfig()) as client, watching() as watcher:
-        clocks = [await round_(client, watcher) for _ in range(rounds)]
+        clocks = [await round_(client, watcher, session) for _ in range(rounds)]
     for clock in clocks:
         print(clock.table(), "\n")
     print(f"create to first row: median {statistics.median(c.marks['first row'] for c in clocks):.2f} s of {rounds}")
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3))
+    asyncio.run(
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 3, {"className": sys.argv[2]} if len(sys.argv) > 2 else {})
+    )
