@@ -22,10 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import pyarrow.parquet as pq
@@ -177,9 +178,10 @@ class Plain:
 
 
 @contextmanager
-def plain_side(folder: Path) -> Iterator[Plain]:
+def plain_side(folder: Path, more: Mapping[str, str] = MappingProxyType({})) -> Iterator[Plain]:
+    """PySpark as pip installs it, with these settings beside CONF."""
     folder.mkdir()
-    conf = {**CONF, "spark.driver.memory": "1g", "spark.sql.warehouse.dir": f"file://{folder}/warehouse"}
+    conf = {**CONF, **more, "spark.driver.memory": "1g", "spark.sql.warehouse.dir": f"file://{folder}/warehouse"}
     conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -262,7 +264,7 @@ class Bench:
         await side.start(source, turn, self._folder / f"checkpoint_{turn}")
         await _until(lambda: 0 in committed(target))
         for number in range(1, self._scale.latency_files + 1):
-            await asyncio.sleep(_until_moment(number / self._scale.latency_files))
+            await asyncio.sleep(until_moment(INTERVALS_APART, number / self._scale.latency_files))
             placed[number] = _place(source, number)
         await _until(lambda: committed(target).keys() >= placed.keys())
         await side.stop()
@@ -286,11 +288,11 @@ def committed(table: Path) -> dict[int, float]:
     return found
 
 
-def _until_moment(part: float) -> float:
-    """Seconds until this part of an interval of the trigger. Batches begin at multiples of it, so that files which came at any
+def until_moment(intervals: int, part: float) -> float:
+    """Seconds until this part of an interval of the trigger, so many intervals on. Batches begin at multiples of it, so that files which came at any
     one part would all wait alike, and a turn's median would tell of that."""
     interval = INTERVAL_MILLIS / 1000
-    return (INTERVALS_APART + part) * interval - time.time() % interval
+    return (intervals + part) * interval - time.time() % interval
 
 
 def _place(source: Path, number: int) -> float:
@@ -337,7 +339,7 @@ async def savepoints(plain: Plain, folder: Path, sizes: tuple[int, ...]) -> None
 
 async def measure(scale: Scale, folder: Path) -> None:
     (folder / "gateway").mkdir()
-    with running(folder / "gateway", spark_conf=CONF) as process, plain_side(folder / "plain") as plain:
+    with running(folder / "gateway", optimised=True, spark_conf=CONF) as process, plain_side(folder / "plain") as plain:
         async with connect(process) as client:
             await client.until_started()
             source = folder / "source"

@@ -261,7 +261,13 @@ class Trial:
         # Streams of other names at one place stand for one table that was made anew: the text is the same then.
         text = re.sub(r"\b(src|lines)_\w+", r"\1", query.text(streams=True))
         found = describe(
-            self._driver, self._session(query.conf), frame, text=text, output_mode="append", mask=str, qualified=str
+            self._driver,
+            self._session(query.conf),
+            frame.queryExecution().analyzed(),
+            text=text,
+            output_mode="append",
+            mask=str,
+            qualified=str,
         )
         assert not found.is_text_only, query.text(streams=True)
         return found

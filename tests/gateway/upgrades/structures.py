@@ -262,7 +262,13 @@ def described(driver: SparkDriver, sql: str, text: str, conf: dict[str, str] | N
         session, analysis.prepared(driver, session, session.sessionState().sqlParser().parsePlan(sql))
     )
     found = describe(
-        driver, session, frame, text=text, output_mode="append", mask=lambda told: told, qualified=lambda path: path
+        driver,
+        session,
+        frame.queryExecution().analyzed(),
+        text=text,
+        output_mode="append",
+        mask=lambda told: told,
+        qualified=lambda path: path,
     )
     assert not found.is_text_only, sql
     return Description.from_json(found.to_json())

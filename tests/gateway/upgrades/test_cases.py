@@ -15,7 +15,9 @@ import pytest_asyncio
 
 from sparksql.api.execution import StatementMode
 from sparksql.gateway.streaming.sinks import SINK_LOG
+from sparksql.gateway.streaming.state.description import StreamSource
 from sparksql.gateway.streaming.state.description_file import NAME
+from sparksql.gateway.streaming.state.outline import undescribed
 from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter
 from tests.support.process import GatewayProcess
 
@@ -233,6 +235,28 @@ async def test_the_same_text_goes_on_from_a_description_of_the_first_version_and
     await base_checkpoints.streams.drained(same, name)
     assert json.loads(file.read_text())["version"] == 2
     assert (await base_checkpoints.compare(into(case, name), name)).state is OperationState.FINISHED
+
+
+@pytest.mark.parametrize(("change", "fits"), [("nothing changed", True), ("aggregation: filter changed", False)])
+async def test_a_stream_whose_driver_died_before_its_description_goes_on_with_the_same_text_alone(
+    base_checkpoints: BaseCheckpoints, change: str, fits: bool
+) -> None:
+    case = BY_NAME[change]
+    name = await base_checkpoints.copy(case)
+    text = BASES[case.base].replace(f"$.{case.base} ", f"$.{name} ").replace("$", base_checkpoints.streams.database)
+    file = base_checkpoints.folder / name / NAME
+    described = json.loads(file.read_text())
+    sources = tuple(StreamSource(**each) for each in described["sources"])
+    outline = undescribed(described["spark_version"], text, described["output_mode"], sources)
+    base_checkpoints.forget(name)
+    file.write_text(outline.to_json())
+    if not fits:
+        incompatible(await base_checkpoints.streams.run(into(case, name), name))
+        assert file.read_text() == outline.to_json()
+        return
+    await base_checkpoints.streams.drained(into(case, name), name)
+    again = json.loads(file.read_text())
+    assert {**again, "text_hash": ""} == {**described, "text_hash": ""}, "once it has started it is described whole"
 
 
 async def test_a_text_that_never_began_a_batch_binds_nobody(base_checkpoints: BaseCheckpoints) -> None:

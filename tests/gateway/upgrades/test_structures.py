@@ -160,7 +160,7 @@ def test_secret_values_leave_no_trace(driver: SparkDriver) -> None:
     driver.activate(session)
     frame = driver.of_rows(session, session.sessionState().sqlParser().parsePlan(keyed("concat(country, 'much-salt')")))
     found = describe(
-        driver, session, frame, text="t", output_mode="append", qualified=str,
+        driver, session, frame.queryExecution().analyzed(), text="t", output_mode="append", qualified=str,
         mask=lambda told: told.replace("much-salt", "***"),
     )  # fmt: skip
     assert not found.is_text_only

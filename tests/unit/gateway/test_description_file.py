@@ -15,23 +15,25 @@ from hypothesis import strategies as st
 from sparksql.api.reasons import Reason
 from sparksql.gateway.streaming.checkpoints.batch_files import belongs
 from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
-from sparksql.gateway.streaming.state.describe import undescribed
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
     Description,
     DescriptionError,
+    Setting,
     StateColumn,
     StatefulOperator,
     StreamSource,
     Watermark,
 )
 from sparksql.gateway.streaming.state.description_file import CONDITIONS, NAME, is_refusal, refused
+from sparksql.gateway.streaming.state.outline import undescribed
 from sparksql.wire.control import ErrorReason, OperationError
 from tests.unit.gateway.descriptions import (
     CITY,
     CLICKS,
     COUNT,
     COUNTRY,
+    JOINED,
     NODES,
     OLD,
     ORDERS,
@@ -237,3 +239,29 @@ def test_sources_that_could_not_be_read_bind_nobody() -> None:
         DifferenceKind.OPERATOR_REMOVED,
         DifferenceKind.OPERATOR_ADDED,
     }
+
+
+TEXTS = st.sampled_from(["one", "other"])
+SOURCES = st.sampled_from([(ORDERS,), (CLICKS,), (ORDERS, CLICKS)])
+SETTINGS = st.sampled_from([(), (Setting("spark.sql.x", "1", "0"),), (Setting("spark.sql.x", "2", "0"),)])
+OPERATORS = st.sampled_from([OLD, JOINED, STATELESS, whole("a"), whole("b")])
+
+
+@given(
+    texts=st.tuples(TEXTS, TEXTS),
+    sources=st.tuples(SOURCES, SOURCES),
+    given_settings=st.tuples(SETTINGS, SETTINGS),
+    new=OPERATORS,
+)
+def test_state_with_an_outline_is_gone_on_from_by_the_same_text_sources_and_settings_alone(
+    texts: tuple[str, str],
+    sources: tuple[tuple[StreamSource, ...], tuple[StreamSource, ...]],
+    given_settings: tuple[tuple[Setting, ...], tuple[Setting, ...]],
+    new: Description,
+) -> None:
+    """A driver has died in the first batch, before the description was written: the next one has read the whole plan."""
+    left = replace(undescribed("4.1.4", texts[0], "append", sources[0]), settings=given_settings[0])
+    text_hash = undescribed("4.1.4", texts[1], "append").text_hash
+    come = replace(new, text_hash=text_hash, sources=sources[1], settings=given_settings[1])
+    same = (texts[0], sources[0], given_settings[0]) == (texts[1], sources[1], given_settings[1])
+    assert (not differences(Description.from_json(left.to_json()), come)) == same

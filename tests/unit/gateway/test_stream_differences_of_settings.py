@@ -11,7 +11,6 @@ import pytest
 from sparksql.gateway.spark.names import JvmNames
 from sparksql.gateway.streaming.state import plan_structure, settings
 from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
-from sparksql.gateway.streaming.state.describe import undescribed
 from sparksql.gateway.streaming.state.description import (
     Description,
     Setting,
@@ -19,6 +18,7 @@ from sparksql.gateway.streaming.state.description import (
     StatefulOperator,
     StreamSource,
 )
+from sparksql.gateway.streaming.state.outline import undescribed
 from sparksql.gateway.streaming.state.read_options import read_by_stream, read_by_table
 
 SOURCE = StreamSource("orders", "parquet /orders")

@@ -1,4 +1,4 @@
-"""Walks parsed plans of the JVM."""
+"""Walks plans of the JVM. Plans do not change, so what is below a node is asked for once for each object that stands for it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,43 @@ from typing import Any
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import LogicalPlan
 
+_CHILDREN = "_children"  # attributes of py4j's object
+_NODES = "_nodes"
 
-def nodes(plan: LogicalPlan) -> Iterator[Any]:
-    """Yields all nodes of a plan, those of its WITH and of its subqueries included."""
-    pending = [plan]
+
+def children(node: LogicalPlan) -> tuple[Any, ...]:
+    """Returns the plans right below a node, the same objects at each call."""
+    known: tuple[Any, ...] | None = vars(node).get(_CHILDREN)
+    if known is None:
+        known = tuple(elements(node.children()))
+        setattr(node, _CHILDREN, known)
+    return known
+
+
+def nodes(plan: LogicalPlan) -> tuple[Any, ...]:
+    """Returns all nodes of a plan, those of its WITH and of its subqueries included; the same objects at each call."""
+    known: tuple[Any, ...] | None = vars(plan).get(_NODES)
+    if known is None:
+        _, *below = _nodes(plan)
+        known = tuple(below)
+        setattr(plan, _NODES, known)  # without itself: what refers to itself is not let go of at once
+    return plan, *known
+
+
+def has_subqueries(plan: LogicalPlan) -> bool:
+    """Returns whether any expression of a plan has a subquery; not asked of the queries of its WITH."""
+    return not plan.subqueriesAll().isEmpty()
+
+
+def _nodes(plan: LogicalPlan) -> Iterator[Any]:
+    pending = [(plan, has_subqueries(plan))]
     while pending:
-        node = pending.pop()
+        node, with_subqueries = pending.pop()
         yield node
-        pending.extend(elements(node.children()))
-        pending.extend(elements(node.subqueries()))
-        pending.extend(_with_queries(node))
+        pending.extend((child, with_subqueries) for child in children(node))
+        if with_subqueries:
+            pending.extend((query, True) for query in elements(node.subqueries()))
+        pending.extend((query, has_subqueries(query)) for query in _with_queries(node))
 
 
 def _with_queries(node: LogicalPlan) -> list[Any]:

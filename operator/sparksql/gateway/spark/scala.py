@@ -39,6 +39,19 @@ def elements(sequence: Any) -> list[Any]:
             return [indexed.apply(index) for index in range(size)]
 
 
+def text_map(values: Any) -> dict[str, str]:
+    """Returns a java.util.Map of texts.
+
+    Its keys are asked for by their numbers: the end of a Java iteration is an exception there, which PySpark compares with
+    all that it knows, 70 calls.
+    """
+    if values.isEmpty():
+        return {}
+    keys = values.keySet().toArray()
+    names = [keys[index] for index in range(len(keys))]
+    return {str(name): str(values.get(name)) for name in names}
+
+
 def fields(product: Any) -> Iterator[Any]:
     """Returns the fields of a case class, in order."""
     for index in range(int(product.productArity())):

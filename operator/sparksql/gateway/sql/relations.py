@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparksql.gateway.spark.scala import elements, option
+from sparksql.gateway.spark.scala import elements, option, text_map
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 
 SESSION_CATALOG = "spark_catalog"
@@ -44,5 +44,5 @@ def is_view(metadata: Any) -> bool:
 
 def given_options(relation: LogicalPlan) -> dict[str, str]:
     """Returns the options that the text gives a relation: `t WITH (...)`."""
-    given = relation.options().asCaseSensitiveMap()
-    return {str(key): str(given[key]) for key in given if not str(key).startswith(_INTERNAL_OPTION)}
+    given = text_map(relation.options().asCaseSensitiveMap())
+    return {key: value for key, value in given.items() if not key.startswith(_INTERNAL_OPTION)}

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.plans import has_subqueries, nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -144,12 +144,14 @@ class _Binder:
 
     def bound(self, plan: LogicalPlan, hidden: frozenset[str]) -> Any:
         """The plan with its tables bound; the names in `hidden` are those of a WITH around it."""
-        return rewritten(self._jvm, plan, lambda node: self._replaced(node, hidden))
+        subqueries = has_subqueries(plan)
+        return rewritten(self._jvm, plan, lambda node: self._replaced(node, hidden, subqueries=subqueries))
 
-    def _replaced(self, node: LogicalPlan, hidden: frozenset[str]) -> Any | None:
+    def _replaced(self, node: LogicalPlan, hidden: frozenset[str], *, subqueries: bool) -> Any | None:
         if simple_name(node) == "UnresolvedWith":
             return self._with(node, hidden)
-        self._check_subqueries(node, hidden)
+        if subqueries:
+            self._check_subqueries(node, hidden)
         if simple_name(node) != _RELATION or self._is_hidden(node, hidden):
             return None
         metadata = metadata_of(self._jvm, self._session, node)

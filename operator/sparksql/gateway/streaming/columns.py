@@ -40,9 +40,9 @@ def _with_defaults(driver: SparkDriver, analysis: Any) -> Any:
 
 def _named(jvm: Jvm, insert: Any, frame: Dataset, table: Any) -> Any:
     """The query with the target's column names: as the text lists them, by position, or as they are (BY NAME)."""
-    types = {str(column.name()).lower(): column.dataType() for column in elements(table.output())}
-    spec = insert.partitionSpec()
-    fixed = {str(pair._1()): option(pair._2()) for pair in elements(spec)}
+    columns = {str(column.name()): column for column in elements(table.output())}
+    types = {name.lower(): column for name, column in columns.items()}
+    fixed = {str(pair._1()): option(pair._2()) for pair in elements(insert.partitionSpec())}
     fixed = {name: value for name, value in fixed.items() if value is not None}
     for name in fixed:
         if name.lower() not in types:
@@ -50,13 +50,11 @@ def _named(jvm: Jvm, insert: Any, frame: Dataset, table: Any) -> Any:
     if not insert.byName():
         listed = [str(name) for name in elements(insert.userSpecifiedCols())]
         static = {name.lower() for name in fixed}
-        names = listed or [
-            str(column.name()) for column in elements(table.output()) if str(column.name()).lower() not in static
-        ]
+        names = listed or [name for name in columns if name.lower() not in static]
         check_count(names, [str(name) for name in frame.columns()])
         frame = frame.toDF(jvm.PythonUtils.toSeq(names))
     for name, value in fixed.items():
-        literal = jvm.org.apache.spark.sql.functions.lit(str(value)).cast(types[name.lower()])
+        literal = jvm.org.apache.spark.sql.functions.lit(str(value)).cast(types[name.lower()].dataType())
         frame = frame.withColumn(name, literal)
     return frame
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.gateway.sql.relations import given_options
 from sparksql.gateway.streaming.columns import aligned
 from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.sinks import Sink, sink_of
 from sparksql.wire.control import ErrorReason
-
-_INTERNAL_OPTION = "__"  # Spark's own marks among the options of a relation
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ParsedInsert:
     insert: LogicalPlan
     query: LogicalPlan
 
-    @property
+    @cached_property
     def target(self) -> tuple[str, ...]:
         """Returns the parts of the target's name."""
         return tuple(str(part) for part in elements(self.insert.table().multipartIdentifier()))
@@ -46,8 +46,7 @@ class ParsedInsert:
     @property
     def options(self) -> Mapping[str, str]:
         """Returns the options that the text gives the target: `INSERT INTO t WITH (...)`."""
-        given = self.insert.table().options().asCaseSensitiveMap()
-        return {str(key): str(given[key]) for key in given if not str(key).startswith(_INTERNAL_OPTION)}
+        return given_options(self.insert.table())
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ def _output_mode(driver: SparkDriver, session: JvmSession, frame: Dataset, fragm
     refusals: list[StatementError] = []
     for mode in _MODES:
         try:
-            unsupported.check_supported(driver, session, frame, mode, fragment, sql)
+            unsupported.check_supported(driver, session, frame.queryExecution().analyzed(), mode, fragment, sql)
         except StatementError as refused:
             refusals.append(refused)
         else:

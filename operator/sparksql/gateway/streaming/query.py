@@ -8,12 +8,14 @@ two statements go on from one state (`claims`).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from sparksql.api.execution import OutputMode, Upsert
+from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
@@ -36,6 +38,7 @@ from sparksql.gateway.streaming.state.comparison import FITS
 from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
+from sparksql.gateway.streaming.state.outline import outline
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert import UpsertBatches, UpsertWriter, check_upsert, upsert_target
@@ -43,9 +46,6 @@ from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 from sparksql.wire.driver import SqlPolicy
 
 POLL_MILLIS = 500
-# What the sinks of these tables take; any other one tells when the query starts.
-_MODES_OF_FILES = (OutputMode.APPEND,)
-_MODES = dict.fromkeys(("delta", "iceberg"), (OutputMode.APPEND, OutputMode.COMPLETE))
 _LOOKS = 3  # at the logs of a query that may be running
 # What the status of a query says until its sources are there and it looks for data.
 _INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
@@ -120,6 +120,8 @@ class Streams:
         query = started.query
         self._active.add(operation.group)
         try:
+            if started.state.is_new:
+                started.state.write(started.described())
             while not query.awaitTermination(POLL_MILLIS):
                 _report(operation, query)
                 operation.check()
@@ -151,8 +153,8 @@ class Streams:
         options, state = planned.options, self._state_of(planned.options)
         self._check_sink(planned.sink, options.checkpoint)
         self._writer(operation, planned)
-        StateFile(self._files, state).check(self._described(operation, session, planned))
-        history.check_history(self._driver.jvm, planned.frame.queryExecution().analyzed(), state, self._files)
+        StateFile(self._files, state).check(self._described(operation, session, planned, describe))
+        history.check_history(self._driver.jvm, planned.analysed, state, self._files)
         return FITS
 
     def _state_of(self, options: StreamOptions) -> str:
@@ -188,11 +190,12 @@ class Streams:
         planned = self._planned(operation, session, plan, options)
         options, sink = planned.options, planned.sink
         self._begin(operation, options, lease)
+        described = partial(self._described, operation, session, planned, describe)
         if planned.upsert is not None:
             state = self._match_state(operation, session, planned)
-            return self._start_upsert(
-                self._writer(operation, planned), state, UpsertBatches(planned.upsert, lease.verify)
-            )
+            batches = UpsertBatches(planned.upsert, lease.verify)
+            query = self._start_upsert(self._writer(operation, planned), batches)
+            return _Started(query, state, described, batches=batches)
         sinks.check_sink(sink, options.checkpoint, self._files)
         writer = self._writer(operation, planned)
         if sink.provider:
@@ -202,7 +205,7 @@ class Streams:
         state = self._match_state(operation, session, planned)
         sinks.mark(sink, options.checkpoint, self._files)
         try:
-            return _Started(writer.toTable(planned.parsed.name), state, sink)
+            return _Started(writer.toTable(planned.parsed.name), state, described, sink)
         except Exception:
             self._clear(sink, options, lease)
             raise
@@ -214,16 +217,16 @@ class Streams:
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
         frame = self._driver.of_rows(session, query)
-        sources.check_sources(parsed.query, frame.logicalPlan())
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
-            planned = _Planned(parsed, options, frame, Sink(), upsert)
+            planned = _Planned(parsed, options, frame, frame.queryExecution().analyzed(), Sink(), upsert)
         else:
             insert = resolve_insert(self._driver, session, parsed, frame)
-            planned = _Planned(parsed, options, insert.frame, insert.sink)
+            planned = _Planned(parsed, options, insert.frame, insert.frame.queryExecution().analyzed(), insert.sink)
+        sources.check_sources(parsed.query, planned.analysed)
         self._check_supported(operation, session, planned)
-        _check_mode(planned.sink, options.output_mode)
+        sinks.check_mode(planned.sink, options.output_mode)
         return planned
 
     def _check_supported(self, operation: Operation, session: JvmSession, planned: _Planned) -> None:
@@ -234,10 +237,10 @@ class Streams:
         fragment, sql = operation.classified.statements[-1].fragment, operation.request.sql
         try:
             unsupported.check_supported(
-                self._driver, session, planned.frame, planned.options.output_mode, fragment, sql
+                self._driver, session, planned.analysed, planned.options.output_mode, fragment, sql
             )
         except StatementError:
-            description = self._described(operation, session, planned)
+            description = self._described(operation, session, planned, describe)
             StateFile(self._files, self._state_of(planned.options)).check(description)
             raise
 
@@ -257,23 +260,25 @@ class Streams:
     def _match_state(self, operation: Operation, session: JvmSession, planned: _Planned) -> StateFile:
         """Sees that the query goes on from what the checkpoint has, and notes there what it keeps in its state.
 
-        The last step before the start. Raises StatementError when the state is another one or rows would be left out,
-        or OperationCancelledError.
+        The last step before the start; of a new checkpoint it notes an outline, see `description_file`. Raises StatementError
+        when the state is another one or rows would be left out, or OperationCancelledError.
         """
-        frame, checkpoint = planned.frame, planned.options.checkpoint
+        checkpoint = planned.options.checkpoint
         file = StateFile(self._files, checkpoint)
-        description = self._described(operation, session, planned)
+        description = self._described(operation, session, planned, outline if file.is_new else describe)
         file.check(description)
-        history.check_history(self._driver.jvm, frame.queryExecution().analyzed(), checkpoint, self._files)
+        history.check_history(self._driver.jvm, planned.analysed, checkpoint, self._files)
         operation.check()
         file.write(description)
         return file
 
-    def _described(self, operation: Operation, session: JvmSession, planned: _Planned) -> Description:
-        return describe(
+    def _described(
+        self, operation: Operation, session: JvmSession, planned: _Planned, read: Callable[..., Description]
+    ) -> Description:
+        return read(
             self._driver,
             session,
-            planned.frame,
+            planned.analysed,
             text=operation.request.sql,
             output_mode=planned.options.output_mode,
             mask=operation.classified.masker.mask,
@@ -322,11 +327,11 @@ class Streams:
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return UpsertWriter(self._driver, options, target)
 
-    def _start_upsert(self, writer: Any, state: StateFile, batches: UpsertBatches) -> _Started:
+    def _start_upsert(self, writer: Any, batches: UpsertBatches) -> StreamingQuery:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
         sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
-        return _Started(writer.start(), state, Sink(), batches)
+        return writer.start()
 
 
 @dataclass(frozen=True)
@@ -336,30 +341,23 @@ class _Planned:
     parsed: ParsedInsert
     options: StreamOptions
     frame: Dataset
+    analysed: LogicalPlan
     sink: Sink
     upsert: UpsertWriter | None = None
 
 
 @dataclass(frozen=True)
 class _Started:
-    """A query that has been started, and what its batches go through if not straight into the table."""
+    """A query that has been started, and what its batches go through if not straight into the table.
+
+    `described` reads what it keeps in its state.
+    """
 
     query: StreamingQuery
     state: StateFile
-    sink: Sink
+    described: Callable[[], Description]
+    sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None
-
-
-def _check_mode(sink: Sink, mode: OutputMode) -> None:
-    """Raises StatementError for an output mode that Spark refuses for this target, though only when the query starts."""
-    taken = _MODES_OF_FILES if sink.path is not None else _MODES.get((sink.provider or "").lower())
-    if taken is not None and mode not in taken:
-        names = " and ".join(taken)
-        message = (
-            f"spec.streaming.outputMode: a target like this one takes {names}, not {mode}; "
-            "to write changed rows use spec.streaming.upsert with Iceberg or Delta"
-        )
-        raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
 def read_limits(options: StreamOptions) -> dict[str, str]:

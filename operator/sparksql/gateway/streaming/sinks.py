@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparksql.api.execution import OutputMode
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import LogicalPlan
@@ -27,6 +28,9 @@ from sparksql.wire.control import ErrorReason
 SINK_LOG = "_spark_metadata"
 MARK = "_sparksql_stream.json"  # Spark's readers pass over names that begin with an underscore
 _FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+# What the sinks of these tables take; any other one tells when the query starts.
+_MODES_OF_FILES = (OutputMode.APPEND,)
+_MODES = dict.fromkeys(("delta", "iceberg"), (OutputMode.APPEND, OutputMode.COMPLETE))
 _BATCH = re.compile(r"[0-9]+")
 _TRANSACTIONAL = "use a table of a transactional format (Iceberg, Delta)"
 _UNFINISHED = (
@@ -137,13 +141,25 @@ def check_sink(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
             is_ours=_marked(sink.path, files) == files.qualified(checkpoint),
             holds_data=not has_log
             and _holds_data(sink.path, files),  # of a stream's table nobody asks, and it may be large
-            written=_last_batch(files.children(f"{sink.path}/{SINK_LOG}")),
+            written=_last_batch(files.children(f"{sink.path}/{SINK_LOG}")) if has_log else None,
             committed=_last_batch(files.children(f"{checkpoint}/commits")),
             planned=_last_batch(files.children(f"{checkpoint}/offsets")),
         )
     )
     if problem is not None:
         raise _hazard(problem)
+
+
+def check_mode(sink: Sink, mode: OutputMode) -> None:
+    """Raises StatementError for an output mode that Spark refuses for this target, though only when the query starts."""
+    taken = _MODES_OF_FILES if sink.path is not None else _MODES.get((sink.provider or "").lower())
+    if taken is not None and mode not in taken:
+        names = " and ".join(taken)
+        message = (
+            f"spec.streaming.outputMode: a target like this one takes {names}, not {mode}; "
+            "to write changed rows use spec.streaming.upsert with Iceberg or Delta"
+        )
+        raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
 def mark(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.plans import children, nodes
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -50,11 +50,10 @@ def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any
     def replaced(node: LogicalPlan) -> Any | None:
         if not is_stream(node):
             return None
-        given = node.options().asCaseSensitiveMap()
-        known = {str(key).lower() for key in given}
-        merged = jvm.java.util.HashMap(given)
+        given = node.options()
+        merged = jvm.java.util.HashMap(given.asCaseSensitiveMap())
         for key, value in options.items():
-            if key.lower() not in known:
+            if not given.containsKey(key):
                 merged.put(key, value)
         return node.copy(
             node.multipartIdentifier(), jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(merged), True
@@ -74,7 +73,8 @@ def rewritten(jvm: Jvm, plan: LogicalPlan, replaced: Callable[[Any], Any | None]
             for relation in elements(plan.cteRelations())
         ]
         plan = plan.copy(plan.child(), jvm.PythonUtils.toSeq(relations), plan.allowRecursion())
-    children = elements(plan.children())
-    if not children:
+    before = children(plan)
+    after = [rewritten(jvm, child, replaced) for child in before]
+    if all(new is old for new, old in zip(after, before, strict=True)):
         return plan
-    return plan.withNewChildren(jvm.PythonUtils.toSeq([rewritten(jvm, child, replaced) for child in children]))
+    return plan.withNewChildren(jvm.PythonUtils.toSeq(after))

@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
-from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment, locate
 
@@ -51,10 +51,10 @@ class _Kind:
 
 
 def check_supported(
-    driver: SparkDriver, session: JvmSession, frame: Dataset, output_mode: str, fragment: Fragment, sql: str
+    driver: SparkDriver, session: JvmSession, analysed: LogicalPlan, output_mode: str, fragment: Fragment, sql: str
 ) -> None:
-    """Raises StatementError when Spark cannot run a streaming Dataset, which comes from a fragment of `sql`, in this mode."""
-    jvm, analysed = driver.jvm, frame.queryExecution().analyzed()
+    """Raises StatementError when Spark cannot run the analysed plan of a stream, from a fragment of `sql`, in this mode."""
+    jvm = driver.jvm
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
     try:
         if session.sessionState().conf().isUnsupportedOperationCheckEnabled():

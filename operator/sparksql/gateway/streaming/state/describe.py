@@ -19,12 +19,11 @@ from py4j.protocol import Py4JError
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
-from sparksql.gateway.spark.shapes import Dataset, Expression, Jvm, JvmSession, LogicalPlan
-from sparksql.gateway.streaming.state import settings, source_identity
+from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
+from sparksql.gateway.streaming.state import source_identity
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
     Description,
-    Setting,
     StateColumn,
     StatefulOperator,
     StreamSource,
@@ -32,6 +31,7 @@ from sparksql.gateway.streaming.state.description import (
 )
 from sparksql.gateway.streaming.state.expressions import Expressions
 from sparksql.gateway.streaming.state.optimised import optimised
+from sparksql.gateway.streaming.state.outline import outline, plan_of_sources, settings_of, with_columns
 from sparksql.gateway.streaming.state.plan_structure import UnknownPlanError, plan_structure, prepared, table_of
 from sparksql.gateway.streaming.state.structure import WITHOUT_STATE
 
@@ -59,83 +59,23 @@ _PLAIN = frozenset(
 def describe(
     driver: SparkDriver,
     session: JvmSession,
-    frame: Dataset,
+    analysed: LogicalPlan,
     *,
     text: str,
     output_mode: str,
     mask: Callable[[str], str],
     qualified: Callable[[str], str],
 ) -> Description:
-    """Returns the description of a streaming Dataset that comes from `text`.
+    """Returns the description of a streaming query that comes from `text`, by its analysed plan.
 
     `mask` hides secret values, `qualified` gives paths their full form.
     """
     try:
-        return _read(driver, session, frame, text, output_mode, mask, qualified)
+        return _read(driver, session, analysed, text, output_mode, mask, qualified)
     except (Py4JError, RecursionError, UnknownPlanError) as unknown:  # a node or an expression of some extension
         log.warning("a query's state cannot be described: %s", type(unknown).__name__)
-        found = undescribed(
-            str(driver.context.version), text, output_mode, *_readable(driver.jvm, frame, mask, qualified)
-        )
-        return replace(found, settings=_readable_settings(driver.jvm, session, frame, mask))
-
-
-def undescribed(
-    spark_version: str,
-    text: str,
-    output_mode: str,
-    sources: tuple[StreamSource, ...] = (),
-    columns: tuple[StateColumn, ...] = (),
-) -> Description:
-    """Returns the description of a query whose plan cannot be read.
-
-    Its state is taken to fit the very same text over the same sources, with the same `columns`, and nothing else.
-    `sources` and `columns` are empty when they cannot be read either.
-    """
-    text_hash = hashlib.sha256(text.encode()).hexdigest()
-    operators = (StatefulOperator(f"text {text_hash[:12]}", values=columns),)
-    return Description(spark_version, text_hash, output_mode.lower(), sources, operators=operators)
-
-
-def _readable(
-    jvm: Jvm, frame: Dataset, mask: Callable[[str], str], qualified: Callable[[str], str]
-) -> tuple[tuple[StreamSource, ...], tuple[StateColumn, ...]]:
-    """The sources of a plan that cannot be described, and their columns; none when nothing can be read of them either."""
-    try:
-        analysed = _analysed(jvm, frame)
-        columns = [
-            StateColumn(mask(name), mask(str(column.dataType().catalogString())), mask(f"{name} of the source {of}"))
-            for leaf, of in source_identity.streamed(analysed)
-            for column in elements(leaf.output())
-            for name in [str(column.name())]
-        ]
-        return _sources(_Walk(jvm, mask), analysed, qualified), tuple(columns)
-    except (Py4JError, RecursionError) as unknown:
-        log.warning("nor can its sources: %s", type(unknown).__name__)
-        return (), ()
-
-
-def _readable_settings(
-    jvm: Jvm, session: JvmSession, frame: Dataset, mask: Callable[[str], str]
-) -> tuple[Setting, ...] | None:
-    """The settings of a query that cannot be described; None when it cannot be told whether the time zone counts."""
-    try:
-        return _settings(jvm, session, elements(frame.queryExecution().analyzed().collectLeaves()), mask)
-    except (Py4JError, RecursionError) as unknown:
-        log.warning("nor can its settings: %s", type(unknown).__name__)
-        return None
-
-
-def _settings(jvm: Jvm, session: JvmSession, leaves: list[Any], mask: Callable[[str], str]) -> tuple[Setting, ...]:
-    zoned = any(source_identity.reads_times_in_a_zone(leaf) for leaf in leaves)
-    found = settings.of_session(jvm, session, zone_counts=zoned)
-    return tuple(Setting(each.name, mask(each.value), each.default) for each in found)
-
-
-def _analysed(jvm: Jvm, frame: Dataset) -> Any:
-    """The analysed plan, as far as sources are concerned."""
-    inline = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)
-    return source_identity.undecoded(jvm, inline.apply(frame.queryExecution().analyzed()))
+        known = outline(driver, session, analysed, text=text, output_mode=output_mode, mask=mask, qualified=qualified)
+        return with_columns(driver.jvm, known, analysed, mask)
 
 
 def _sources(walk: _Walk, analysed: LogicalPlan, qualified: Callable[[str], str]) -> tuple[StreamSource, ...]:
@@ -149,14 +89,14 @@ def _sources(walk: _Walk, analysed: LogicalPlan, qualified: Callable[[str], str]
 def _read(
     driver: SparkDriver,
     session: JvmSession,
-    frame: Dataset,
+    analysed: LogicalPlan,
     text: str,
     output_mode: str,
     mask: Callable[[str], str],
     qualified: Callable[[str], str],
 ) -> Description:
     jvm = driver.jvm
-    analysed = prepared(jvm, _analysed(jvm, frame))
+    analysed = prepared(jvm, plan_of_sources(jvm, analysed))
     plan = optimised(driver, session, analysed)
     walk = _Walk(jvm, mask)
     sources = _sources(walk, analysed, qualified)
@@ -190,7 +130,7 @@ def _read(
         confs=tuple((key, str(conf.get(key))) for key in _CONFS),
         group_filters=found.group_filters,
         nodes=found.nodes,
-        settings=_settings(jvm, session, [table_of(jvm, leaf) for leaf in elements(analysed.collectLeaves())], mask),
+        settings=settings_of(jvm, session, [table_of(jvm, leaf) for leaf in elements(analysed.collectLeaves())], mask),
     )
 
 
@@ -210,11 +150,10 @@ class _Walk:
 
         What is used twice under one name is one source for Spark, too.
         """
-        columns = elements(leaf.output())
-        first = _column_id(columns[0]) if columns else 0
+        first = source_identity.first_column(leaf)
         if first not in self._sources:
             self._sources[first] = len(self._sources) + 1
-            for column in columns:
+            for column in elements(leaf.output()):
                 self._expressions.define(column, f"[{self._sources[first]}].{self._mask(str(column.name()))}")
         return self._sources[first]
 

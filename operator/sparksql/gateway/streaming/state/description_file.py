@@ -3,6 +3,10 @@
 It is written before the query starts. When the driver dies in between, the next start finds the new description and an old
 state, which go together: nothing is written that has not been found compatible. A checkpoint without one, made by plain Spark,
 is taken as it is; Spark's own checks remain.
+
+Where there is no state yet, there is nothing to compare, and an outline is written before the start: the text, its sources
+and settings. The description takes its place while the first batch runs. When the driver dies in between, the state is taken to
+be that of the very same text, as that of a query that cannot be described is.
 """
 
 from __future__ import annotations
@@ -37,20 +41,23 @@ CONDITIONS = frozenset(
 
 
 class StateFile:
-    """The file of one checkpoint, for one start of its query. All calls block, and raise what the file system raises."""
+    """The file of one checkpoint, for one start of its query. All calls block, and raise what the file system raises.
+
+    `is_new`: no query has begun a batch there.
+    """
 
     def __init__(self, files: HadoopFiles, checkpoint: str) -> None:
         self._files = files
-        self._checkpoint = checkpoint
         self._uri = f"{checkpoint}/{NAME}"
         self._before = files.read_text(self._uri)
+        self.is_new = not files.children(f"{checkpoint}/offsets")
 
     def known(self) -> Description | None:
         """Returns what the state in the checkpoint means; None when no query has begun a batch there, or nothing is said of it.
 
         Raises StatementError for what cannot be read.
         """
-        if self._before is None or not self._files.children(f"{self._checkpoint}/offsets"):
+        if self._before is None or self.is_new:
             return None
         try:
             return Description.from_json(self._before)

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparksql.gateway.spark.scala import elements, fields, option, simple_name
+from sparksql.gateway.spark.plans import children
+from sparksql.gateway.spark.scala import elements, fields, option, simple_name, text_map
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.sources import rewritten
@@ -41,7 +42,13 @@ def streamed(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
         if kind in ("StreamingRelation", "StreamingRelationV2"):
             yield node, name or str(node.sourceName())
         name = str(node.alias()) if kind == "SubqueryAlias" else ""
-        pending.extend((child, name) for child in reversed(elements(node.children())))
+        pending.extend((child, name) for child in reversed(children(node)))
+
+
+def first_column(leaf: LogicalPlan) -> int:
+    """Returns Spark's id of a streaming leaf's first column, 0 without any: what is used twice under one name is one source."""
+    columns = leaf.output()
+    return 0 if columns.isEmpty() else int(columns.head().exprId().id())
 
 
 def undecoded(jvm: Jvm, plan: LogicalPlan) -> Any:
@@ -76,12 +83,13 @@ def source(leaf: LogicalPlan, name: str, qualified: Callable[[str], str]) -> Str
     """Returns what a streaming leaf streams. `qualified` gives a path its full form."""
     if simple_name(leaf) == "StreamingRelationV2":
         identifier, catalog = option(leaf.identifier()), option(leaf.catalog())
-        options = _told(leaf.extraOptions().asCaseSensitiveMap())
-        read = "" if is_kafka(leaf.sourceName()) else read_by_stream(_given(leaf.extraOptions())).strip()
+        given = text_map(leaf.extraOptions().asCaseSensitiveMap())
+        told = _told(given)
+        read = "" if is_kafka(leaf.sourceName()) else read_by_stream(given).strip()
         if identifier is not None:
             prefix = "" if catalog is None else f"{catalog.name()}."
-            return StreamSource(name, f"table {prefix}{identifier.toString()}{options}", read)
-        return StreamSource(name, f"{leaf.sourceName()}{options}", read)
+            return StreamSource(name, f"table {prefix}{identifier.toString()}{told}", read)
+        return StreamSource(name, f"{leaf.sourceName()}{told}", read)
     relation = leaf.dataSource()
     table = option(relation.catalogTable())
     given = of_scala(relation.options())
@@ -115,7 +123,9 @@ def static_place(leaf: LogicalPlan, qualified: Callable[[str], str]) -> str:
         catalog, identifier = option(leaf.catalog()), option(leaf.identifier())
         prefix = "" if catalog is None else f"{catalog.name()}."
         place = str(leaf.name()) if identifier is None else f"{prefix}{identifier.toString()}"
-        return f"{place}{read_by_table(_given(leaf.options()))} {leaf.timeTravelSpec().toString()}"
+        return (
+            f"{place}{read_by_table(text_map(leaf.options().asCaseSensitiveMap()))} {leaf.timeTravelSpec().toString()}"
+        )
     return static(leaf)
 
 
@@ -213,13 +223,8 @@ def _partitions(leaf: LogicalPlan) -> set[str]:
     return {str(name) for name in names}
 
 
-def _given(options: Any) -> dict[str, str]:
-    given = options.asCaseSensitiveMap()
-    return {str(key): str(given[key]) for key in given}
-
-
-def _told(options: Any) -> str:
-    given = {str(key).lower(): str(options[key]) for key in options}
+def _told(options: dict[str, str]) -> str:
+    given = {key.lower(): value for key, value in options.items()}
     return "".join(f" {key}={_ordered(key, given[key])}" for key in _TELLING_OPTIONS if key in given)
 
 
