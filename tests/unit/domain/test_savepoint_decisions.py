@@ -21,7 +21,7 @@ from sparksql.domain.savepoint.snapshot import (
     StartCopy,
     VerifyExisting,
 )
-from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, copy_id
+from sparksql.domain.savepoint.steps import FIRST_LOOK_SECONDS, POLL_SECONDS, QUICK_SECONDS, copy_id
 from sparksql.domain.statement.snapshot import Driver, Unobserved
 from tests.unit.domain.builders.conditions import SAVEPOINT_CONDITIONS, conditions, told
 from tests.unit.domain.builders.objects import NOW, ago
@@ -171,6 +171,19 @@ def test_savepoint_attempt_under_way_is_asked_about_until_it_ends(
     assert len(decision.commands) == commands
     assert decision.attempt == ATTEMPT
     assert decision.requeue_after == wake
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wake"),
+    [
+        (0, FIRST_LOOK_SECONDS),
+        (QUICK_SECONDS - 0.1, FIRST_LOOK_SECONDS),
+        (QUICK_SECONDS, POLL_SECONDS),
+        (60, POLL_SECONDS),
+    ],
+)
+def test_savepoint_attempt_that_takes_long_is_asked_about_less_often(seconds: float, wake: float) -> None:
+    assert decided(savepoint(copying(startTime=ago(seconds))), observation=Running()).requeue_after == wake
 
 
 def test_savepoint_attempt_is_reconciled_again_when_its_timeout_expires() -> None:

@@ -7,6 +7,7 @@ over; at most `backoffLimit` + 1 attempts; each waiting decision names its wake-
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import assert_never
 
 from sparksql.api.reasons import Reason
@@ -18,7 +19,9 @@ from sparksql.domain.savepoint.deletion import deleting
 from sparksql.domain.savepoint.locations import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
 from sparksql.domain.savepoint.steps import (
+    FIRST_LOOK_SECONDS,
     POLL_SECONDS,
+    QUICK_SECONDS,
     SLACK_SECONDS,
     UNREACHABLE_SECONDS,
     WAITING_SECONDS,
@@ -196,7 +199,8 @@ def _under_way(s: Snapshot) -> Decision:
         return in_progress(s, Reason.SAVEPOINT_TIMEOUT, told, UNREACHABLE_SECONDS, cancel)
     message = f"attempt {status.failures + 1} runs"
     if isinstance(s.observation, Running):
-        return in_progress(s, Reason.IN_PROGRESS, message, min(POLL_SECONDS, left + SLACK_SECONDS))
+        wake = FIRST_LOOK_SECONDS if s.now - begun < timedelta(seconds=QUICK_SECONDS) else POLL_SECONDS
+        return in_progress(s, Reason.IN_PROGRESS, message, min(wake, left + SLACK_SECONDS))
     # The driver that answers and does not know it has not heard of it yet: it keeps each id for its whole life.
     commands = (again,) if s.observation is Unobserved.UNKNOWN and again is not None else ()
     return in_progress(s, Reason.IN_PROGRESS, message, min(UNREACHABLE_SECONDS, left + SLACK_SECONDS), *commands)

@@ -18,8 +18,9 @@ from sparksql.domain.statement.snapshot import Driver
 from sparksql.domain.statement.stream.spec import streaming_of
 
 WAITING_SECONDS = 60.0  # wake-up of a savepoint that waits for an event
-FIRST_LOOK_SECONDS = 0.3  # of one that has just begun: most copies are small
-POLL_SECONDS = 1.0  # of one that is being copied
+FIRST_LOOK_SECONDS = 0.3  # of one that has begun within QUICK_SECONDS: most copies are small
+QUICK_SECONDS = 4.0
+POLL_SECONDS = 1.0  # of one that is being copied for longer
 UNREACHABLE_SECONDS = 2.0  # of one whose driver does not answer now, or was told to end it
 FIRST_BACKOFF_SECONDS = 10.0  # after the first failure; it doubles
 MAX_BACKOFF_SECONDS = 300.0

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.spark.shapes import StreamingQuery
 from sparksql.wire.control import StreamProgress
+
+CHECK_MILLIS = 100  # a stop begins so late at most
+CHECKS_A_REPORT = 5
+# What the status of a query says until its sources are there and it looks for data.
+_INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
+
+
+def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]) -> None:
+    """Reports of a query until it has ended. Raises what the query, the operation or `check` raises."""
+    checks = 0
+    while not query.awaitTermination(CHECK_MILLIS):
+        operation.check()
+        check()
+        checks += 1
+        if operation.stream is None or checks % CHECKS_A_REPORT == 0:
+            _report(operation, query)
+    _report(operation, query)
+
+
+def _report(operation: Operation, query: StreamingQuery) -> None:
+    if operation.stream is None and str(query.status().message()) in _INITIALISING:
+        return
+    operation.stream = read_stream(query)
+    operation.started()
 
 
 def read_stream(query: StreamingQuery) -> StreamProgress:

@@ -31,7 +31,7 @@ from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.mini_batch_hint import hinted
-from sparksql.gateway.streaming.progress import read_stream
+from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.sinks import Sink
 from sparksql.gateway.streaming.state import description_file
 from sparksql.gateway.streaming.state.comparison import FITS
@@ -45,10 +45,7 @@ from sparksql.gateway.streaming.upsert import UpsertBatches, UpsertWriter, check
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 from sparksql.wire.driver import SqlPolicy
 
-POLL_MILLIS = 500
 _LOOKS = 3  # at the logs of a query that may be running
-# What the status of a query says until its sources are there and it looks for data.
-_INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
 # What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
 _INITIALISING_STATE = "Current State: INITIALIZING"
 
@@ -122,11 +119,7 @@ class Streams:
         try:
             if started.state.is_new:
                 started.state.write(started.described())
-            while not query.awaitTermination(POLL_MILLIS):
-                _report(operation, query)
-                operation.check()
-                lease.check()
-            _report(operation, query)
+            watch(operation, query, lease.check)
         except (OperationCancelledError, StatementError):
             raise
         except Exception as failed:
@@ -384,10 +377,3 @@ def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError 
         return None
     started.state.undo()
     return StatementError(description_file.refused(error))
-
-
-def _report(operation: Operation, query: StreamingQuery) -> None:
-    if operation.stream is None and str(query.status().message()) in _INITIALISING:
-        return
-    operation.stream = read_stream(query)
-    operation.started()
