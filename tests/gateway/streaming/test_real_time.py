@@ -140,3 +140,31 @@ async def test_a_stream_that_spark_cannot_run_in_real_time_is_refused(
     assert view.state is OperationState.ERROR and view.error is not None
     assert (view.error.reason, says in view.error.message) == (ErrorReason.INVALID_SPEC, True), view.error
     assert not (topics.folder / "c").exists()
+
+
+async def test_a_stream_with_async_progress_writes_every_batch_down_and_goes_on_without_it(topics: Streams) -> None:
+    option = "WITH ('asyncProgressTrackingEnabled' = 'true')"
+    text = "INSERT INTO $.go {} SELECT upper(CAST(value AS STRING)) AS value FROM STREAM $.come"
+    come = ["FIRST", "first"]  # the first record of each topic
+    for attempt, given in enumerate((option, option, "")):
+        view = await topics.endless(text.format(given), interval_millis=50)
+        await until_there(topics, view, come)
+        for number in range(4):
+            value = f"{attempt}{number}"
+            await topics.ok(f"INSERT INTO $.come (value) VALUES ('{value}')")
+            come = sorted([*come, value])
+            await until_there(topics, view, come)  # twice it would not be equal, nor after the next start
+        assert (await topics.stop(view)).state is OperationState.CANCELED
+        logs = [
+            sorted(int(file.name) for file in (topics.folder / "c" / log).iterdir() if file.name.isdigit())
+            for log in ("offsets", "commits")
+        ]
+        assert logs == [list(range(len(logs[0])))] * 2, "a savepoint wants the offsets of two batches in a row"
+
+
+async def test_async_progress_is_refused_where_rows_would_be_twice_in_a_table(topics: Streams) -> None:
+    await topics.ok("CREATE TABLE $.rows (value STRING) USING parquet")
+    given = "WITH ('asyncProgressTrackingEnabled' = 'true')"
+    view = await topics.run(f"INSERT INTO $.rows {given} SELECT CAST(value AS STRING) AS value FROM STREAM $.come")
+    assert view.state is OperationState.ERROR and view.error is not None
+    assert view.error.reason is ErrorReason.INVALID_SPEC and "USING kafka alone" in view.error.message

@@ -25,11 +25,13 @@ from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
+from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
+from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.sinks import Sink
@@ -218,6 +220,8 @@ class Streams:
             insert = resolve_insert(self._driver, session, parsed, frame)
             planned = _Planned(parsed, options, insert.frame, insert.frame.queryExecution().analyzed(), insert.sink)
         sources.check_sources(parsed.query, planned.analysed)
+        into_kafka = isinstance(planned.frame, RecordStream)
+        check_async_progress(parsed.options, options.trigger, planned.analysed, into_kafka=into_kafka)
         self._check_supported(operation, session, planned)
         sinks.check_mode(planned.sink, options.output_mode)
         return planned
@@ -305,7 +309,7 @@ class Streams:
         parsed, options = planned.parsed, planned.options
         writer = planned.frame.writeStream().outputMode(options.output_mode.lower())
         # First: what the text gives must not move the checkpoint.
-        for key, value in [*planned.sink.options.items(), *parsed.options.items()]:
+        for key, value in [*planned.sink.options.items(), *with_each_batch(parsed.options).items()]:
             writer = writer.option(key, value)
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")

@@ -24,6 +24,7 @@ _STATEFUL = frozenset(
         "Deduplicate",
         "DeduplicateWithinWatermark",
         "FlatMapGroupsWithState",
+        "GlobalLimit",
         "TransformWithState",
         "TransformWithStateInPySpark",
     }
@@ -61,9 +62,14 @@ def _of_query(analysed: LogicalPlan) -> str | None:
             continue
         if not elements(node.children()) and not _is_kafka(node):
             return "reads Kafka alone, and a STREAM of the query is something else"
-        if simple_name(node) in _STATEFUL or _joins_streams(node):
+        if keeps_state(node):
             return "keeps no state, and the query aggregates, removes duplicates or joins streams"
     return None
+
+
+def keeps_state(node: LogicalPlan) -> bool:
+    """Returns whether a streaming node of an analysed plan keeps state."""
+    return simple_name(node) in _STATEFUL or _joins_streams(node)
 
 
 def _is_kafka(leaf: LogicalPlan) -> bool:
