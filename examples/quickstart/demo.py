@@ -113,14 +113,14 @@ def rollout(deployment: str) -> None:
     show(kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=300s", namespace=SYSTEM_NAMESPACE))
 
 
-def data_folder() -> Path:
+def data_folder(scale: str = SCALE_FACTOR) -> Path:
     """Folder with one Parquet file for each TPC-H table, made once."""
-    folder = CACHE / f"tpch-{SCALE_FACTOR}"
+    folder = CACHE / f"tpch-{scale}"
     if not folder.is_dir():
         generator = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
         unfinished = folder.with_suffix(".part")
         shutil.rmtree(unfinished, ignore_errors=True)
-        run([str(generator), "parquet", "-s", SCALE_FACTOR, "--output-dir", str(unfinished)])
+        run([str(generator), "parquet", "-s", scale, "--output-dir", str(unfinished)])
         unfinished.rename(folder)
     return folder
 

@@ -1,4 +1,4 @@
-"""The Sparks that statements.py compares, each a process on loopback with the same settings: local mode, two cores, 1 GiB, no metastore."""
+"""The Sparks that are compared, each a process on loopback with the same settings: local mode, two cores, no metastore, 1 GiB of heap by default."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from sparksql.gateway.spark.jvm import spark_home
 from tests.support.process import GatewayProcess, running
@@ -40,11 +41,13 @@ def gateway(folder: Path, thrift_port: int, connect_port: int) -> Iterator[Gatew
 
 
 @contextmanager
-def plain(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """PySpark that executes what `plain.py` is told on its input."""
+def plain(
+    folder: Path, program: Path = _PLAIN, conf: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[subprocess.Popen[str]]:
+    """PySpark that executes what its program is told on its input. `conf` comes on top."""
     with (folder / "plain.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, _PLAIN, json.dumps({**CONF, **HEAP})],
+            [sys.executable, program, json.dumps({**CONF, **HEAP, **conf})],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder,
         )  # fmt: skip
         yield from _until_ended(process)

@@ -17,7 +17,7 @@ import grpc
 
 from sparksql.drivers.client import Address, GatewayClient
 from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.wire.control import SubmitRequest
+from sparksql.wire.control import OperationView, ResultOptions, SubmitRequest
 from tests.gateway.rest_client import RestSession, connect_rest
 from tests.support.connect_client import ConnectSession, sql_relation
 from tests.support.process import TOKEN, GatewayProcess
@@ -26,6 +26,7 @@ from tests.support.thrift_client import Fields, ThriftClient, rows_of
 SQL = "SELECT 1"
 HIVE_PROTOCOL = 9
 SECONDS = 120.0
+DEFAULT_RESULT = ResultOptions()
 
 
 class NotYet(Exception):
@@ -80,7 +81,7 @@ class Control(Clients):
 
     def __init__(self, gateway: GatewayClient, boot_id: str) -> None:
         self._gateway, self._boot_id = gateway, boot_id
-        self._ends: dict[str, asyncio.Future[None]] = {}
+        self._ends: dict[str, asyncio.Future[OperationView]] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -96,18 +97,22 @@ class Control(Clients):
                 following.cancel()
 
     async def run(self, client: int) -> None:
+        await self.execute(SQL, f"s{client}")
+
+    async def execute(self, sql: str, name: str, result: ResultOptions = DEFAULT_RESULT) -> OperationView:
+        """Has a statement run and returns its end, whichever that is."""
         operation = str(uuid.uuid4())
         ended = self._ends[operation] = asyncio.get_running_loop().create_future()
-        request = SubmitRequest(boot_id=self._boot_id, namespace="bench", name=f"s{client}", sql=SQL)
+        request = SubmitRequest(boot_id=self._boot_id, namespace="bench", name=name, sql=sql, result=result)
         await self._gateway.submit(operation, request)
-        await asyncio.wait_for(ended, SECONDS)
+        return await asyncio.wait_for(ended, SECONDS)
 
     async def _follow(self) -> None:
         async for event in self._gateway.events(0):
             if event.operation is not None and event.operation.state.is_terminal:
                 future = self._ends.pop(event.operation.operation_id, None)
                 if future is not None:
-                    future.set_result(None)
+                    future.set_result(event.operation)
 
 
 class Rest(Clients):

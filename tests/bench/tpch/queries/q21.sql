@@ -1,0 +1,24 @@
+-- Suppliers who kept orders waiting.
+SELECT s_name, count(*) AS numwait
+FROM supplier
+JOIN lineitem AS l1 ON l1.l_suppkey = s_suppkey
+JOIN orders ON o_orderkey = l1.l_orderkey
+JOIN nation ON n_nationkey = s_nationkey
+WHERE o_orderstatus = 'F'
+  AND l1.l_receiptdate > l1.l_commitdate
+  AND n_name = 'SAUDI ARABIA'
+  AND EXISTS (
+    SELECT *
+    FROM lineitem AS l2
+    WHERE l2.l_orderkey = l1.l_orderkey AND l2.l_suppkey <> l1.l_suppkey
+  )
+  AND NOT EXISTS (
+    SELECT *
+    FROM lineitem AS l3
+    WHERE l3.l_orderkey = l1.l_orderkey
+      AND l3.l_suppkey <> l1.l_suppkey
+      AND l3.l_receiptdate > l3.l_commitdate
+  )
+GROUP BY s_name
+ORDER BY numwait DESC, s_name
+LIMIT 100
