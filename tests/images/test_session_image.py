@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -122,6 +123,20 @@ def test_spark_classes_come_from_the_archive(session: Container, options: str) -
     shared = [line for line in loaded if "source: shared objects file" in line]
     assert len(loaded) > 10, done.stdout[-2000:] + done.stderr
     assert shared == loaded
+
+
+@pytest.mark.parametrize("options", ["driver.options", "executor.options"])
+def test_the_optimising_compiler_is_asked_for_after_ten_times_the_calls_and_rounds(
+    session: Container, options: str
+) -> None:
+    def thresholds(*given: str) -> dict[str, int]:
+        printed = session.output("java", *given, "-XX:+PrintFlagsFinal", "-version")
+        found = re.findall(r"(Tier4\w+Threshold)\s+= (\d+)", printed)
+        return {name: int(value) for name, value in found}
+
+    own = thresholds()
+    assert "Tier4BackEdgeThreshold" in own
+    assert thresholds(f"@/opt/spark/launch/{options}") == {name: 10 * value for name, value in own.items()}
 
 
 def test_the_archive_stays_valid_with_jars_appended(session: Container) -> None:

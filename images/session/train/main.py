@@ -41,11 +41,13 @@ def main(launch: Path, archives: Path) -> None:
         "-XX:+UnlockDiagnosticVMOptions",
         "-XX:ArchiveRelocationMode=0",
         "-XX:-UsePerfData",
-        # A start calls many methods often enough for the optimising compiler and never again: on two cores it took more
-        # time than Spark itself. Ten times the calls are asked for; loops (back edges) are compiled as early as always.
+        # A start calls many methods often enough for the optimising compiler and never again, and a query runs many loops
+        # that end soon after: on two cores it took more time than Spark itself. Ten times the calls and the rounds of a
+        # loop are asked for; a scan of millions of rows gets there at once.
         "-XX:Tier4InvocationThreshold=50000",
         "-XX:Tier4MinInvocationThreshold=6000",
         "-XX:Tier4CompileThreshold=150000",
+        "-XX:Tier4BackEdgeThreshold=400000",
         f"-Dlog4j2.configurationFile=file:{launch}/log4j2.properties",
     ]
     # Small heaps: the serial collector starts faster and has no threads of its own. Executors choose by their size.
