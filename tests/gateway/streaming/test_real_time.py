@@ -19,6 +19,7 @@ from tests.support.process import GatewayProcess, running
 from ..streams import Streams
 from .kafka_broker import Broker, running_broker
 
+ASYNC = "'asyncProgressTrackingEnabled' = 'true'"
 SECONDS = 120.0
 REAL_TIME: dict[str, Any] = {
     "trigger": TriggerMode.REAL_TIME,
@@ -143,7 +144,7 @@ async def test_a_stream_that_spark_cannot_run_in_real_time_is_refused(
 
 
 async def test_a_stream_with_async_progress_writes_every_batch_down_and_goes_on_without_it(topics: Streams) -> None:
-    option = "WITH ('asyncProgressTrackingEnabled' = 'true')"
+    option = f"WITH ({ASYNC})"
     text = "INSERT INTO $.go {} SELECT upper(CAST(value AS STRING)) AS value FROM STREAM $.come"
     come = ["FIRST", "first"]  # the first record of each topic
     for attempt, given in enumerate((option, option, "")):
@@ -162,9 +163,11 @@ async def test_a_stream_with_async_progress_writes_every_batch_down_and_goes_on_
         assert logs == [list(range(len(logs[0])))] * 2, "a savepoint wants the offsets of two batches in a row"
 
 
-async def test_async_progress_is_refused_where_rows_would_be_twice_in_a_table(topics: Streams) -> None:
-    await topics.ok("CREATE TABLE $.rows (value STRING) USING parquet")
-    given = "WITH ('asyncProgressTrackingEnabled' = 'true')"
+@pytest.mark.parametrize(("own", "given"), [("", f"WITH ({ASYNC})"), (f"OPTIONS ({ASYNC})", "")], ids=["text", "table"])
+async def test_async_progress_is_refused_where_rows_would_be_twice_in_a_table(
+    topics: Streams, own: str, given: str
+) -> None:
+    await topics.ok(f"CREATE TABLE $.rows (value STRING) USING parquet {own}")
     view = await topics.run(f"INSERT INTO $.rows {given} SELECT CAST(value AS STRING) AS value FROM STREAM $.come")
     assert view.state is OperationState.ERROR and view.error is not None
     assert view.error.reason is ErrorReason.INVALID_SPEC and "USING kafka alone" in view.error.message

@@ -22,7 +22,7 @@ ENABLED, INTERVAL = "asyncProgressTrackingEnabled", "asyncProgressTrackingCheckp
 
 
 def is_asked_for(options: Mapping[str, str]) -> bool:
-    """Returns whether the options that a text gives its target switch it on."""
+    """Returns whether the options of a writer, the target's own or the text's, switch it on."""
     return _value(options, ENABLED, "false").lower() == "true"
 
 

@@ -221,7 +221,8 @@ class Streams:
             planned = _Planned(parsed, options, insert.frame, insert.frame.queryExecution().analyzed(), insert.sink)
         sources.check_sources(parsed.query, planned.analysed)
         into_kafka = isinstance(planned.frame, RecordStream)
-        check_async_progress(parsed.options, options.trigger, planned.analysed, into_kafka=into_kafka)
+        given = {**planned.sink.options, **parsed.options}
+        check_async_progress(given, options.trigger, planned.analysed, into_kafka=into_kafka)
         self._check_supported(operation, session, planned)
         sinks.check_mode(planned.sink, options.output_mode)
         return planned
