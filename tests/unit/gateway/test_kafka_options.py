@@ -99,3 +99,15 @@ def test_a_producer_sends_one_large_batch_at_a_time_unless_the_table_says_otherw
     written = {key.lower(): value for key, value in table.writing().items()}
     expected = {**servers, "kafka.max.in.flight.requests.per.connection": requests, "kafka.batch.size": bytes_}
     assert (len(table.writing()), written) == (len(expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "wait"),
+    [({}, "20"), ({"kafka.fetch.max.wait.ms": "200"}, "200"), ({"Kafka.Fetch.Max.Wait.Ms": "0"}, "0")],
+)
+def test_consumers_do_not_wait_for_records_that_a_batch_does_not_read(options: dict[str, str], wait: str) -> None:
+    given = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t", **options}
+    read = {
+        key.lower(): value for key, value in KafkaTable("t", (), {**given, "value.format": "json"}).reading().items()
+    }
+    assert read == {"kafka.bootstrap.servers": "b:9092", "subscribe": "t", "kafka.fetch.max.wait.ms": wait}

@@ -57,6 +57,10 @@ ENDS = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"
 # created takes the second batch and refuses the first from then on (KAFKA-15591, mended in Kafka 4.5). Batches of 128 KiB
 # make up for it: 1 million records of 100 bytes to a local broker took 2.2 s, with Kafka's own two defaults 2.9 s.
 _PRODUCER = {"kafka.max.in.flight.requests.per.connection": "1", "kafka.batch.size": "131072"}
+# What the source's consumers are given where the table says nothing. A consumer asks for more once it has what a batch reads,
+# and the next batch waits for that answer: until another record comes, or Kafka's default of 500 ms is over. Only in mode
+# RealTime is a consumer asked all the time, and then asks its broker 50 times a second for a partition to which nothing comes.
+_CONSUMER = {"kafka.fetch.max.wait.ms": "20"}
 # Options that say the same in different ways: one that a query gives puts out all of the table's.
 _RIVALS = (frozenset({"subscribe", "subscribepattern", "assign"}), _STARTS, ENDS)
 
@@ -127,7 +131,8 @@ class KafkaTable:
 
     def reading(self) -> dict[str, str]:
         """Returns the options for Spark's Kafka source."""
-        options = {key: value for key, value in self.options.items() if not key.lower().startswith(_OWN_PREFIXES)}
+        given = {key: value for key, value in self.options.items() if not key.lower().startswith(_OWN_PREFIXES)}
+        options = _with_defaults(_CONSUMER, given)
         if any(column.name.lower() == "_headers" for column in self.columns):
             options["includeHeaders"] = "true"
         return options
@@ -135,12 +140,17 @@ class KafkaTable:
     def writing(self) -> dict[str, str]:
         """Returns the options for Spark's Kafka sink, but for the topic."""
         given = {key: value for key, value in self.options.items() if key.lower().startswith("kafka.")}
-        named = {key.lower() for key in given}
-        return {**{key: value for key, value in _PRODUCER.items() if key not in named}, **given}
+        return _with_defaults(_PRODUCER, given)
 
     def invalid(self, problem: str) -> StatementError:
         """Returns the error for a table that is not as it must be."""
         return refusal(ErrorReason.INVALID_SPEC, f"Kafka table {self.name}: {problem}")
+
+
+def _with_defaults(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Returns given options, and the defaults of what they do not name."""
+    named = {key.lower() for key in given}
+    return {**{key: value for key, value in defaults.items() if key not in named}, **given}
 
 
 def is_kafka(provider: object) -> bool:
