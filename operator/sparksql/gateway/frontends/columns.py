@@ -32,9 +32,11 @@ from sparksql.gateway.frontends.zones import wall_clock
 from sparksql.wire.values import base64_text, java_double
 
 _DECIMALS = Context(prec=76)  # more digits than any decimal of Spark has
-_SCIENTIFIC = r"^-?(?:0\.000000|[0-9]+0$)"  # below 10**-6, and whole numbers that end in zeros
-_CONTROL_CHARACTERS = r"[\x00-\x1f]"
-_ESCAPED_CHARACTERS = r'["\\\x00-\x1f]'
+_FIRST_EXPONENT = 1e10  # Arrow writes whole doubles below it as digits alone
+_BELOW_MILLIONTH = ("0.000000", "-0.000000")
+# What JSON writes otherwise within a text, by its byte. The backslash is first: the others bring more of them.
+_ESCAPES = {code: encode_basestring(chr(code))[1:-1] for code in (ord("\\"), ord('"'), *range(0x20))}
+_AS_THEY_ARE = bytes(code for code in range(0x100) if code not in _ESCAPES)
 _LAST_DAY = (date.max - date(1970, 1, 1)).days  # of the year 9999
 _LAST_MICROSECOND = (_LAST_DAY + 1) * 86_400_000_000 - 1
 
@@ -55,6 +57,19 @@ class ColumnStyle:
     assign: str
     row: tuple[str, str]
     named: bool
+
+
+@dataclass(frozen=True)
+class Cells:
+    """JSON of a column's values: the marks before and after each value, and what is between them. NULL stays null."""
+
+    before: str
+    inside: pa.Array
+    after: str
+
+    def whole(self) -> pa.Array:
+        """Returns the texts with their marks."""
+        return _enclosed(self.before, self.inside, self.after) if self.before or self.after else self.inside
 
 
 def texts(column: pa.Array, style: ColumnStyle) -> pa.Array:
@@ -80,13 +95,39 @@ def texts(column: pa.Array, style: ColumnStyle) -> pa.Array:
     return style.scalar(column)
 
 
+def json_cells(column: pa.Array) -> Cells:
+    """Returns values in the style FLINK_JSON. Raises UnknownZoneError for an instant in one."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        return Cells("", texts(column, FLINK_JSON), "")
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return Cells("", column.cast(pa.string()), "")
+    if pa.types.is_floating(kind):
+        return Cells("", _json_floats(column), "")
+    if pa.types.is_decimal(kind):
+        return Cells("", _short_decimals(column), "")
+    if pa.types.is_timestamp(kind):
+        iso = _without_zeros(_flink_plain(column))  # the fraction has always six digits before
+        return Cells('"', pc.replace_substring(iso, " ", "T"), '"' if kind.tz is None else 'Z"')
+    if pa.types.is_date(kind):
+        return Cells('"', _flink_plain(column), '"')
+    if is_binary(kind):
+        return Cells('"', _each(column, base64_text), '"')
+    return text_cells(_flink_plain(column))
+
+
+def text_cells(column: pa.Array) -> Cells:
+    """Returns texts as JSON strings."""
+    found = frozenset(_data(column).translate(None, _AS_THEY_ARE))
+    for code, escape in _ESCAPES.items():
+        if code in found:
+            column = pc.replace_substring(column, chr(code), escape)
+    return Cells('"', column, '"')
+
+
 def quoted(column: pa.Array) -> pa.Array:
     """Returns texts as JSON strings; null stays null."""
-    if not pc.any(pc.match_substring_regex(column, _ESCAPED_CHARACTERS)).as_py():
-        return _in_quotes(column)
-    escaped = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
-    controls = pc.fill_null(pc.match_substring_regex(column, _CONTROL_CHARACTERS), False)
-    return pc.replace_with_mask(_in_quotes(escaped), controls, _each(column.filter(controls), encode_basestring))
+    return text_cells(column).whole()
 
 
 def hive_text(column: pa.Array) -> pa.Array:
@@ -94,7 +135,7 @@ def hive_text(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_timestamp(kind):
         local = wall_clock(column).cast(pa.timestamp("us")).cast(pa.string())
-        return pc.utf8_rtrim(pc.utf8_rtrim(local, "0"), ".")  # the fraction has always six digits before
+        return _without_zeros(local)  # the fraction has always six digits before
     if pa.types.is_decimal(kind):
         return _decimals(column)
     if pa.types.is_nested(kind):
@@ -111,24 +152,6 @@ def _hive_json(column: pa.Array) -> pa.Array:
     if is_binary(kind):
         return _each(column, lambda value: f'"{base64_text(value)}"')
     return quoted(hive_text(column))
-
-
-def _flink_json(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        return column.cast(pa.string())
-    if pa.types.is_floating(kind):
-        return _json_floats(column)
-    if pa.types.is_decimal(kind):
-        return _short_decimals(column)
-    if pa.types.is_timestamp(kind):
-        iso = pc.utf8_rtrim(pc.utf8_rtrim(_flink_plain(column), "0"), ".")  # the fraction has always six digits before
-        return _enclosed('"', pc.replace_substring(iso, " ", "T"), '"' if kind.tz is None else 'Z"')
-    if pa.types.is_date(kind):
-        return _in_quotes(_flink_plain(column))
-    if is_binary(kind):
-        return _each(column, lambda value: f'"{base64_text(value)}"')
-    return quoted(_flink_plain(column))
 
 
 def _flink_plain(column: pa.Array) -> pa.Array:
@@ -163,7 +186,7 @@ FLINK_PLAIN = ColumnStyle(
     named=False,
 )
 FLINK_JSON = ColumnStyle(
-    scalar=_flink_json,
+    scalar=lambda column: json_cells(column).whole(),
     key=lambda keys: quoted(_plain_keys(keys)),
     null="null",
     separator=",",
@@ -189,8 +212,9 @@ def is_binary(kind: pa.DataType) -> bool:
 
 def _json_floats(column: pa.Array) -> pa.Array:
     shown = column.cast(pa.string())
-    if pc.any(pc.equal(pc.trunc(column), column)).as_py():
-        shown = pc.replace_substring_regex(shown, r"^(-?\d+)$", r"\1.0")  # a double is no integer
+    bare = pc.and_(pc.equal(pc.trunc(column), column), pc.less(pc.abs(column), _FIRST_EXPONENT))
+    if pc.any(bare).as_py():
+        shown = pc.binary_join_element_wise(shown, pc.if_else(bare, ".0", ""), "")  # a double is no integer
     if pc.all(pc.is_finite(column)).as_py() is False:
         shown = pc.replace_substring_regex(shown, "^(-?)inf$", r'"\1Infinity"')
         shown = pc.replace_substring_regex(shown, "^-?nan$", '"NaN"')
@@ -209,10 +233,17 @@ def _short_decimals(column: pa.Array) -> pa.Array:
     """Decimals without trailing zeros; those that Java then writes with an exponent, a few of many, are made one by one."""
     shown = _decimals(column)
     if column.type.scale > 0:
-        shown = pc.replace_substring_regex(shown, r"\.?0*$", "")
-    scientific = pc.fill_null(pc.match_substring_regex(shown, _SCIENTIFIC), False)
+        shown = _without_zeros(shown)
+    tens = pc.and_(pc.ends_with(shown, "0"), pc.not_equal(shown, "0"))  # no fraction is left that could end so
+    below, below_zero = (pc.starts_with(shown, begin) for begin in _BELOW_MILLIONTH)
+    scientific = pc.fill_null(pc.or_(tens, pc.or_(below, below_zero)), False)
     shortened = _each(shown.filter(scientific), lambda text: str(Decimal(text).normalize(_DECIMALS)))
     return pc.replace_with_mask(shown, scientific, shortened)
+
+
+def _without_zeros(numbers: pa.Array) -> pa.Array:
+    """Texts that have a fraction each, without the zeros at its end, and without the point where nothing else is left."""
+    return pc.utf8_rtrim(pc.utf8_rtrim(numbers, "0"), ".")
 
 
 def _doubles(column: pa.Array) -> pa.Array:
@@ -231,6 +262,15 @@ def _signed_years(times: pa.Array, numbers: pa.Array, last: int) -> pa.Array:
 
 def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:
     return pa.array([None if value is None else write(value) for value in column.to_pylist()], pa.string())
+
+
+def _data(column: pa.Array) -> bytes:
+    """All bytes of a column of texts, one after the other."""
+    if len(column) == 0:
+        return b""
+    _, offsets, data = column.buffers()
+    begin, end = (int(np.frombuffer(offsets, np.int32)[column.offset + at]) for at in (0, len(column)))
+    return b"" if data is None else data.slice(begin, end - begin).to_pybytes()
 
 
 def _members(column: pa.Array, style: ColumnStyle) -> pa.Array:
@@ -256,10 +296,6 @@ def _extent(column: pa.Array) -> tuple[int, int, pa.Array]:
 
 def _joined(offsets: pa.Array, items: pa.Array, separator: str) -> pa.Array:
     return pc.binary_join(pa.ListArray.from_arrays(offsets, items), separator)
-
-
-def _in_quotes(column: pa.Array) -> pa.Array:
-    return _enclosed('"', column, '"')
 
 
 def _enclosed(before: str, column: pa.Array, after: str) -> pa.Array:

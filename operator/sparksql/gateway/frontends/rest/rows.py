@@ -1,7 +1,8 @@
 """Rows of an Arrow table as the REST API writes them: JSON values, plain text, or an Arrow stream.
 
 A page is made column by column and mostly inside Arrow: each column becomes a column of JSON texts (see `columns`), and those are
-joined to rows, so that no Python object exists per cell of a simple type. Values read as Flink's do: in PLAIN_TEXT every value is
+joined to rows at once with all that stands between them, so that no Python object exists per cell of a simple type, and each
+text is copied once. Values read as Flink's do: in PLAIN_TEXT every value is
 a string. A NULL is null in both. A column that goes out as VARCHAR without being text is written as in PLAIN_TEXT.
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparksql.gateway.frontends.columns import FLINK_JSON, FLINK_PLAIN, quoted, texts
+from sparksql.gateway.frontends.columns import FLINK_PLAIN, Cells, json_cells, text_cells, texts
 from sparksql.gateway.frontends.rest.models import LogicalType, RowFormat, TypeRoot
 from sparksql.gateway.frontends.rest.types import arrow_type
 
@@ -24,11 +26,16 @@ def write_rows(table: pa.Table, types: Sequence[LogicalType], row_format: RowFor
     """Returns the JSON list of a page's rows. Columns are taken by position. Raises UnknownZoneError for an instant in one."""
     if table.num_rows == 0:
         return b"[]"
-    columns = [_cells(column, logical, row_format) for column, logical in zip(table.columns, types, strict=True)]
-    rows = pc.binary_join_element_wise(*columns, ",")
-    whole = pa.ListArray.from_arrays(pa.array([0, len(rows)], pa.int32()), rows)
-    joined = pc.binary_join(whole, f"{_ROW_END},{_ROW_BEGIN}")[0].as_buffer()
-    return b"".join((f"[{_ROW_BEGIN}".encode(), joined, f"{_ROW_END}]".encode()))
+    pieces: list[str | pa.Array] = []
+    between = _ROW_BEGIN
+    for column, logical in zip(table.columns, types, strict=True):
+        cells = _cells(_whole(column), logical, row_format)
+        pieces += [between + cells.before, cells.inside]
+        between = f"{cells.after},"
+    rows = pc.binary_join_element_wise(*pieces, f"{cells.after}{_ROW_END},", "")
+    _, ends, data = rows.buffers()
+    without_last_comma = memoryview(data)[: int(np.frombuffer(ends, np.int32)[len(rows)]) - 1]
+    return b"".join((b"[", without_last_comma, b"]"))
 
 
 def write_arrow(table: pa.Table, names: Sequence[str], types: Sequence[LogicalType]) -> bytes:
@@ -45,13 +52,12 @@ def write_arrow(table: pa.Table, names: Sequence[str], types: Sequence[LogicalTy
     return buffer.getvalue()
 
 
-def _cells(column: pa.ChunkedArray, logical: LogicalType, row_format: RowFormat) -> pa.Array:
-    """One JSON text for each value of a column, none of them null."""
-    array = _whole(column)
-    as_text = logical.type is TypeRoot.VARCHAR and not _is_text(array.type)
+def _cells(column: pa.Array, logical: LogicalType, row_format: RowFormat) -> Cells:
+    """JSON of the values of a column, none of them null."""
+    as_text = logical.type is TypeRoot.VARCHAR and not _is_text(column.type)
     plain = row_format is RowFormat.PLAIN_TEXT or as_text
-    shown = quoted(texts(array, FLINK_PLAIN)) if plain else texts(array, FLINK_JSON)
-    return pc.fill_null(shown, "null")
+    cells = text_cells(texts(column, FLINK_PLAIN)) if plain else json_cells(column)
+    return Cells("", pc.fill_null(cells.whole(), "null"), "") if column.null_count else cells
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
