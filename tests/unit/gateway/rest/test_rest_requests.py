@@ -207,6 +207,12 @@ def test_a_token_that_no_page_has_is_refused(pages: int, token: int, message: st
     assert str(refused.value) == message
 
 
+def test_a_token_is_next_when_the_one_before_it_was_asked_for_last() -> None:
+    bookmark = Bookmark()
+    first, second, third, again, back, over = (bookmark.is_next(token) for token in (0, 1, 2, 2, 0, 2))
+    assert second and third and not (first or again or back or over)
+
+
 def test_bookmarks_go_with_their_operation_and_session_and_never_pile_up() -> None:
     bookmarks = Bookmarks(operations_per_session=5)
     first = bookmarks.of("s", "o", large_pages=False)

@@ -19,10 +19,14 @@ class UnexpectedTokenError(Exception):
 
 @dataclass
 class Bookmark:
-    """First rows of the pages known so far; the last one is that of the next page. `end` is the number of rows, once known."""
+    """First rows of the pages known so far; the last one is that of the next page. `end` is the number of rows, once known.
+
+    `asked` is the token that was asked for last.
+    """
 
     starts: list[int] = field(default_factory=lambda: [0])
     end: int | None = None
+    asked: int | None = None
 
     def start(self, token: int) -> int:
         """Returns the number of the first row of a token's page. Raises UnexpectedTokenError."""
@@ -36,6 +40,11 @@ class Bookmark:
         """Returns how many rows to ask for: those that the page had when it was first read, or `most`."""
         known = token + 1 < len(self.starts)
         return self.starts[token + 1] - self.starts[token] if known else most
+
+    def is_next(self, token: int) -> bool:
+        """Notes that a token is asked for, and returns whether the one before it was asked for last."""
+        before, self.asked = self.asked, token
+        return before is not None and token == before + 1
 
     def turned(self, token: int, count: int, following: int | None) -> None:
         """Notes that a page has been read: `count` rows, the next row's number."""

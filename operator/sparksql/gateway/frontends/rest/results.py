@@ -1,18 +1,21 @@
 """Pages of results.
 
 A request for a page of an operation that still runs is held for a moment and then answered NOT_READY, so that a client that
-polls learns of the end at once and asks seldom. Under version 1 it is held longer, see `handlers`.
+polls learns of the end at once and asks seldom. Under version 1 it is held longer, see `handlers`. While a client that reads
+page after page takes one in, the next is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from aiohttp import web
 
+from sparksql.gateway.frontends.ahead import MOST_BYTES, PagesAhead
 from sparksql.gateway.frontends.rest.content import Page, ResultContent, content_of, page_json
 from sparksql.gateway.frontends.rest.errors import Cause, bad_parameter, ended_badly, unfetchable
 from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, json_response
@@ -33,6 +36,15 @@ NEXT_TOKEN_HEADER = "X-Next-Token"  # noqa: S105  a page's number, no secret
 _TOKENS = range(-(2**63), 2**63)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a page in their format, how many they are, and the number of the row behind them, None at the end."""
+
+    body: bytes
+    count: int
+    following: int | None
+
+
 class Results:
     """Fetches pages of results by token. `arrow_page_rows` bounds a page of rowFormat=ARROW."""
 
@@ -40,6 +52,7 @@ class Results:
         self._service = service
         self._bookmarks = bookmarks
         self._arrow_page_rows = arrow_page_rows
+        self._ahead: PagesAhead[tuple[int, RowFormat], _Rows] = PagesAhead()  # by first row and format
 
     async def fetch(self, call: Call) -> web.Response:
         """Answers result/{token}."""
@@ -65,28 +78,45 @@ class Results:
     ) -> web.Response:
         content, first = content_of(view), bookmark.start(token)
         most = self._arrow_page_rows if row_format is RowFormat.ARROW else MAX_PAGE_ROWS
-        table = pa.table({})
-        if first != bookmark.end:
-            table, following = await self._read(view, content, first, bookmark.rows(token, most))
-            bookmark.turned(token, table.num_rows, following)
+        is_next = bookmark.is_next(token)
+        if first == bookmark.end:
+            rows = await self._written(content, pa.table({}), None, row_format)
+        else:
+            rows = await self._ahead.take(view.handle, (first, row_format)) or await self._rows(
+                view, content, first, bookmark.rows(token, most), row_format
+            )
+            bookmark.turned(token, rows.count, rows.following)
+        if is_next and rows.following is not None and len(rows.body) <= MOST_BYTES:
+            making = self._rows(view, content, rows.following, bookmark.rows(token + 1, most), row_format)
+            self._ahead.begin(view.handle, (rows.following, row_format), making)
         if row_format is RowFormat.ARROW:
-            is_last = first + table.num_rows == bookmark.end  # no empty page behind it, as released clients know it
-            body = await asyncio.to_thread(write_arrow, table, content.names, content.types)
-            return _arrow_response(body, None if is_last else token + 1)
-        at_end = table.num_rows == 0
-        rows = await asyncio.to_thread(write_rows, table, content.types, row_format)
+            is_last = first + rows.count == bookmark.end  # no empty page behind it, as released clients know it
+            return _arrow_response(rows.body, None if is_last else token + 1)
+        at_end = rows.count == 0
         page = Page(
             type=ResultType.EOS if at_end else ResultType.PAYLOAD,
             row_format=row_format,
             next_uri=None if at_end else _uri(call, token + 1, row_format),
         )
-        return json_response(page_json(page, content, rows))
+        return json_response(page_json(page, content, rows.body))
 
-    async def _read(
-        self, view: OperationInfo, content: ResultContent, first: int, most: int
-    ) -> tuple[pa.Table, int | None]:
+    async def _rows(
+        self, view: OperationInfo, content: ResultContent, first: int, most: int, row_format: RowFormat
+    ) -> _Rows:
         own = content.page(first)
-        return (own, None) if own is not None else await self._service.page(view.session, view.handle, first, most)
+        table, following = (
+            (own, None) if own is not None else await self._service.page(view.session, view.handle, first, most)
+        )
+        return await self._written(content, table, following, row_format)
+
+    async def _written(
+        self, content: ResultContent, table: pa.Table, following: int | None, row_format: RowFormat
+    ) -> _Rows:
+        if row_format is RowFormat.ARROW:
+            body = await asyncio.to_thread(write_arrow, table, content.names, content.types)
+        else:
+            body = await asyncio.to_thread(write_rows, table, content.types, row_format)
+        return _Rows(body, table.num_rows, following)
 
 
 def _token(text: str) -> int:
