@@ -14,12 +14,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-
 from sparksql.gateway.catalog.catalog import Catalog
+from sparksql.gateway.frontends.ahead import MOST_BYTES
 from sparksql.gateway.frontends.thrift import errors, listings, messages
 from sparksql.gateway.frontends.thrift.codec import Struct
-from sparksql.gateway.frontends.thrift.fetching import Fetched, fetched
+from sparksql.gateway.frontends.thrift.fetching import Fetched, FetchedAhead, fetched
 from sparksql.gateway.frontends.thrift.listings import Listing, jdbc_pattern
 from sparksql.gateway.frontends.thrift.messages import (
     FetchType,
@@ -73,9 +72,10 @@ class Calls:
     `user` is what the client calls itself.
     """
 
-    def __init__(self, service: SessionService, handles: Handles, user: str) -> None:
+    def __init__(self, service: SessionService, handles: Handles, ahead: FetchedAhead, user: str) -> None:
         self._service = service
         self._handles = handles
+        self._ahead = ahead
         self._user = user
         self._opened: set[str] = set()
 
@@ -246,9 +246,8 @@ class Calls:
         At most _PAGE_ROWS rows come at a time; of a log there are none. Raises ThriftError for another orientation.
         """
         operation = self._handles.operation(request.operation_handle)
-        protocol = operation.session.protocol
         if request.fetch_type == FetchType.LOG:
-            return await fetched(no_rows(_LOG_COLUMNS), _LOG_COLUMNS, 0, 0, protocol)
+            return await fetched(no_rows(_LOG_COLUMNS), _LOG_COLUMNS, 0, 0, operation.session.protocol)
         match request.orientation:
             case TFetchOrientation.FETCH_NEXT:
                 first = operation.next_row
@@ -258,10 +257,13 @@ class Calls:
                 message = f"fetch orientation {other} is not served: there are FETCH_NEXT (0) and FETCH_FIRST (4)"
                 raise ThriftError(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
         columns = await self._columns(operation)
-        wanted = request.max_rows if request.max_rows > 0 else _PAGE_ROWS
-        table, total = await self._rows(operation, columns, first, min(wanted, _PAGE_ROWS))
-        answer = await fetched(table, columns, first, total, protocol)
+        most = min(request.max_rows if request.max_rows > 0 else _PAGE_ROWS, _PAGE_ROWS)
+        ready = await self._ahead.take(operation.handle, (first, most))
+        answer = ready or await self._fetched(operation, columns, first, most)
         operation.next_row = first + answer.count
+        if first > 0 and answer.has_more and len(answer.rows) <= MOST_BYTES:
+            making = self._fetched(operation, columns, operation.next_row, most)
+            self._ahead.begin(operation.handle, (operation.next_row, most), making)
         return answer
 
     async def _columns(self, operation: ThriftOperation) -> tuple[ResultColumn, ...]:
@@ -273,18 +275,19 @@ class Calls:
             raise ThriftError(errors.statement_failure(view))
         return statement_columns(view)
 
-    async def _rows(
+    async def _fetched(
         self, operation: ThriftOperation, columns: tuple[ResultColumn, ...], first: int, most: int
-    ) -> tuple[pa.Table, int]:
-        """Rows of an ended operation from `first` on, and how many it has in all."""
+    ) -> Fetched:
+        """Rows of an ended operation from `first` on."""
+        session = operation.session
         if operation.listing is not None:
             table = operation.listing.table()
-            return table.slice(first, most), table.num_rows
-        view = self._service.operation(operation.session.handle, operation.handle)
+            return await fetched(table.slice(first, most), columns, first, table.num_rows, session.protocol)
+        view = self._service.operation(session.handle, operation.handle)
         if first >= view.row_count or not view.columns:
-            return no_rows(columns), 0
-        table, _ = await self._service.page(operation.session.handle, operation.handle, first, most)
-        return table, view.row_count
+            return await fetched(no_rows(columns), columns, first, 0, session.protocol)
+        table, _ = await self._service.page(session.handle, operation.handle, first, most)
+        return await fetched(table, columns, first, view.row_count, session.protocol)
 
     async def _ended(self, session: ThriftSession, handle: str) -> OperationInfo:
         view = self._service.operation(session.handle, handle)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sparksql.gateway.frontends.ahead import PagesAhead
 from sparksql.gateway.frontends.thrift.codec import STOP, TType, encode, field_header
 from sparksql.gateway.frontends.thrift.messages import TStatus
 from sparksql.gateway.frontends.thrift.operations import ResultColumn
@@ -30,6 +31,9 @@ class Fetched:
         status = field_header(TType.STRUCT, 1) + encode(TStatus())
         more = field_header(TType.BOOL, 2) + (b"\1" if self.has_more else b"\0")
         return b"".join((status, more, field_header(TType.STRUCT, 3), self.rows, STOP))
+
+
+FetchedAhead = PagesAhead[tuple[int, int], Fetched]  # by the number of the first row, and how many are asked for
 
 
 async def fetched(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from sparksql.gateway.frontends.thrift.calls import Calls
 from sparksql.gateway.frontends.thrift.codec import ProtocolError
 from sparksql.gateway.frontends.thrift.dispatch import answer, exception
+from sparksql.gateway.frontends.thrift.fetching import FetchedAhead
 from sparksql.gateway.frontends.thrift.messages import ApplicationError
 from sparksql.gateway.frontends.thrift.operations import Handles
 from sparksql.gateway.frontends.thrift.sasl import (
@@ -74,6 +75,7 @@ class ThriftServer:
         self._token = token
         self._limits = limits
         self._handles = Handles()
+        self._ahead = FetchedAhead()
         self._connections: set[asyncio.Task[None]] = set()
         self._strangers: dict[asyncio.Task[None], None] = {}  # have not authenticated; the oldest first
         self._server: asyncio.Server | None = None
@@ -155,7 +157,7 @@ class ThriftServer:
                 raise
         if (task := asyncio.current_task()) is not None:
             self._strangers.pop(task, None)
-        calls = Calls(self._service, self._handles, user)
+        calls = Calls(self._service, self._handles, self._ahead, user)
         await _Connection(reader, writer, calls, self._limits).run()
 
     async def _linger(self, reader: asyncio.StreamReader) -> None:
