@@ -1,7 +1,8 @@
 """A large result read through every frontend, one after the other, of the same gateway: rows a second, and the driver's memory meanwhile.
 
 Usage: python -m tests.bench.results.results [ROWS] [SECONDS]. ROWS of 5 columns (20,000,000), SECONDS at most for each way's reading (120). A way that is
-not done by then is judged by what it has read. Rows become values of the client's language: Python objects, or Arrow's columns.
+not done by then is judged by what it has read. Rows become values of the client's language: Python objects, or Arrow's columns;
+but for the ways named "bytes", whose client counts rows and decodes none.
 """
 
 from __future__ import annotations
@@ -108,21 +109,23 @@ def ways(target: Target, seconds: int) -> dict[str, tuple[list[str | Path], dict
     rest = f"https://localhost:{target.rest}"
     limit = str(seconds)
     connect = install.CONNECT_OLD.install() / "bin" / "python"
+    impyla = install.IMPYLA.install() / "bin" / "python"
     roots = {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(target.certificate)}
     certificate = target.certificate
+    thrift = (str(target.thrift), certificate, limit)
+    rest_ways = {
+        "REST, ARROW pages": "ARROW",
+        "REST, JSON pages": "JSON",
+        "REST, JSON, quick": "QUICK",
+        "REST, JSON, bytes": "BYTES",
+    }
     return {
-        "REST, ARROW pages": ([sys.executable, HERE / "read_rest.py", rest, certificate, "ARROW", limit], {}),
-        "REST, JSON pages": ([sys.executable, HERE / "read_rest.py", rest, certificate, "JSON", limit], {}),
-        "Thrift, impyla": (
-            [
-                install.IMPYLA.install() / "bin" / "python",
-                HERE / "read_thrift.py",
-                str(target.thrift),
-                certificate,
-                limit,
-            ],
-            {},
-        ),
+        **{
+            name: ([sys.executable, HERE / "read_rest.py", rest, certificate, way, limit], {})
+            for name, way in rest_ways.items()
+        },
+        "Thrift, impyla": ([impyla, HERE / "read_thrift.py", *thrift], {}),
+        "Thrift, bytes": ([sys.executable, "-m", "tests.bench.results.read_thrift_bytes", *thrift], {}),
         "Connect, Arrow": ([connect, HERE / "read_connect.py", str(target.connect), "ARROW", limit], roots),
         "Connect, rows": ([connect, HERE / "read_connect.py", str(target.connect), "ROWS", limit], roots),
     }
