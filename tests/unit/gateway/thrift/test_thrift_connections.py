@@ -134,6 +134,20 @@ async def test_rows_come_in_pages_from_one_cursor(opened: Frontend) -> None:
     assert [first for _, first in found] == [0, 20, 25, 0, 20], found
 
 
+async def test_the_next_page_is_read_while_a_client_that_goes_on_takes_one_in(opened: Frontend) -> None:
+    client = await opened.connect()
+    session = await client.open()
+    ran = await client.call("ExecuteStatement", m.TExecuteStatementReq(session, "SELECT"), m.OperationResponse)
+    frames, read = [], []
+    for _ in range(5):
+        client.send("FetchResults", m.TFetchResultsReq(ran.operation_handle, 0, 7))
+        frames.append(await client.frame())
+        await asyncio.sleep(0.05)
+        read.append(list(opened.service.read))
+    assert [struct.unpack_from(">q", frame, frame.index(b"\x0a\0\1") + 3)[0] for frame in frames] == [0, 7, 14, 21, 25]
+    assert read == [[0], [0, 7, 14], *[[0, 7, 14, 21]] * 3]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "told"),
     [

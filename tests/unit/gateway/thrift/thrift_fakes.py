@@ -26,6 +26,7 @@ class FakeService:
         self.closed: list[str] = []
         self.stopped: list[str] = []
         self.uses = 0
+        self.read: list[int] = []  # first rows of pages
         self._told: dict[str, Callable[[str], None]] = {}
 
     async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
@@ -75,6 +76,7 @@ class FakeService:
             self.stopped.append(operation)
 
     async def page(self, session: str, operation: str, first_row: int, max_rows: int) -> tuple[pa.Table, int | None]:
+        self.read.append(first_row)
         table = BIG if self.operations[operation].row_count == 1 else ROWS
         return table.slice(first_row, max_rows), None
 
