@@ -27,11 +27,14 @@ from sparksql.wire.driver import FILE_ROOTS_ENV
 from tests.bench.latency.common import machine
 from tests.bench.peers import servers
 from tests.bench.peers.ways import Control
+from tests.e2e import tpch
 from tests.gateway.client import GatewayClient, connect
 from tests.support.process import FILES, running
 
 PLAIN_PROGRAM = Path(__file__).resolve().parent / "plain.py"
-QUERIES = {file.stem: file.read_text() for file in sorted(Path(__file__).resolve().parent.glob("queries/*.sql"))}
+QUERIES = {
+    file.stem: file.read_text(encoding="utf-8") for file in tpch.QUERIES
+}  # whose rows e2e compares with another database's
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 CONF = {**servers.CONF, "spark.sql.shuffle.partitions": "8"}
 HEAP_MIB = 3072
