@@ -130,14 +130,21 @@ SPECS = st.fixed_dictionaries(
 )
 
 
+def edited(obj: SqlStatement, **fields: Any) -> SqlStatement:
+    """The object with another spec, which is another generation to the API server."""
+    changed = with_spec(obj, **fields)
+    metadata = obj.metadata.replace(generation=obj.metadata.generation + (changed.spec != obj.spec))
+    return changed.replace(metadata=metadata)
+
+
 def moved(obj: SqlStatement, step: Step, now: Any, count: int) -> SqlStatement:
     match step.user:
         case "cancel":
-            return with_spec(obj, desiredState="Canceled")
+            return edited(obj, desiredState="Canceled")
         case "resume":
-            return with_spec(obj, desiredState="Running")
+            return edited(obj, desiredState="Running")
         case "nonce":
-            return with_spec(obj, runNonce=f"n{count}")
+            return edited(obj, runNonce=f"n{count}")
         case "delete" if obj.metadata.deletion_timestamp is None:
             return removed(obj, now)
         case _:
@@ -196,8 +203,10 @@ def check_end_is_kept(snapshot: Snapshot, decision: Decision) -> None:
         return
     if obj.spec.run_nonce == before.observed_run_nonce:
         # A wish to cancel that is taken back is one that is not fulfilled: only the conditions say so.
-        kept = {"conditions": decision.status.conditions} if before.phase is Phase.CANCELED else {}
-        assert decision.status == before.replace(**kept)
+        generation, said = obj.metadata.generation, decision.status.conditions
+        kept = tuple(each.replace(observed_generation=generation) for each in before.conditions)
+        assert before.phase is Phase.CANCELED or said == kept
+        assert decision.status == before.replace(observed_generation=generation, conditions=said)
         assert not decision.events
     else:
         assert (decision.status.phase, decision.status.run) == (Phase.INITIALIZED, before.run + 1)
