@@ -101,6 +101,18 @@ def source_in(line: str) -> str:
 
 
 def import_archive(archive: Path, image: str, source: str, snapshotter: str) -> None:
-    """Import an image archive and note on the image what it was made from."""
-    ctr("images", "import", "--snapshotter", snapshotter, archive)
-    ctr("images", "label", image, f"{SOURCE_LABEL}={source}")
+    """Import an image archive and note on the image what it was made from.
+
+    An earlier image of this name keeps a name meanwhile: containerd collects the layers that both have as soon as nothing names
+    them, and would not find them when it unpacks the next one.
+    """
+    earlier = f"{image}.earlier"
+    is_there = image in images()
+    if is_there:
+        ctr("images", "tag", "--force", image, earlier)
+    try:
+        ctr("images", "import", "--snapshotter", snapshotter, archive)
+        ctr("images", "label", image, f"{SOURCE_LABEL}={source}")
+    finally:
+        if is_there:
+            ctr("images", "remove", earlier)
