@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.spark.plans import children, nodes
+from sparksql.gateway.spark.plans import children, nodes, rewritten
 from sparksql.gateway.spark.scala import text_map
-from sparksql.gateway.streaming.sources import rewritten
 
 
 class Sequence:

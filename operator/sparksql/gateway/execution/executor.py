@@ -38,6 +38,7 @@ from sparksql.gateway.streaming import analysis
 from sparksql.gateway.streaming.kafka.ddl import table_definition
 from sparksql.gateway.streaming.query import Streams
 from sparksql.gateway.streaming.state.comparison import is_run
+from sparksql.gateway.windowing.calls import opened
 from sparksql.wire.control import StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
@@ -158,8 +159,10 @@ class SparkExecutor:
         operation, session = scope.operation, scope.session
         binder = ParameterBinder(self._driver.jvm, session)
         parameters = [p for p in operation.request.parameters if p.name in statement.names]
-        plan = binder.parse(statement.fragment.text, binder.literals(parameters))
+        plan = binder.parse(statement.fragment.parsed_text, binder.literals(parameters))
         Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
+        if statement.windows:
+            plan = opened(self._driver.jvm, plan)
         check_resources(plan, self._files, lambda text: session.sessionState().sqlParser().parsePlan(text))
         masker = operation.classified.masker
         if operation.request.validate_against is not None:

@@ -16,6 +16,8 @@ from sparksql.gateway.sql.classifier import Classified, Classifier
 from sparksql.gateway.sql.errors import StatementError, bounded, operation_error, refusal
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.sql.script import Fragment
+from sparksql.gateway.streaming import analysis
+from sparksql.gateway.windowing.calls import opened
 from sparksql.wire.control import ErrorReason, InitFailure, OperationError
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
@@ -70,9 +72,11 @@ def _run_entry(driver: SparkDriver, classified: Classified, sql: str) -> tuple[F
 
 def _run(driver: SparkDriver, fragment: Fragment, sql: str) -> OperationError | None:
     try:
-        plan = ParameterBinder(driver.jvm, driver.base).parse(fragment.text, {})
+        plan = ParameterBinder(driver.jvm, driver.base).parse(fragment.parsed_text, {})
         files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
         check_resources(plan, files, driver.base.sessionState().sqlParser().parsePlan)
+        if fragment.edited is not None:
+            plan = analysis.prepared(driver, driver.base, opened(driver.jvm, plan))
         driver.of_rows(driver.base, plan)
     except Exception as exception:
         return operation_error(exception, fragment, sql)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, simple_name
-from sparksql.gateway.spark.shapes import LogicalPlan
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 
 _CHILDREN = "_children"  # attributes of py4j's object
 _NODES = "_nodes"
@@ -34,6 +34,24 @@ def nodes(plan: LogicalPlan) -> tuple[Any, ...]:
 def has_subqueries(plan: LogicalPlan) -> bool:
     """Returns whether any expression of a plan has a subquery; not asked of the queries of its WITH."""
     return not plan.subqueriesAll().isEmpty()
+
+
+def rewritten(jvm: Jvm, plan: LogicalPlan, replaced: Callable[[Any], Any | None]) -> Any:
+    """Returns a parsed plan with each node replaced for which `replaced` gives another one; not looked at inside subqueries."""
+    other = replaced(plan)
+    if other is not None:
+        return other
+    if simple_name(plan) == "UnresolvedWith":
+        relations = [
+            jvm.scala.Tuple3(relation._1(), rewritten(jvm, relation._2(), replaced), relation._3())
+            for relation in elements(plan.cteRelations())
+        ]
+        plan = plan.copy(plan.child(), jvm.PythonUtils.toSeq(relations), plan.allowRecursion())
+    before = children(plan)
+    after = [rewritten(jvm, child, replaced) for child in before]
+    if all(new is old for new, old in zip(after, before, strict=True)):
+        return plan
+    return plan.withNewChildren(jvm.PythonUtils.toSeq(after))
 
 
 def _nodes(plan: LogicalPlan) -> Iterator[Any]:

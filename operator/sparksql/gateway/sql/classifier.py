@@ -6,7 +6,7 @@ Everything that can be refused without running is refused here, so a script with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparksql.api.execution import StatementMode
@@ -14,7 +14,7 @@ from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql import source_options
-from sparksql.gateway.sql.errors import StatementError, condition_of, operation_error, refusal
+from sparksql.gateway.sql.errors import PlacedError, StatementError, condition_of, operation_error, refusal
 from sparksql.gateway.sql.kinds import MULTI_INSERT, SHOW_SETTINGS, Kind, kind_of, script_type
 from sparksql.gateway.sql.lexer import Lexed
 from sparksql.gateway.sql.local_queries import is_local
@@ -23,6 +23,8 @@ from sparksql.gateway.sql.parameters import ParameterBinder, check_unbindable, c
 from sparksql.gateway.sql.readers import check_wanted
 from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLongError, split
 from sparksql.gateway.sql.text_bounds import check_parameters, check_text
+from sparksql.gateway.sql.window_calls import window_calls
+from sparksql.gateway.sql.window_syntax import edited, may_call
 from sparksql.wire.control import ErrorReason, Parameter
 from sparksql.wire.driver import SqlPolicy
 
@@ -33,12 +35,17 @@ _MAX_NESTING = 8
 
 @dataclass(frozen=True)
 class Statement:
-    """Represents one statement of the text. `names` are the parameters that it uses; `local` that it needs no executor."""
+    """Represents one statement of the text.
+
+    `names` are the parameters that it uses; `local` tells that it needs no executor, `windows` that it calls window table
+    functions.
+    """
 
     fragment: Fragment
     kind: Kind
     names: frozenset[str] = frozenset()
     local: bool = False
+    windows: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class _Asks:
 
     transform: bool
     relations_options: bool
+    windows: bool
 
 
 class Classifier:
@@ -88,7 +96,7 @@ class Classifier:
         markers = lexed.markers() if parameters and lexed is not None else []
         check_usage(parameters, [name for _, name in markers])
         # Spark itself tells of an empty text.
-        fragments = (self._split(sql, lexed) if lexed is not None else []) or [Fragment(sql, 0)]
+        fragments = (self._split(sql, lexed) if lexed is not None else []) or [self._edited(Fragment(sql, 0))]
         binder = ParameterBinder(self._jvm, self._session)
         literals = binder.literals(parameters)
         asks = self._asks(sql)
@@ -103,7 +111,8 @@ class Classifier:
                 check_unbindable(parameters, names, kind.type)
             kind = self._check(plan, fragment, sql, asks=asks)
             local = _on_driver(self._jvm, plan, kind)
-            statements.append(Statement(fragment, kind, frozenset(names), local))
+            windows = asks.windows and any(window_calls(plan))
+            statements.append(Statement(fragment, kind, frozenset(names), local, windows))
         check_mode(mode, [statement.kind for statement in statements])
         runs = mode is StatementMode.EXECUTE
         return Classified(
@@ -120,7 +129,7 @@ class Classifier:
         self._checked(plan, asks=self._asks(text))
 
     def _asks(self, sql: str) -> _Asks:
-        return _Asks(self._may_transform(sql), source_options.may_give_relations_options(sql))
+        return _Asks(self._may_transform(sql), source_options.may_give_relations_options(sql), may_call(sql))
 
     def _may_transform(self, sql: str) -> bool:
         """Whether a keyword of TRANSFORM is among the tokens (upper case is what Spark's lexer sees, too)."""
@@ -133,20 +142,26 @@ class Classifier:
         def parses(text: str) -> bool:
             check_wanted()
             try:
-                parser.parsePlan(text)
+                parser.parsePlan(self._edited(Fragment(text, 0)).parsed_text)
             except Exception as exception:
                 return condition_of(exception) != "PARSE_SYNTAX_ERROR"  # a whole block may be refused for its content
             return True
 
         try:
-            return split(sql, lexed.sections(), parses)
+            return [self._edited(fragment) for fragment in split(sql, lexed.sections(), parses)]
         except ScriptTooLongError:
             message = f"a script has at most {MAX_STATEMENTS} statements"
             raise refusal(ErrorReason.LIMIT_EXCEEDED, message) from None
 
+    def _edited(self, fragment: Fragment) -> Fragment:
+        """A statement with its calls of window table functions as Spark's parser takes them."""
+        if not may_call(fragment.text):
+            return fragment
+        return replace(fragment, edited=edited(fragment.text, Lexed(self._jvm, fragment.text).words()))
+
     def _parse(self, binder: ParameterBinder, literals: dict[str, Any], fragment: Fragment, sql: str) -> Any:
         try:
-            return binder.parse(fragment.text, literals)
+            return binder.parse(fragment.parsed_text, literals)
         except StatementError:
             raise
         except Exception as exception:
@@ -181,6 +196,7 @@ class Classifier:
                 text = rules.immediate_text(plan)
                 check_text(text)  # which in the outer one was a single word
                 inner_plan = self._session.sessionState().sqlParser().parsePlan(text)
+                _check_no_windows(inner_plan, asks)
                 self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
                 return kind_of(name)
             case "PlanWithUnresolvedIdentifier":  # what it does shows once it has a name, whichever
@@ -189,14 +205,24 @@ class Classifier:
                 return kind_of(name)
             case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
                 body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))
+                _check_no_windows(body, asks)
                 self._checked(body, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case "CompoundBody":
                 for inner_plan in rules.block_statements(plan):
+                    _check_no_windows(inner_plan, asks)
                     self._checked(inner_plan, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case _:
                 return kind_of(name)
+
+
+def _check_no_windows(plan: LogicalPlan, asks: _Asks) -> None:
+    """Raises PlacedError for a call in what Spark reads by itself: BEGIN ... END, EXECUTE IMMEDIATE, a function's body."""
+    for _, name in window_calls(plan) if asks.windows else ():
+        raise PlacedError(
+            f"{name} cannot be called in BEGIN ... END, EXECUTE IMMEDIATE or the body of a function: write a statement of its own"
+        )
 
 
 def check_mode(mode: StatementMode, kinds: Sequence[Kind]) -> None:

@@ -54,6 +54,16 @@ def refusal(reason: ErrorReason, message: str) -> StatementError:
     return StatementError(OperationError(reason=reason, message=message))
 
 
+class PlacedError(Exception):
+    """A refusal of a part of a statement: `span` is the half-open range of the text that Spark has read, None if unknown."""
+
+    def __init__(self, message: str, span: tuple[int, int] | None = None, *, condition: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.condition = condition
+
+
 @dataclass(frozen=True)
 class Thrown:
     """Holds what one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
@@ -73,10 +83,20 @@ def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> O
     """
     if isinstance(exception, StatementError):
         return exception.error
+    if isinstance(exception, PlacedError):
+        line, position, shown = _place(exception.span, fragment, sql)
+        return OperationError(
+            reason=ErrorReason.INVALID_SPEC if exception.condition is None else ErrorReason.SQL_ERROR,
+            condition=exception.condition,
+            message=exception.message,
+            line=line,
+            position=position,
+            fragment=shown,
+        )
     throwable = _java_throwable(exception)
     if throwable is None:
         return OperationError(message=f"{type(exception).__name__}: {exception}")
-    return describe(_chain(throwable, fragment.text), fragment, sql)
+    return describe(_chain(throwable, fragment.parsed_text), fragment, sql)
 
 
 def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
@@ -89,10 +109,7 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
     chosen = told[-1] if told else with_message[-1] if with_message else chain[0]
     span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
-    line = position = shown = None
-    if span is not None:
-        line, position = locate(sql, fragment.offset + span[0])
-        shown = fragment.text[span[0] : span[1]] or None
+    line, position, shown = _place(span, fragment, sql)
     return OperationError(
         reason=_reason(chosen, chain),
         condition=chosen.condition,
@@ -102,6 +119,15 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         position=position,
         fragment=shown,
     )
+
+
+def _place(span: tuple[int, int] | None, fragment: Fragment, sql: str) -> tuple[int | None, int | None, str | None]:
+    """The line and position in `sql` of a range of the text that Spark has read, and what the user wrote there."""
+    if span is None:
+        return None, None, None
+    begin, end = fragment.original(span[0]), fragment.original(span[1])
+    line, position = locate(sql, fragment.offset + begin)
+    return line, position, fragment.text[begin:end] or None
 
 
 def clean_message(message: str) -> str:

@@ -6,14 +6,20 @@ are fetched. Offsets are code points, as in Python's strings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from sparksql.gateway.spark.shapes import Jvm
 from sparksql.gateway.sql.script import Section, Token
+from sparksql.gateway.sql.window_syntax import Word
 
 _DEFAULT_CHANNEL = 0
 _EOF = -1
+# A token as ANTLR prints it, `[@3,7:11='TABLE',<350>,1:7]`: up to its text, and behind it.
+_PRINTED = re.compile(r"\[@\d+,(\d+):(-?\d+)='")
+_PRINTED_REST = re.compile(r"',<(-?\d+)>(,channel=\d+)?,\d+:\d+\](?:, )?")
+_ESCAPED = re.compile(r"[\n\r\t]")  # printed as two characters each
 
 
 class Lexed:
@@ -50,6 +56,23 @@ class Lexed:
             following = next(self._visible(range(int(colon.getTokenIndex()) + 1, self._count)), None)
             if following is not None:
                 found.append((int(colon.getStartIndex()), self._text(following)))
+        return found
+
+    def words(self) -> list[Word]:
+        """Returns all tokens but comments and blanks: the JVM prints them at once, where each would take five calls."""
+        printed = str(self._tokens.getTokens().toString())
+        found: list[Word] = []
+        at = 1
+        while begins := _PRINTED.match(printed, at):
+            start, end = int(begins[1]), int(begins[2]) + 1
+            text = self._sql[start:end]
+            length = len(text) + len(_ESCAPED.findall(text)) if end > start else len("<EOF>")
+            rest = _PRINTED_REST.match(printed, begins.end() + length)
+            if rest is None:
+                raise ValueError("ANTLR prints tokens in another way")
+            if rest[2] is None and int(rest[1]) != _EOF:
+                found.append(Word(start, end, text.upper()))
+            at = rest.end()
         return found
 
     def has_any(self, *type_names: str) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sparksql.gateway.sql.window_syntax import Edited
+
 MAX_STATEMENTS = 500
 
 
@@ -23,10 +25,23 @@ class Token:
 
 @dataclass(frozen=True)
 class Fragment:
-    """Holds one statement of the submitted text, without comments and blanks around it."""
+    """Holds one statement of the submitted text, without comments and blanks around it.
+
+    `edited` is the text as Spark reads it, None when that is the same.
+    """
 
     text: str
     offset: int
+    edited: Edited | None = None
+
+    @property
+    def parsed_text(self) -> str:
+        """Returns the text that Spark's parser is given."""
+        return self.text if self.edited is None else self.edited.text
+
+    def original(self, position: int) -> int:
+        """Returns where a position of the parsed text is in the fragment's own."""
+        return position if self.edited is None else self.edited.original(position)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.plans import has_subqueries, nodes
+from sparksql.gateway.spark.plans import has_subqueries, nodes, rewritten
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -24,7 +24,9 @@ from sparksql.gateway.sql.relations import SESSION_CATALOG, given_options, is_vi
 from sparksql.gateway.streaming.kafka.options import PROVIDER, ValueFormat, kafka_table
 from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.kafka.values import read
-from sparksql.gateway.streaming.sources import rewritten
+from sparksql.gateway.windowing.expand import has_calls
+from sparksql.gateway.windowing.rewrite import for_table, with_windows_called
+from sparksql.gateway.windowing.statements import with_queries
 from sparksql.wire.control import ErrorReason
 
 PROVIDERS = frozenset({PROVIDER, "rate", "rate-micro-batch"})
@@ -39,7 +41,21 @@ _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with m
 
 def prepared(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     """Returns a parsed statement that Spark can analyse; parts of it are analysed already."""
-    return _watermarked(driver.jvm, session, _bound(driver, session, plan))
+    return _watermarked(driver.jvm, session, _with_windows(driver, session, _bound(driver, session, plan)))
+
+
+def _with_windows(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
+    """The plan with windows for its calls of window table functions, itself without any."""
+    if not has_calls(plan):
+        return plan
+    jvm, is_view = driver.jvm, simple_name(plan) == "CreateViewCommand"
+
+    def called(query: Any) -> Any:
+        plan = with_windows_called(driver, session, query, lambda table: _watermarked(jvm, session, table))
+        return plan if is_view else for_table(jvm, plan)
+
+    plan = with_queries(jvm, plan, called)
+    return _keeping_plan(jvm, plan, "") if is_view else plan
 
 
 def _watermarked(jvm: Jvm, session: JvmSession, plan: LogicalPlan) -> Any:
@@ -82,12 +98,13 @@ def used(
     refuse.
     """
     has_options = _RELATION_OPTIONS.search(text) is not None
-    if has_options:
-        plan = _with_target(driver, session, _bound(driver, session, plan))
+    has_windows = has_calls(plan)
+    if has_options or has_windows:
+        plan = _with_target(driver, session, _with_windows(driver, session, _bound(driver, session, plan)))
     try:
         return plan, use(plan)
     except Exception:
-        if has_options or _is_analysable(driver, session, plan):
+        if has_options or has_windows or _is_analysable(driver, session, plan):
             raise
         bound = _with_target(driver, session, _bound(driver, session, plan))
         if bound is plan:

@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from sparksql.api.execution import TriggerMode
-from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.plans import nodes, rewritten
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.insert import ParsedInsert
-from sparksql.gateway.streaming.sources import rewritten
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, millis
 from sparksql.wire.control import ErrorReason, StreamOptions
 

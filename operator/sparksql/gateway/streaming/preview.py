@@ -24,6 +24,7 @@ from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
+from sparksql.gateway.windowing.rewrite import for_stream
 
 _POLL_MILLIS = 200
 _INTERVAL_MILLIS = 500  # between two batches of a source without end
@@ -60,9 +61,9 @@ def previewed(
     """
     view, session = f"__sparksql_preview_{uuid.uuid4().hex}", frame.sparkSession()
     bound_rounds(session)
-    limited = frame.limit(rows)
-    mode = _output_mode(driver, session, limited, fragment, operation.request.sql)
-    query = _start(driver.jvm, limited, mode, _is_endless(frame), view, folder)
+    mode, limited = _planned(driver, session, frame, rows, fragment, operation.request.sql)
+    with unsupported.start_allowed(session, limited.queryExecution().analyzed()):
+        query = _start(driver.jvm, limited, mode, _is_endless(frame), view, folder)
     try:
         is_cut = _watch(operation, query, session, view, rows, show)
         stop(query, at_once=True)
@@ -101,16 +102,22 @@ def _watch(
     return False
 
 
-def _output_mode(driver: SparkDriver, session: JvmSession, frame: Dataset, fragment: Fragment, sql: str) -> str:
-    """The first mode in which Spark runs the query. Raises StatementError if there is none, for what is not about the mode."""
+def _planned(
+    driver: SparkDriver, session: JvmSession, frame: Dataset, rows: int, fragment: Fragment, sql: str
+) -> tuple[str, Dataset]:
+    """The first mode in which Spark runs the query, and its first rows in that mode.
+
+    Raises StatementError if there is none, for what is not about the mode.
+    """
     refusals: list[StatementError] = []
     for mode in _MODES:
+        limited = for_stream(driver, session, frame, mode).limit(rows)
         try:
-            unsupported.check_supported(driver, session, frame.queryExecution().analyzed(), mode, fragment, sql)
+            unsupported.check_supported(driver, session, limited.queryExecution().analyzed(), mode, fragment, sql)
         except StatementError as refused:
             refusals.append(refused)
         else:
-            return mode
+            return mode, limited
     raise next((each for each in refusals if each.error.condition != unsupported.OUTPUT_MODE), refusals[0])
 
 

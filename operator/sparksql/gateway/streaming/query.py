@@ -44,6 +44,7 @@ from sparksql.gateway.streaming.state.outline import outline
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert import UpsertBatches, UpsertWriter, check_upsert, upsert_target
+from sparksql.gateway.windowing.rewrite import for_stream
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 from sparksql.wire.driver import SqlPolicy
 
@@ -189,7 +190,8 @@ class Streams:
         if planned.upsert is not None:
             state = self._match_state(operation, session, planned)
             batches = UpsertBatches(planned.upsert, lease.verify)
-            query = self._start_upsert(self._writer(operation, planned), batches)
+            with unsupported.start_allowed(session, planned.analysed):
+                query = self._start_upsert(self._writer(operation, planned), batches)
             return _Started(query, state, described, batches=batches)
         sinks.check_sink(sink, options.checkpoint, self._files)
         writer = self._writer(operation, planned)
@@ -200,7 +202,8 @@ class Streams:
         state = self._match_state(operation, session, planned)
         sinks.mark(sink, options.checkpoint, self._files)
         try:
-            return _Started(writer.toTable(planned.parsed.name), state, described, sink)
+            with unsupported.start_allowed(session, planned.analysed):
+                return _Started(writer.toTable(planned.parsed.name), state, described, sink)
         except Exception:
             self._clear(sink, options, lease)
             raise
@@ -211,7 +214,7 @@ class Streams:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
-        frame = self._driver.of_rows(session, query)
+        frame = for_stream(self._driver, session, self._driver.of_rows(session, query), options.output_mode)
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
             upsert = self._upsert(session, parsed, frame, options.upsert)
@@ -314,7 +317,7 @@ class Streams:
             writer = writer.option(key, value)
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
-        return writer.trigger(trigger(self._driver.jvm, options, parsed.query))
+        return writer.trigger(trigger(self._driver.jvm, options, parsed.query, planned.analysed))
 
     def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: Upsert) -> UpsertWriter:
         if not parsed.is_plain:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from sparksql.gateway.spark.plans import children, nodes
+from sparksql.gateway.spark.plans import nodes, rewritten
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -60,21 +60,3 @@ def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any
         )
 
     return rewritten(jvm, plan, replaced)
-
-
-def rewritten(jvm: Jvm, plan: LogicalPlan, replaced: Callable[[Any], Any | None]) -> Any:
-    """Returns a parsed plan with each node replaced for which `replaced` gives another one; not looked at inside subqueries."""
-    other = replaced(plan)
-    if other is not None:
-        return other
-    if simple_name(plan) == "UnresolvedWith":
-        relations = [
-            jvm.scala.Tuple3(relation._1(), rewritten(jvm, relation._2(), replaced), relation._3())
-            for relation in elements(plan.cteRelations())
-        ]
-        plan = plan.copy(plan.child(), jvm.PythonUtils.toSeq(relations), plan.allowRecursion())
-    before = children(plan)
-    after = [rewritten(jvm, child, replaced) for child in before]
-    if all(new is old for new, old in zip(after, before, strict=True)):
-        return plan
-    return plan.withNewChildren(jvm.PythonUtils.toSeq(after))

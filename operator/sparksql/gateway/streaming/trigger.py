@@ -9,7 +9,8 @@ from typing import Any
 from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
-from sparksql.gateway.spark.shapes import Expression, Jvm
+from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
+from sparksql.gateway.windowing.marks import Role, role_of, windows_of
 from sparksql.wire.control import StreamOptions
 
 # Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little
@@ -32,8 +33,8 @@ def inferred_interval(window_millis: Iterable[int]) -> int:
     return min(max(divisor, MIN_INTERVAL_MILLIS), MAX_INTERVAL_MILLIS)
 
 
-def trigger(jvm: Jvm, options: StreamOptions, parsed: Any) -> Any:
-    """Returns Spark's Trigger for these options and this parsed query."""
+def trigger(jvm: Jvm, options: StreamOptions, parsed: Any, analysed: LogicalPlan) -> Any:
+    """Returns Spark's Trigger for these options and this query, parsed and analysed: its windows may be in a view."""
     triggers = jvm.org.apache.spark.sql.streaming.Trigger
     match options.trigger:
         case TriggerMode.AVAILABLE_NOW:
@@ -43,7 +44,7 @@ def trigger(jvm: Jvm, options: StreamOptions, parsed: Any) -> Any:
         case TriggerMode.AUTO:
             given = options.interval_millis
             return triggers.ProcessingTime(
-                inferred_interval(window_millis(jvm, parsed)) if given is None else int(given)
+                inferred_interval([*window_millis(jvm, parsed), *_of_views(analysed)]) if given is None else int(given)
             )
         case TriggerMode.REAL_TIME:
             return triggers.RealTime(int(options.interval_millis or REAL_TIME_MILLIS))
@@ -59,6 +60,15 @@ def window_millis(jvm: Jvm, parsed: Any) -> Iterator[int]:
             pending.extend(children)
             if simple_name(expression) == "UnresolvedFunction" and _function(expression) in _WINDOW_FUNCTIONS:
                 yield from (found for found in (millis(jvm, argument) for argument in children[1:3]) if found)
+
+
+def _of_views(analysed: LogicalPlan) -> Iterator[int]:
+    """The lengths and distances of windows in an analysed query, wherever they were written."""
+    for node in nodes(analysed):
+        if simple_name(node) == "Project":
+            for named in elements(node.projectList()):
+                if role_of(named) is Role.TIME and (windows := windows_of(named)) is not None:
+                    yield from (each // 1000 for each in (windows.call.size, windows.call.step) if each >= 1000)
 
 
 def _function(expression: Expression) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from sparksql.gateway.spark.scala import elements, option, scala_object, simple_
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment, locate
+from sparksql.gateway.windowing.top_n import without_windows
 
 CONDITION = "UNSUPPORTED_STREAMING_OPERATION"
 SQL_STATE = "0A000"  # feature not supported
@@ -30,6 +32,7 @@ OUTPUT_MODE = (
 )
 _LEGACY = "_LEGACY_ERROR_TEMP_"  # Spark's names for errors that it has not named yet
 _SESSION_WINDOW = "spark.sessionWindow"  # in the metadata of the column that session_window gives
+_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 _AGGREGATES = frozenset({"Aggregate", "Distinct"})
 
 log = logging.getLogger(__name__)
@@ -59,13 +62,33 @@ def check_supported(
     try:
         if session.sessionState().conf().isUnsupportedOperationCheckEnabled():
             checker = scala_object(jvm.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker")
-            checker.checkForStreaming(analysed, mode)
+            checker.checkForStreaming(
+                without_windows(jvm, analysed) if output_mode.lower() == "append" else analysed, mode
+            )
         _plan(jvm, session, analysed, mode)
     except AnalysisException as refused:
         raise _refusal(refused, analysed, fragment, sql) from refused
     # What is no refusal the query itself will meet, and tell. A TypeError: another version of Spark has this class elsewhere.
     except (PySparkException, Py4JError, TypeError) as unknown:
         log.info("a query could not be planned before its start: %s", type(unknown).__name__)
+
+
+@contextmanager
+def start_allowed(session: JvmSession, analysed: LogicalPlan) -> Iterator[None]:
+    """Lets a query that `check_supported` has passed start, though it has functions OVER partitions that come in one batch.
+
+    Spark's checker knows no such case, so it is off for a moment; the session must be the statement's own.
+    """
+    if not any(simple_name(node) == "Window" and node.isStreaming() for node in nodes(analysed)):
+        yield
+        return
+    conf = session.conf()
+    before = option(conf.getOption(_CHECK))
+    conf.set(_CHECK, "false")
+    try:
+        yield
+    finally:
+        conf.unset(_CHECK) if before is None else conf.set(_CHECK, before)
 
 
 def _plan(jvm: Jvm, session: JvmSession, analysed: LogicalPlan, mode: Any) -> None:
@@ -102,10 +125,11 @@ def _refusal(refused: AnalysisException, analysed: LogicalPlan, fragment: Fragme
     kind = next((kind for kind in _KINDS if kind.says in error.message), None)
     if kind is not None:
         changes["message"] = f"{error.message.rstrip('.')}. {kind.remedy}"
-    span = next(_spans(refused, kind, analysed, fragment.text), None)
+    span = next(_spans(refused, kind, analysed, fragment.parsed_text), None)
     if span is not None:
-        line, position = locate(sql, fragment.offset + span[0])
-        shown = fragment.text[span[0] : span[1]][:MAX_FRAGMENT_CHARS]
+        begin, end = fragment.original(span[0]), fragment.original(span[1])
+        line, position = locate(sql, fragment.offset + begin)
+        shown = fragment.text[begin:end][:MAX_FRAGMENT_CHARS]
         changes |= {"line": line, "position": position, "fragment": shown}
     return StatementError(error.model_copy(update=changes))
 

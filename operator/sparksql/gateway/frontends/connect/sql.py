@@ -105,6 +105,11 @@ def _statement(classifier: Classifier, text: str) -> Statement:
     statements = classifier.classify(text, (), StatementMode.EXECUTE).statements
     if len(statements) != 1:
         raise rules.not_allowed(f"Connect takes one statement at a time, not a script of {len(statements)}")
+    if statements[0].windows:
+        raise rules.not_allowed(
+            "Connect cannot call TUMBLE, HOP, CUMULATE or SESSION, which Spark itself does not know: group by window(ts, ...), "
+            "or run the statement as a SqlStatement, or over REST or HiveServer2"
+        )
     return statements[0]
 
 

@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparksql.gateway.spark.plans import children
+from sparksql.gateway.spark.plans import children, rewritten
 from sparksql.gateway.spark.scala import elements, fields, option, simple_name, text_map
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
-from sparksql.gateway.streaming.sources import rewritten
 from sparksql.gateway.streaming.state.description import StreamSource
 from sparksql.gateway.streaming.state.read_options import of_scala, read_by_stream, read_by_table
 

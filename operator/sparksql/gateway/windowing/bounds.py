@@ -1,0 +1,132 @@
+"""The arithmetic of windows, as SQL over a row's time in microseconds.
+
+Windows are cut at 1970-01-01 00:00 plus the offset. Where they are of whole days, and the times are TIMESTAMPs, days are those of
+the session's time zone, with 23 or 25 hours when its clocks change; steps within such a day count from its beginning. Shorter
+windows are cut in UTC. TIMESTAMP_NTZ has no zone.
+
+No functions of higher order are used: Spark numbers their variables anew in each analysis, and what a stream keeps in its state
+must be told by the same words after a restart.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sparksql.gateway.windowing.calls import DAY, Function, WindowCall
+
+MICROS = "__window_micros"  # the time that a row's windows are found by
+START, END = "__window_start", "__window_end"  # microseconds
+_CUT = "__window_cut"  # MICROS on the clock that windows are cut by
+_CUT_START, _CUT_END = "__window_cut_start", "__window_cut_end"
+_STEP_END = "__window_step_end"
+_NAME = re.compile(r"__window_\w+")
+_GENERATOR = "explode("
+
+Stages = tuple[tuple[str, str], ...]  # columns by name and SQL, each of those before it
+
+
+def stages(call: WindowCall, zone: str | None) -> Stages:
+    """Returns the columns that lead from MICROS to START and END.
+
+    One of them is a generator where a row is in several windows. `zone` is None for UTC, and for times without a zone.
+    """
+    by_days, by_parts_of_days = _clock(call, zone)
+    step = f"{call.step}L"
+    match call.function:
+        case Function.TUMBLE:
+            bounds = ((_CUT_START, _floor(call.size, call.offset)), (_CUT_END, f"{_CUT_START} + {call.size}L"))
+        case Function.HOP:
+            first = f"{_CUT} - {call.size - 1}L"
+            starts = f"explode(sequence({_floor(call.step, call.offset)}, {first}, -{step}))"
+            bounds = ((_CUT_START, starts), (_CUT_END, f"{_CUT_START} + {call.size}L"))
+        case Function.CUMULATE if by_parts_of_days:
+            last = f"{START} + (({_CUT_END} - {START} + {call.step - 1}L) div {step}) * {step}"
+            ends = f"explode(sequence({START} + ({_steps(call)} + 1L) * {step}, {last}, {step}))"
+            return (*_days(call, zone), (_STEP_END, ends), (END, f"least({_STEP_END}, {_CUT_END})"))
+        case Function.CUMULATE:
+            first = f"{_CUT_START} + (({_CUT} - {_CUT_START}) div {step} + 1L) * {step}"
+            ends = f"explode(sequence({first}, {_CUT_START} + {call.size}L, {step}))"
+            bounds = ((_CUT_START, _floor(call.size, call.offset)), (_CUT_END, ends))
+        case Function.SESSION:
+            raise ValueError("a session's bounds are no arithmetic")
+    cut = _local(zone) if by_days else MICROS
+    start, end = (_instant(name, zone) if by_days else name for name in (_CUT_START, _CUT_END))
+    return ((_CUT, cut), *bounds, (START, start), (END, end))
+
+
+def pane_stages(call: WindowCall, zone: str | None) -> Stages:
+    """Returns the same for the one pane that MICROS is in: the shortest span that all windows are made of."""
+    by_days, by_parts_of_days = _clock(call, zone)
+    if call.function is Function.CUMULATE and by_parts_of_days:
+        begin, step = "__window_days_start", f"{call.step}L"
+        days = tuple((begin if name == START else name, sql) for name, sql in _days(call, zone))
+        passed = f"(({MICROS} - {begin}) div {step})"
+        end = f"least({begin} + ({passed} + 1L) * {step}, {_CUT_END})"
+        return (*days, (START, f"{begin} + {passed} * {step}"), (END, end))
+    size = call.step if call.function is Function.CUMULATE else math.gcd(call.size, call.step)
+    return stages(replace(call, function=Function.TUMBLE, size=size, step=size), zone if by_days else None)
+
+
+def layers(made: Stages, wanted: Sequence[str]) -> tuple[Stages, ...]:
+    """Returns stages as the fewest projections, one above the other: Spark analyses each, which takes longer than to read it.
+
+    A name is written out where it is used, and the last projection has no more than what is `wanted`. Columns that a generator
+    is beside are known by their names above it.
+    """
+    below: dict[str, str] = {}
+    meant: dict[str, str] = {}
+    for name, sql in made:
+        text = _written_out(sql, meant)
+        if text.startswith(_GENERATOR):
+            below = {**{known: _plain(meaning) for known, meaning in meant.items()}, name: text}
+            meant = {known: known for known in below}
+        else:
+            meant[name] = f"({text})"
+    above = tuple((name, _plain(meant[name])) for name in wanted if name not in below)
+    return (tuple(below.items()), above) if below else (above,)
+
+
+def _written_out(sql: str, meant: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda found: meant.get(found[0], found[0]), sql)
+
+
+def _plain(meaning: str) -> str:
+    return meaning[1:-1] if meaning.startswith("(") else meaning
+
+
+def _clock(call: WindowCall, zone: str | None) -> tuple[bool, bool]:
+    """Whether windows are cut by days of the zone: their bounds all of them, or only where SIZE begins and ends."""
+    days = zone is not None and call.size % DAY == 0
+    whole = call.step % DAY == 0
+    return days and whole, days and not whole
+
+
+def _days(call: WindowCall, zone: str | None) -> Stages:
+    """START and _CUT_END: the instants at which the days of a CUMULATE begin and end."""
+    base = _floor(call.size, call.offset)
+    return (
+        (_CUT, _local(zone)),
+        (_CUT_END, _instant(f"{base} + {call.size}L", zone)),
+        (START, _instant(base, zone)),
+    )
+
+
+def _steps(call: WindowCall) -> str:
+    """The whole steps between START and MICROS."""
+    return f"(({MICROS} - {START}) div {call.step}L)"
+
+
+def _floor(size: int, offset: int) -> str:
+    shift = offset % size
+    return f"{_CUT} - pmod({f'{_CUT} - {shift}L' if shift else _CUT}, {size}L)"
+
+
+def _local(zone: str | None) -> str:
+    return f"unix_micros(from_utc_timestamp(timestamp_micros({MICROS}), '{zone}'))"
+
+
+def _instant(local: str, zone: str | None) -> str:
+    return f"unix_micros(to_utc_timestamp(timestamp_micros({local}), '{zone}'))"
