@@ -17,6 +17,7 @@ from sparksql.gateway.catalog.sources import read_json
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.errors import name_of
+from sparksql.gateway.sql.window_syntax import FUNCTIONS, WINDOW_COLUMNS, may_call
 
 MAX_CANDIDATES = 500
 # Tokens of SqlBaseLexer.g4 that can be written in two ways; Spark's own list leaves them out.
@@ -34,7 +35,7 @@ def complete(driver: SparkDriver, session: JvmSession, text: str, position: int)
     wish = read_cursor(text, position)
     if wish.place is CursorPlace.NOTHING:
         return []
-    names = _Names(Catalog(driver, session), wish)
+    names = _Names(Catalog(driver, session), wish, WINDOW_COLUMNS if may_call(text) else ())
     match wish.place:
         case CursorPlace.RELATION:
             looks = [names.relations, names.namespaces]
@@ -65,17 +66,18 @@ def _written(name: str, is_quoted: bool) -> str:
 
 @lru_cache(maxsize=1)
 def _keywords(driver: SparkDriver) -> tuple[str, ...]:
-    """Words of Spark's grammar, in order."""
+    """Words of Spark's grammar, and those of window table functions, in order."""
     words = read_json(driver, driver.jvm.org.apache.spark.sql.catalyst.util.SQLKeywordUtils.keywords())
-    return tuple(sorted({*words, *_TWO_SPELLINGS}))
+    return tuple(sorted({*words, *_TWO_SPELLINGS, *FUNCTIONS, "DESCRIPTOR"}))
 
 
 class _Names:
     """Names that can stand after the qualifier of a wish."""
 
-    def __init__(self, catalog: Catalog, wish: Wish) -> None:
+    def __init__(self, catalog: Catalog, wish: Wish, further_columns: tuple[str, ...]) -> None:
         self._catalog = catalog
         self._wish = wish
+        self._further_columns = further_columns
 
     def relations(self) -> Iterator[str]:
         if not self._wish.qualifier:
@@ -89,7 +91,9 @@ class _Names:
             yield from self._catalog.catalogs()
 
     def columns(self) -> Iterator[str]:
-        """Columns of the tables in scope; without a qualifier also what these are called."""
+        """Columns of the tables in scope; without a qualifier also what these are called, and columns of windows."""
+        if not self._wish.qualifier:
+            yield from self._further_columns
         for table in self._wish.tables:
             if not self._wish.qualifier:
                 yield table.alias or table.parts[-1]

@@ -105,7 +105,7 @@ KINDS: dict[str, Kind] = {
     **_writes("LOAD", "LoadData", in_init=True),
     **_writes("CREATE TABLE", "CreateTable CreateTableLikeCommand CreateTableLike ReplaceTable", in_init=True),
     **_writes("CREATE TABLE AS SELECT", "CreateTableAsSelect ReplaceTableAsSelect", in_init=True, dml=True),
-    **_writes("CREATE VIEW", "CreateView", in_init=True),
+    **_writes("CREATE VIEW", "CreateView CreateIcebergView", in_init=True),
     **_changes_session("CREATE TEMPORARY VIEW", "CreateViewCommand CreateTempViewUsing"),
     **_writes(
         "CREATE PIPELINE DATASET",
@@ -119,7 +119,7 @@ KINDS: dict[str, Kind] = {
     **_writes("DROP INDEX", "DropIndex", in_init=True),
     # The name may be that of a temporary view.
     **_may_change_session("DROP TABLE", "DropTable", in_init=True),
-    **_may_change_session("DROP VIEW", "DropView", in_init=True),
+    **_may_change_session("DROP VIEW", "DropView DropIcebergView", in_init=True),
     **_writes("DROP DATABASE", "DropNamespace", in_init=True),
     **_writes("DROP FUNCTION", "DropFunction", in_init=True),
     **_changes_session("DROP TEMPORARY FUNCTION", "DropFunctionCommand"),

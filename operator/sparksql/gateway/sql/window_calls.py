@@ -20,8 +20,21 @@ def called(node: LogicalPlan) -> str | None:
     return name if len(parts) == 1 and name in FUNCTIONS else None
 
 
+def told_plan(plan: LogicalPlan) -> Any:
+    """Returns the plan that a parsed statement tells of, which is not among its nodes; any other statement itself."""
+    match simple_name(plan):
+        case "ExplainCommand":
+            return plan.logicalPlan()
+        case "DescribeQueryCommand" | "CacheTableAsSelect":
+            return plan.plan()
+        case "CreateView" | "CreateIcebergView" | "AlterViewAs":
+            return plan.query()
+        case _:
+            return plan
+
+
 def window_calls(plan: LogicalPlan) -> Iterator[tuple[Any, str]]:
-    """Yields the calls in a parsed plan and the names of their functions."""
-    for node in nodes(plan):
+    """Yields the calls in a parsed statement and the names of their functions."""
+    for node in nodes(told_plan(plan)):
         if (name := called(node)) is not None:
             yield node, name

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FUNCTIONS = frozenset({"TUMBLE", "HOP", "CUMULATE", "SESSION"})
+WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 _CALLS = re.compile(rf"\b(?:{'|'.join(sorted(FUNCTIONS))})\b", re.IGNORECASE)
 
 

@@ -143,7 +143,7 @@ def _bound(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
     if not binder.found:
         return plan
     match simple_name(bound):
-        case "CreateView" | "AlterViewAs":
+        case "CreateView" | "CreateIcebergView" | "AlterViewAs":
             raise _in_view(binder.found[0])
         case "CreateViewCommand":
             return _keeping_plan(driver.jvm, bound, binder.found[0])

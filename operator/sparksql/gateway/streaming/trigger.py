@@ -10,7 +10,7 @@ from sparksql.api.execution import TriggerMode
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
-from sparksql.gateway.windowing.marks import Role, role_of, windows_of
+from sparksql.gateway.windowing.time_windows import lengths
 from sparksql.wire.control import StreamOptions
 
 # Bounds of an inferred interval. A batch costs some ten small files in the checkpoint, so less than a second gains little
@@ -44,7 +44,9 @@ def trigger(jvm: Jvm, options: StreamOptions, parsed: Any, analysed: LogicalPlan
         case TriggerMode.AUTO:
             given = options.interval_millis
             return triggers.ProcessingTime(
-                inferred_interval([*window_millis(jvm, parsed), *_of_views(analysed)]) if given is None else int(given)
+                inferred_interval([*window_millis(jvm, parsed), *lengths(jvm, analysed)])
+                if given is None
+                else int(given)
             )
         case TriggerMode.REAL_TIME:
             return triggers.RealTime(int(options.interval_millis or REAL_TIME_MILLIS))
@@ -60,15 +62,6 @@ def window_millis(jvm: Jvm, parsed: Any) -> Iterator[int]:
             pending.extend(children)
             if simple_name(expression) == "UnresolvedFunction" and _function(expression) in _WINDOW_FUNCTIONS:
                 yield from (found for found in (millis(jvm, argument) for argument in children[1:3]) if found)
-
-
-def _of_views(analysed: LogicalPlan) -> Iterator[int]:
-    """The lengths and distances of windows in an analysed query, wherever they were written."""
-    for node in nodes(analysed):
-        if simple_name(node) == "Project":
-            for named in elements(node.projectList()):
-                if role_of(named) is Role.TIME and (windows := windows_of(named)) is not None:
-                    yield from (each // 1000 for each in (windows.call.size, windows.call.step) if each >= 1000)
 
 
 def _function(expression: Expression) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sparksql.gateway.spark.plans import nodes, rewritten
+from sparksql.gateway.spark.plans import rewritten
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
@@ -24,6 +24,7 @@ _ALIASED = "UnresolvedTVFAliases"
 _TABLE = "FunctionTableSubqueryArgumentExpression"
 _KEPT_AS_TEXT = {
     "CreateView": "view of the catalog",
+    "CreateIcebergView": "view of the catalog",
     "AlterViewAs": "view of the catalog",
     "CacheTableAsSelect": "CACHE TABLE",
 }
@@ -78,18 +79,18 @@ class WindowCall:
 
 def opened(jvm: Jvm, plan: LogicalPlan) -> Any:
     """Returns a parsed statement with the calls in its queries opened. Raises PlacedError for one that cannot be reached."""
+    kind = simple_name(plan)
+    if kind in _KEPT_AS_TEXT and any(window_calls(plan)):
+        raise PlacedError(
+            f"a {_KEPT_AS_TEXT[kind]} cannot call window table functions, only its text would be kept: "
+            "CREATE TEMPORARY VIEW can, and so can a WITH"
+        )
     plan = with_queries(jvm, plan, lambda query: rewritten(jvm, query, lambda node: _opened(jvm, node)))
     for node, function in window_calls(plan):
         raise PlacedError(
             f"{function} cannot stand in a subquery of an expression or behind LATERAL: put {_EXAMPLES[Function(function)]} "
             "into a WITH, WITH w AS (...), and read w there",
             span_of(node),
-        )
-    kind = simple_name(plan)
-    if kind in _KEPT_AS_TEXT and any(carried(node) for node in nodes(plan)):
-        raise PlacedError(
-            f"a {_KEPT_AS_TEXT[kind]} cannot call window table functions, only its text would be kept: "
-            "CREATE TEMPORARY VIEW can, and so can a WITH"
         )
     return plan
 

@@ -13,6 +13,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes, rewritten
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
+from sparksql.gateway.sql.window_calls import told_plan
 from sparksql.gateway.windowing.assign import timed, with_windows
 from sparksql.gateway.windowing.bounds import stages
 from sparksql.gateway.windowing.calls import Function, carried, read_call
@@ -21,13 +22,7 @@ from sparksql.gateway.windowing.sessions import with_session_aggregations, with_
 
 def has_calls(plan: LogicalPlan) -> bool:
     """Returns whether a parsed statement has opened calls."""
-    match simple_name(plan):
-        case "ExplainCommand":
-            return has_calls(plan.logicalPlan())
-        case "DescribeQueryCommand":
-            return has_calls(plan.plan())
-        case _:
-            return any(carried(node) for node in nodes(plan))
+    return any(carried(node) for node in nodes(told_plan(plan)))
 
 
 class Expansion:

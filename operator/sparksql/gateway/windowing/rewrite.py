@@ -13,7 +13,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
-from sparksql.gateway.windowing.distinct import with_distinct_in_two_steps
+from sparksql.gateway.windowing.distinct import with_distinct_in_two_steps, with_duplicates_removed
 from sparksql.gateway.windowing.expand import Expansion, analysed, has_calls
 from sparksql.gateway.windowing.expressions import aggregations, is_column
 from sparksql.gateway.windowing.marks import windows_of, without_marks
@@ -49,15 +49,14 @@ def for_table(jvm: Jvm, plan: LogicalPlan) -> Any:
 def for_stream(driver: SparkDriver, session: JvmSession, frame: Dataset, output_mode: str) -> Any:
     """Returns a streaming Dataset whose panes, first rows of windows and distinct counts are such as Spark can keep.
 
-    Itself if it has none, and in another mode than append: Spark has no two aggregations after one another there. Raises
-    PlacedError.
+    Itself if it has none. Spark runs aggregations after one another in append mode alone. Raises PlacedError.
     """
-    if output_mode.lower() != "append":
-        return frame
     found = frame.queryExecution().analyzed()
     if not any(_is_changed(node) for node in nodes(found)):
         return frame
     plan = driver.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(found)
+    if output_mode.lower() != "append":
+        return driver.of_rows(session, with_duplicates_removed(driver.jvm, plan))
     plan = with_top_n(driver, session, with_panes(driver, session, plan))
     return driver.of_rows(session, with_distinct_in_two_steps(driver.jvm, plan))
 

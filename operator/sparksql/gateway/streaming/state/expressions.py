@@ -15,7 +15,7 @@ from py4j.java_gateway import JavaObject
 
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm
-from sparksql.gateway.streaming.state.windows import time_window
+from sparksql.gateway.windowing.time_windows import time_window
 
 _OPERATORS = {
     "Add": "+",

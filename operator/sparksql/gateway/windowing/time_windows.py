@@ -6,11 +6,14 @@ does is found by doing it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
-from sparksql.gateway.spark.shapes import Expression, Jvm
+from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
+from sparksql.gateway.windowing.marks import Role, role_of, windows_of
 
 _MARK = "spark.timeWindow"  # the analyzer's, in the metadata of a window's column
 
@@ -39,6 +42,32 @@ def time_window(jvm: Jvm, column: Any, structs: list[Any]) -> TimeWindow | None:
     start, end = spans[0]
     slide = end - start if len(spans) == 1 else abs(start - spans[-1][0])
     return TimeWindow(time, end - start, slide, start % slide) if slide > 0 else None
+
+
+def lengths(jvm: Jvm, plan: LogicalPlan) -> Iterator[int]:
+    """Yields the sizes and slides, in milliseconds, of all windows in an analysed plan, wherever they were written."""
+    for node in nodes(plan):
+        match simple_name(node):
+            case "Project":
+                for named in elements(node.projectList()):
+                    if simple_name(named) == "Alias":
+                        yield from _of_column(jvm, named, [named.child()])
+            case "Expand":
+                rows = [elements(row) for row in elements(node.projections())]
+                for column, *same_place in zip(elements(node.output()), *rows, strict=True):
+                    yield from _of_column(jvm, column, same_place)
+            case _:
+                pass
+
+
+def _of_column(jvm: Jvm, column: Any, made_of: list[Any]) -> Iterator[int]:
+    if role_of(column) is Role.TIME and (windows := windows_of(column)) is not None:
+        found = (windows.call.size, windows.call.step)
+    elif (window := time_window(jvm, column, made_of)) is not None:
+        found = (window.size, window.slide)
+    else:
+        return
+    yield from (each // 1000 for each in found if each >= 1000)
 
 
 def _span_of_zero(jvm: Jvm, struct: Any) -> tuple[int, int] | None:

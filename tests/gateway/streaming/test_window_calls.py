@@ -1,0 +1,214 @@
+"""Window table functions beside windows' own rows: what is refused and where, views, modes, state, and triggers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from sparksql.api.execution import StatementMode
+from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.sql.lexer import Lexed
+from sparksql.gateway.sql.window_syntax import edited
+from sparksql.gateway.streaming import analysis
+from sparksql.gateway.windowing.calls import opened
+from sparksql.gateway.windowing.time_windows import lengths
+from sparksql.wire.control import ErrorReason, OperationState
+
+from ..local_spark import local_spark
+from ..local_spark import run as execute
+from ..streams import Streams
+
+MINUTE = "INTERVAL '1' MINUTE"
+WATERMARKED = "TABLE(SELECT * FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 MINUTE)"
+COUNTED = "SELECT window_start, window_end, count(*) AS n FROM"
+BY_WINDOW = "GROUP BY window_start, window_end"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text whose refused part stands between two `¦`, and words that the message must have."""
+
+    name: str
+    sql: str
+    says: str
+
+
+CASES = [
+    Case("no column", f"SELECT * FROM ¦TUMBLE(TABLE $.src, DESCRIPTOR(t), {MINUTE})¦", "it has id, name, ts"),
+    Case("no time", f"SELECT 1,\n* FROM TABLE(¦TUMBLE(TABLE $.src, DESCRIPTOR(name), {MINUTE})¦)", "CAST(name AS TIMESTAMP)"),
+    Case("no descriptor", f"SELECT * FROM TUMBLE(TABLE $.src, ¦ts¦, {MINUTE})", "DESCRIPTOR(ts)"),
+    Case("no table", f"SELECT * FROM ¦TUMBLE($.src, DESCRIPTOR(ts), {MINUTE})¦", "TABLE t or TABLE(SELECT ...)"),
+    Case("months", "SELECT * FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), ¦INTERVAL '1' MONTH¦)", "months and years differ"),
+    Case("no interval", "SELECT * FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), ¦'soon'¦)", "SIZE is an interval"),
+    Case("nothing", "SELECT * FROM ¦TUMBLE(TABLE $.src, DESCRIPTOR(ts), INTERVAL '0' MINUTE)¦", "longer than nothing"),
+    Case("too few", "SELECT * FROM ¦HOP(TABLE $.src, DESCRIPTOR(ts), INTERVAL '1' MINUTE)¦", "lacks SIZE"),
+    Case("too many", f"SELECT * FROM ¦TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, {MINUTE}, {MINUTE})¦", "too many"),
+    Case("another name", f"SELECT * FROM ¦TUMBLE(DATA => TABLE $.src, TIMECOL => DESCRIPTOR(ts), LENGTH => {MINUTE})¦", "no argument LENGTH"),
+    Case("no multiple", f"SELECT * FROM ¦CUMULATE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, INTERVAL '90' SECOND)¦", "multiple of STEP"),
+    Case("hop that leaves out", f"SELECT * FROM ¦HOP(TABLE $.src, DESCRIPTOR(ts), INTERVAL '2' MINUTE, {MINUTE})¦", "SLIDE comes first"),
+    Case("partition of a tumble", f"SELECT * FROM ¦TUMBLE(TABLE $.src PARTITION BY id, DESCRIPTOR(ts), {MINUTE})¦", "leave it out"),
+    Case("rows of a session", f"SELECT * FROM SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE})", "GROUP BY window_start, window_end"),
+    Case("other keys", f"{COUNTED} SESSION(TABLE $.src PARTITION BY id, DESCRIPTOR(ts), {MINUTE}) ¦{BY_WINDOW}, name¦", "and no others"),
+    Case("in a subquery", f"SELECT * FROM $.src WHERE id IN (SELECT id FROM ¦TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE})¦)", "WITH"),
+    Case("in a view", f"CREATE VIEW $.v AS SELECT * FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE})", "CREATE TEMPORARY VIEW"),
+    Case("in a block", f"BEGIN SELECT * FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}); END", "a statement of its own"),
+    Case("executed", f'EXECUTE IMMEDIATE "SELECT * FROM TUMBLE(TABLE($.src), DESCRIPTOR(ts), {MINUTE})"', "a statement of its own"),
+    Case("in a function", f"CREATE TEMPORARY FUNCTION f() RETURNS TABLE(n BIGINT) RETURN SELECT count(*) FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE})", "a statement of its own"),
+]  # fmt: skip
+
+STREAMS = [
+    Case("no watermark", f"{COUNTED} TUMBLE(TABLE(FROM STREAM $.src), DESCRIPTOR(ts), {MINUTE}) ¦{BY_WINDOW}¦", "WATERMARK"),
+    Case("not by the end", f"SELECT window_start, window_start, count(*) FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) ¦GROUP BY window_start¦", "window"),
+    Case("rank of rows", f"SELECT window_start, window_end, ¦rank() OVER (PARTITION BY window_start, window_end ORDER BY id)¦ FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})", "window"),
+    Case("a window over all", f"SELECT window_start, window_end, ¦row_number() OVER (ORDER BY n)¦ FROM ({COUNTED} TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) {BY_WINDOW})", "window"),
+    Case("text the other way", f"SELECT window_start, window_end, 1 FROM (SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY id, ¦name DESC¦) r FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})) WHERE r < 3", "direction of the first key"),
+    Case("too many first rows", f"SELECT window_start, window_end, 1 FROM (SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY id) r FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})) WHERE r < 30000", "1 to 10,000"),
+]  # fmt: skip
+
+
+def _place(marked: str) -> tuple[int | None, int | None, str | None]:
+    """Line, position and text of what stands between two `¦`."""
+    if "¦" not in marked:
+        return None, None, None
+    before, part, _ = marked.split("¦")
+    return before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1, part
+
+
+async def test_a_call_that_cannot_be_done_is_refused_with_its_place_and_a_remedy(streams: Streams) -> None:
+    wrong = []
+    for case in CASES:
+        marked = case.sql.replace("$", streams.database)
+        view = await streams.client.run(marked.replace("¦", ""))
+        error = view.error
+        expected = _place(marked)
+        seen = error and (error.line, error.position, error.fragment)
+        if error is None or case.says not in error.message or (expected[0] is not None and seen != expected):
+            wrong.append(f"{case.name}: {seen} instead of {expected}: {error and error.message}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def test_what_a_stream_cannot_do_with_windows_is_refused_before_it_starts(streams: Streams) -> None:
+    await streams.ok("CREATE TABLE $.dst (window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT) USING parquet")
+    wrong = []
+    for case in STREAMS:
+        marked = f"INSERT INTO $.dst {case.sql}".replace("$", streams.database)
+        view = await streams.run(marked.replace("¦", ""), case.name.replace(" ", "-"))
+        error = view.error
+        expected = _place(marked)
+        seen = error and (error.line, error.position, error.fragment)
+        if error is None or case.says not in error.message or (expected[0] is not None and seen != expected):
+            wrong.append(f"{case.name}: {seen} instead of {expected}: {error and error.message}")
+        assert view.start_time is None, case.name
+    assert not wrong, "\n".join(wrong)
+
+
+async def test_windows_are_explained_validated_previewed_described_and_kept_in_tables_and_views(
+    streams: Streams,
+) -> None:
+    client, query = streams.client, f"{COUNTED} TABLE(TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE})) {BY_WINDOW}"
+    sql = query.replace("$", streams.database)
+    rows = await streams.rows(query)
+    assert [row[2] for row in rows] == [2]
+    for mode, text in (
+        (StatementMode.EXPLAIN, sql),
+        (StatementMode.VALIDATE, sql),
+        (StatementMode.PREVIEW, f"INSERT INTO {streams.database}.src {sql}"),
+    ):
+        view = await client.run(text, mode=mode)
+        assert view.state is OperationState.FINISHED, view
+    assert await streams.rows(f"DESCRIBE QUERY {query}") != []
+    assert "Aggregate" in str(await streams.rows(f"EXPLAIN {query}"))
+    await streams.ok(f"CREATE TABLE $.kept USING parquet AS {query}", f"INSERT INTO $.kept {query}")
+    assert await streams.rows("SELECT DISTINCT * FROM $.kept") == rows
+    assert "sparksql" not in str(await streams.rows("SHOW CREATE TABLE $.kept")), (
+        "marks of windows went into the catalog"
+    )
+    view_name = f"v_{streams.database}"
+    await streams.ok(
+        f"CREATE TEMPORARY VIEW {view_name} AS SELECT * FROM CUMULATE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, INTERVAL 5 MINUTES)"
+    )
+    assert [row[2] for row in await streams.rows(f"{COUNTED} {view_name} {BY_WINDOW}")] == [2] * 5
+    assert await streams.rows(f"WITH w AS ({query}) SELECT n FROM w WHERE n IN (SELECT n FROM w)") == [(2,)]
+    await streams.ok(f"DROP VIEW {view_name}")
+
+
+async def test_a_stream_over_windows_goes_on_after_a_stop_and_refuses_another_size(streams: Streams) -> None:
+    await streams.ok("CREATE TABLE $.dst (window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT) USING parquet")
+    query = f"INSERT INTO $.dst {COUNTED} CUMULATE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}, INTERVAL '5' MINUTE) {BY_WINDOW}"
+    await streams.drained(query)
+    await streams.ok(
+        "INSERT INTO $.src VALUES (3, 'c', TIMESTAMP '2026-01-01 00:01:30'), (4, 'd', TIMESTAMP '2026-01-01 00:09:00')"
+    )
+    await streams.drained(query)
+    rows = await streams.rows("SELECT minute(window_end), n FROM $.dst ORDER BY 1")
+    assert rows == [(1, 2), (2, 3), (3, 3), (4, 3), (5, 3)]
+    for change in (
+        ("'5' MINUTE", "'10' MINUTE"),
+        ("count(*)", "count(id)"),
+        ("CUMULATE", "HOP"),
+        ("BY window_start,", "BY id, window_start,"),
+    ):
+        view = await streams.run(query.replace(*change))
+        assert view.error is not None and view.error.reason is ErrorReason.STATE_INCOMPATIBLE, (change, view)
+
+
+async def test_daily_visitors_are_counted_in_update_mode_as_the_query_divides_them(streams: Streams) -> None:
+    """A count of distinct users by a part of their number, summed: written so to spread a hot day."""
+    await streams.ok(
+        "CREATE TABLE $.visits (user_id INT, `day` STRING) USING parquet",
+        "CREATE TABLE $.total (day STRING, total BIGINT) USING delta"
+        if False
+        else "CREATE TABLE $.total (day STRING, total BIGINT) USING parquet",
+    )
+    query = (
+        "SELECT `day`, SUM(cnt) AS total FROM (SELECT `day`, MOD(user_id, 10), COUNT(DISTINCT user_id) AS cnt "
+        "FROM STREAM $.visits GROUP BY `day`, MOD(user_id, 10)) GROUP BY `day`"
+    ).replace("$", streams.database)
+    await streams.ok(
+        "INSERT INTO $.visits VALUES (1, '2023-12-19'), (2, '2023-12-19'), (11, '2023-12-19'), (1, '2023-12-19')"
+    )
+    view = await streams.client.ok(query, mode=StatementMode.PREVIEW)
+    assert view.result is not None
+    assert [row async for row in streams.client.pages(view.operation_id)] == [("2023-12-19", 3)]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    with local_spark(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+INFERRED = {
+    "called": (f"{COUNTED} CUMULATE(TABLE ev, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '30' SECOND) {BY_WINDOW}", {2000, 30_000}),
+    "in a temporary view": (f"{COUNTED} hops {BY_WINDOW}", {15_000, 45_000}),
+    "Spark's own in a view": ("SELECT n FROM own", {20_000}),
+    "Spark's own in a function": ("SELECT n FROM counted()", {25_000, 5_000}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INFERRED)
+def test_windows_are_seen_wherever_they_are_written(driver: SparkDriver, name: str) -> None:
+    text, expected = INFERRED[name]
+    session = driver.clone()
+    execute(
+        driver,
+        session,
+        "CREATE OR REPLACE TEMPORARY VIEW ev AS SELECT TIMESTAMP'2026-01-01' AS ts",
+        "CREATE OR REPLACE TEMPORARY VIEW own AS SELECT count(*) AS n FROM ev GROUP BY window(ts, '20 seconds')",
+        "CREATE OR REPLACE TEMPORARY FUNCTION counted() RETURNS TABLE(n BIGINT) RETURN SELECT count(*) AS n FROM ev "
+        "GROUP BY window(ts, '25 seconds', '5 seconds')",
+    )
+
+    def read(sql: str) -> object:
+        driver.activate(session)
+        calls = edited(sql, Lexed(driver.jvm, sql).words())
+        plan = session.sessionState().sqlParser().parsePlan(calls.text)
+        return driver.of_rows(session, analysis.prepared(driver, session, opened(driver.jvm, plan)))
+
+    read(
+        "CREATE OR REPLACE TEMPORARY VIEW hops AS SELECT * FROM HOP(TABLE ev, DESCRIPTOR(ts), INTERVAL '15' SECOND, INTERVAL '45' SECOND)"
+    )
+    found = read(text)
+    assert set(lengths(driver.jvm, found.queryExecution().analyzed())) == expected  # type: ignore[attr-defined]
