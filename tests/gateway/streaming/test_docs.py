@@ -1,4 +1,4 @@
-"""The streams that docs/statements.md shows run as they are written, and give what the same query gives as a batch."""
+"""The streams that docs/windows.md shows run as they are written, and give what the same query gives as a batch."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import pytest
 
 from ..streams import Streams
 
-PAGE = Path(__file__).parents[3] / "docs" / "statements.md"
+PAGE = Path(__file__).parents[3] / "docs" / "windows.md"
 STREAMS = re.findall(r"^```sql\n(INSERT INTO (\w+)\n.*?)\n```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 TARGETS = {
     "visits_of_the_last_hour": "begin TIMESTAMP, end TIMESTAMP, n BIGINT",
-    "visits_of_a_day": "begin TIMESTAMP, end TIMESTAMP, n BIGINT",
+    "visitors_since_midnight": "begin TIMESTAMP, end TIMESTAMP, page STRING, n BIGINT",
     "visits_of_pages": "begin TIMESTAMP, page STRING, n BIGINT",
-    "visitors_of_a_day": "begin TIMESTAMP, n BIGINT",
+    "visits_in_one_go": "begin TIMESTAMP, end TIMESTAMP, visitor STRING, n BIGINT",
+    "last_visits": "begin TIMESTAMP, visitor STRING, page STRING, ts TIMESTAMP",
     "orders_and_visits": "begin TIMESTAMP, visits BIGINT, orders BIGINT",
+    "best_items": "begin TIMESTAMP, end TIMESTAMP, item STRING, sales BIGINT, buyers BIGINT, of_host BIGINT",
 }
 VISITS = (
     "('a', 'ann', '2026-01-01 07:10:00'), ('a', 'ann', '2026-01-01 07:20:00'), ('b', 'bob', '2026-01-01 07:50:00'), "
     "('b', 'ann', '2026-01-01 08:05:00'), ('a', 'bob', '2026-01-01 23:59:00'), ('a', 'cy', '2026-01-02 00:00:00')"
 )
-ORDERS = "('x', '2026-01-01 07:59:00'), ('y', '2026-01-01 07:00:00'), ('x', '2026-01-01 12:00:00')"
+ORDERS = (
+    "('x', 'eve', 'ann', 5, '2026-01-01 07:59:00'), ('y', 'eve', 'bob', 7, '2026-01-01 07:00:00'), "
+    "('x', 'eve', 'bob', 5, '2026-01-01 12:00:00'), ('z', 'dan', 'ann', 1, '2026-01-01 12:30:00')"
+)
 
 
 def test_every_stream_of_the_page_is_here() -> None:
@@ -32,7 +37,7 @@ def test_every_stream_of_the_page_is_here() -> None:
 async def write(streams: Streams, visits: str, orders: str) -> None:
     await streams.ok(
         f"INSERT INTO $.visits SELECT col1, col2, CAST(col3 AS TIMESTAMP) FROM VALUES {visits}",
-        f"INSERT INTO $.orders SELECT col1, CAST(col2 AS TIMESTAMP) FROM VALUES {orders}",
+        f"INSERT INTO $.orders SELECT col1, col2, col3, col4, CAST(col5 AS TIMESTAMP) FROM VALUES {orders}",
     )
 
 
@@ -41,17 +46,17 @@ async def test_a_stream_shown_in_the_docs_writes_what_a_batch_gives(streams: Str
     columns = TARGETS[target]
     await streams.ok(
         "CREATE TABLE $.visits (page STRING, visitor STRING, ts TIMESTAMP) USING parquet",
-        "CREATE TABLE $.orders (item STRING, ts TIMESTAMP) USING parquet",
+        "CREATE TABLE $.orders (item STRING, host STRING, buyer STRING, price INT, ts TIMESTAMP) USING parquet",
         f"CREATE TABLE $.{target} ({columns}) USING parquet",
     )
     await write(streams, VISITS, ORDERS)
-    query = re.sub(r"STREAM (\w+) WATERMARK ts DELAY OF INTERVAL 10 MINUTES", r"$.\1", sql.partition("\n")[2])
+    query = re.sub(r"FROM STREAM (\w+) WATERMARK ts DELAY OF INTERVAL 10 MINUTES", r"FROM $.\1", sql.partition("\n")[2])
     assert "STREAM" not in query
     expected = await streams.rows(query)
     assert expected
     # Rows of later days close all windows before; the last batch is there to write what the one before has closed.
     for later in ("2026-01-20", "2026-01-21", "2026-01-22", "2026-01-23"):
         await streams.drained(f"USE $; {sql}", conf={"spark.sql.shuffle.partitions": "1"})
-        await write(streams, f"('z', 'zoe', '{later} 00:00:00')", f"('z', '{later} 00:00:00')")
+        await write(streams, f"('z', 'zoe', '{later} 00:00:00')", f"('q', 'fay', 'gus', 1, '{later} 00:00:00')")
     found = await streams.rows(f"SELECT * FROM $.{target} WHERE begin < '2026-01-10'")
     assert sorted(found, key=str) == sorted(expected, key=str)

@@ -63,7 +63,7 @@ STREAMS = [
     Case("not by the end", f"SELECT window_start, window_start, count(*) FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) ¦GROUP BY window_start¦", "window"),
     Case("rank of rows", f"SELECT window_start, window_end, ¦rank() OVER (PARTITION BY window_start, window_end ORDER BY id)¦ FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})", "window"),
     Case("a window over all", f"SELECT window_start, window_end, ¦row_number() OVER (ORDER BY n)¦ FROM ({COUNTED} TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) {BY_WINDOW})", "window"),
-    Case("text the other way", f"SELECT window_start, window_end, 1 FROM (SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY id, ¦name DESC¦) r FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})) WHERE r < 3", "direction of the first key"),
+    Case("array the other way", f"SELECT window_start, window_end, 1 FROM (SELECT *, ¦row_number() OVER (PARTITION BY window_start, window_end ORDER BY id, array(name) DESC)¦ r FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})) WHERE r < 3", "direction of the first key"),
     Case("too many first rows", f"SELECT window_start, window_end, 1 FROM (SELECT *, row_number() OVER (PARTITION BY window_start, window_end ORDER BY id) r FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})) WHERE r < 30000", "1 to 10,000"),
 ]  # fmt: skip
 

@@ -86,12 +86,16 @@ QUERIES = {
     "window_start, window_end ORDER BY item) l, sum(s) OVER (PARTITION BY window_end) t FROM "
     f"(SELECT window_start, window_end, item, sum(v) s, count(*) n FROM {TUMBLE} {BY_WINDOW}, item)",
     "first rows": "SELECT window_start, window_end, k, v, uid, ts, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY "
-    f"window_start, window_end, k ORDER BY v DESC, ts, uid DESC) rn FROM {TUMBLE}) WHERE rn <= 4",
+    f"window_start, window_end ORDER BY item DESC, k, v NULLS LAST, ts, uid) rn FROM {TUMBLE}) WHERE rn <= 9",
     "last row of each": "SELECT window_start, window_end, uid, v, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY "
     f"window_start, window_end, uid ORDER BY ts DESC, v) rn FROM {TUMBLE}) WHERE rn = 1",
     "distinct": f"SELECT window_start, window_end, k, count(DISTINCT uid) u, count(*) n, sum(v) s FROM {CUMULATE} {BY_WINDOW}, k",
     "several distincts": "SELECT window_start, window_end, k, count(DISTINCT uid) u, count(DISTINCT item) i, count(DISTINCT uid) "
     f"FILTER (WHERE v > 50) f, sum(DISTINCT v) s, count(*) n, avg(v) a, max(v) m FROM {TUMBLE} {BY_WINDOW}, k",
+    "distinct by listed keys": f"SELECT window_start, window_end, k, concat('k', k) c, count(DISTINCT uid) u, count(*) n, avg(v) a, "
+    f"sum(v) FILTER (WHERE v > 50) f FROM {TUMBLE} WHERE k IN ('a', 'c', 'x') AND v > 5 {BY_WINDOW}, k",
+    "distinct by keys with or": f"SELECT window_start, window_end, item, k, count(DISTINCT uid) u FROM {CUMULATE} "
+    f"WHERE item = 3 OR item = 7 OR item = 8 {BY_WINDOW}, item, k",
     "distinct in two steps by hand": f"SELECT window_start, window_end, sum(c) u FROM (SELECT window_start, window_end, "
     f"count(DISTINCT uid) c FROM {TUMBLE} {BY_WINDOW}, uid % 4) {BY_WINDOW}",
     "distinct by Spark's own windows": "SELECT window.start window_start, window.end window_end, count(DISTINCT uid) u "

@@ -39,7 +39,7 @@ def events(seed: int, batches: int = 5, per_batch: int = 60) -> list[list[Event]
             ts = None if draw.random() < 0.02 else BASE + timedelta(seconds=seconds)
             rows.append(Event(ts, draw.choice("abc"), draw.randint(1, 25), draw.randint(1, 12), draw.randint(1, 100)))
         made.append(rows)
-    return [*made, [Event(BASE + timedelta(days=1), "a", 0, 0, 0)]]
+    return [*made, [Event(BASE + timedelta(days=1), "a", 0, 3, 99)]]
 
 
 async def store(streams: Streams, table: str, batches: Iterable[Iterable[Event]], kind: str = "TIMESTAMP") -> None:

@@ -227,8 +227,8 @@ _APPEND = "Use spec.streaming.outputMode: Append"
 _KINDS = (
     _Kind(
         "Distinct aggregations",
-        "For the exact number aggregate twice: SELECT w, count(*) FROM (SELECT DISTINCT window(ts, '1 day') AS w, x FROM STREAM t "
-        "WATERMARK ts DELAY OF INTERVAL 1 HOUR) GROUP BY w",
+        "They are exact with spec.streaming.outputMode: Append and a window of a WATERMARK, and one count(DISTINCT x) with no other "
+        "aggregate is so in each mode; approx_count_distinct(x) is near it",
         _expression("AggregateExpression", lambda each: bool(each.isDistinct())),
     ),
     _Kind("'correctness' issue", f"{_APPEND}, in which aggregations, DISTINCT and joins may follow each other"),

@@ -1,28 +1,26 @@
 """CUMULATE and HOP by panes: rows are aggregated once, by the shortest span that all windows are made of, and windows from those.
 
 A row of a day by minutes is else in up to 1,440 windows. What an aggregation by windows costs is then the same for a row as that
-of TUMBLE, and windows cost what there are keys. The rules: count is the sum of counts, sum of sums, min, max and the bits and
-booleans of themselves, avg the quotient of a sum and a count. With an aggregate that is not among them, rows go into each window.
+of TUMBLE, and windows cost what there are keys. An aggregation with an aggregate that has no two steps (`merging`) puts rows into
+each window.
 
 In a stream a row that comes when the watermark has passed the end of its pane is late: it is in none of the windows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, simple_name
-from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.windowing.assign import Timed, with_windows
 from sparksql.gateway.windowing.bounds import MICROS, pane_stages, stages
 from sparksql.gateway.windowing.calls import Function
 from sparksql.gateway.windowing.expressions import (
     aggregate,
     aggregations,
-    as_long,
-    cast,
     columns_in,
     is_column,
     project,
@@ -30,20 +28,10 @@ from sparksql.gateway.windowing.expressions import (
     transformed,
 )
 from sparksql.gateway.windowing.marks import Role, Windows, alias, mark
+from sparksql.gateway.windowing.merging import Merge, merge_of
 from sparksql.gateway.windowing.paths import Path, path_to_windows
 
-_OF_THEMSELVES = frozenset({"Sum", "Min", "Max", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg"})
-_COUNTS = frozenset({"Count", "CountIf"})
 _PANED = frozenset({Function.CUMULATE, Function.HOP})
-_NO_DECIMAL = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
-
-
-@dataclass(frozen=True)
-class _Merge:
-    """An aggregate in two steps: the columns that a pane has of it, and what a window makes of them."""
-
-    parts: tuple[Any, ...]
-    merged: Any
 
 
 def with_panes(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
@@ -119,13 +107,13 @@ class _Panes:
             return None
         return others if all(key.deterministic() for key in others) else None
 
-    def _merges(self) -> dict[int, _Merge] | None:
-        found: dict[int, _Merge] = {}
+    def _merges(self) -> dict[int, Merge] | None:
+        found: dict[int, Merge] = {}
         for result in elements(self._node.aggregateExpressions()):
             for call in aggregations(result):
                 if columns_in(call) & set(self._path.columns):
                     return None
-                merge = _merge(self._jvm, call, f"__part_{len(found)}")
+                merge = merge_of(self._jvm, call, f"__part_{len(found)}")
                 if merge is None:
                     return None
                 found[int(call.resultId().id())] = merge
@@ -149,7 +137,7 @@ class _Panes:
         ]
         return project(jvm, [*columns, *known], plan)
 
-    def _final(self, windows: LogicalPlan, keys: list[Any], columns: list[Any], merges: dict[int, _Merge]) -> Any:
+    def _final(self, windows: LogicalPlan, keys: list[Any], columns: list[Any], merges: dict[int, Merge]) -> Any:
         jvm = self._jvm
         others = [(key, column) for key, column in zip(keys, columns, strict=True) if not is_column(key)]
 
@@ -186,49 +174,3 @@ def _rows(assigning: LogicalPlan) -> Any:
     while simple_name(node) != "Project" or str(elements(node.projectList())[-1].name()) != MICROS:
         node = node.child()
     return node
-
-
-def _merge(jvm: Jvm, call: Expression, name: str) -> _Merge | None:
-    """An aggregate's two steps, None for one that has none."""
-    function = call.aggregateFunction()
-    kind = simple_name(function)
-    if call.isDistinct() or not function.deterministic():
-        return None
-    functions = jvm.org.apache.spark.sql.catalyst.expressions.aggregate
-    condition = call.filter()
-
-    def part(of: Any, suffix: str = "") -> Any:
-        return alias(jvm, of.toAggregateExpression(False, condition), name + suffix)
-
-    def total(column: Any) -> Any:
-        return functions.Sum(column).toAggregateExpression()
-
-    if kind in _OF_THEMSELVES:
-        first = part(function)
-        again = function.withNewChildren(jvm.PythonUtils.toSeq([first.toAttribute()])).toAggregateExpression()
-        return _Merge((first,), cast(jvm, again, function.dataType()))
-    if kind in _COUNTS:
-        first = part(function)
-        return _Merge((first,), _or_zero(jvm, total(first.toAttribute())))
-    if kind == "Average" and str(function.child().dataType().catalogString()) in _NO_DECIMAL:
-        doubles = cast(jvm, function.child(), jvm.org.apache.spark.sql.types.DataTypes.DoubleType)
-        parts = (
-            part(functions.Sum(doubles), "_sum"),
-            part(functions.Count(jvm.PythonUtils.toSeq([function.child()])), "_count"),
-        )
-        sums, counts = (total(each.toAttribute()) for each in parts)
-        return _Merge(parts, _quotient(jvm, sums, counts))
-    return None
-
-
-def _or_zero(jvm: Jvm, expression: Expression) -> Any:
-    return jvm.org.apache.spark.sql.catalyst.expressions.Coalesce(jvm.PythonUtils.toSeq([expression, as_long(jvm, 0)]))
-
-
-def _quotient(jvm: Jvm, dividend: Expression, divisor: Expression) -> Any:
-    """NULL where the divisor is 0, as avg of nothing is."""
-    expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    double_type = jvm.org.apache.spark.sql.types.DataTypes.DoubleType
-    nothing, zero = (expressions.Literal.create(value, double_type) for value in (None, 0.0))
-    double = cast(jvm, divisor, double_type)
-    return expressions.Divide(dividend, expressions.If(expressions.EqualTo(double, zero), nothing, double))

@@ -14,6 +14,7 @@ from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.windowing.distinct import with_distinct_in_two_steps, with_duplicates_removed
+from sparksql.gateway.windowing.enumerable import with_shared_values
 from sparksql.gateway.windowing.expand import Expansion, analysed, has_calls
 from sparksql.gateway.windowing.expressions import aggregations, is_column
 from sparksql.gateway.windowing.marks import windows_of, without_marks
@@ -58,7 +59,8 @@ def for_stream(driver: SparkDriver, session: JvmSession, frame: Dataset, output_
     if output_mode.lower() != "append":
         return driver.of_rows(session, with_duplicates_removed(driver.jvm, plan))
     plan = with_top_n(driver, session, with_panes(driver, session, plan))
-    return driver.of_rows(session, with_distinct_in_two_steps(driver.jvm, plan))
+    plan = with_distinct_in_two_steps(driver.jvm, with_shared_values(driver, session, plan))
+    return driver.of_rows(session, plan)
 
 
 def _is_changed(node: LogicalPlan) -> bool:

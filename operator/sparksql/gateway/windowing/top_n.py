@@ -165,8 +165,9 @@ class _TopN:
         reverse = _is_descending(order) != descending
         value = _reversed(name, str(order.child().dataType().catalogString())) if reverse else name
         if value is None:
+            type_name = str(order.child().dataType().catalogString()).upper()
             raise PlacedError(
-                f"a key of ORDER BY that is no number, time or BOOLEAN goes in the direction of the first key: {order.sql()}",
+                f"a key of ORDER BY of type {type_name} goes in the direction of the first key",
                 span_of(order) or span_of(order.child()),
             )
         nulls_first = str(order.nullOrdering().sql()) == "NULLS FIRST"
@@ -204,6 +205,8 @@ def _reversed(name: str, type_name: str) -> str | None:
             return f"~unix_micros({name})"
         case "timestamp_ntz":
             return f"~timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})"
+        case "string" | "binary":  # the digits of the bytes turned round, and an end that is greater than all
+            return f"concat(translate(hex({name}), '0123456789ABCDEF', 'FEDCBA9876543210'), 'G')"
         case _ if type_name.startswith("decimal"):
             return f"-{name}"
         case _:
