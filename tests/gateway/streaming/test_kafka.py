@@ -120,6 +120,24 @@ async def test_kafka_table_reads_declared_columns_of_json(kafka: Kafka) -> None:
     assert await kafka.rows("SELECT id FROM $.copy ORDER BY id") == [(1,), (2,)]
 
 
+async def test_windows_are_over_kafka_tables_with_the_options_and_the_watermark_of_their_argument(kafka: Kafka) -> None:
+    await kafka.ok(ORDERS.format(mode="FAILFAST"), "CREATE TABLE lake.$.dst (start TIMESTAMP, n BIGINT) USING iceberg")
+    times = ("10:00:01", "10:00:59", "10:01:30", "10:01:31", "10:05:00", "10:10:00")
+    await kafka.put_values(*({"id": n, "ts": f"2026-01-01T{time}Z"} for n, time in enumerate(times)))
+    counted = (
+        "SELECT window_start, count(*) FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
+        "GROUP BY window_start, window_end"
+    )
+    in_batch = await kafka.rows(f"{counted.format('$.orders')} ORDER BY 1")
+    assert [row[1] for row in in_batch] == [2, 2, 1, 1]
+    options = "WITH ('startingOffsets' = 'earliest', 'maxOffsetsPerTrigger' = '2')"
+    stream = f"(FROM STREAM $.orders {options} WATERMARK ts DELAY OF INTERVAL 10 SECONDS)"
+    view = await kafka.streams.drained(f"INSERT INTO lake.$.dst {counted.format(stream)}")
+    assert view.progress is not None and view.progress.stream is not None
+    assert view.progress.stream.committed_batch_id == 3, "two rows a batch, and one batch without any"
+    assert await kafka.rows("SELECT * FROM lake.$.dst ORDER BY 1") == in_batch[:3]
+
+
 async def test_a_kafka_stream_resumes_at_its_offsets_and_query_options_win(kafka: Kafka) -> None:
     await kafka.ok(ORDERS.format(mode="FAILFAST"), "CREATE TABLE lake.$.dst (id BIGINT, at BIGINT) USING iceberg")
     await kafka.put_values(*({"id": n} for n in range(5)))
