@@ -88,6 +88,33 @@ def _merged(store: str) -> Proof:
     return Proof(f"merged-{store}", WINDOW_COLUMNS, query, truth, store, {"keys": ["w", "k"]})
 
 
+def _curve(store: str) -> Proof:
+    """Windows of a common start, with distinct counts."""
+    counted = (
+        "SELECT window_start, window_end, k, count(*) AS n, sum(amount) AS total, count(DISTINCT amount) AS amounts"
+    )
+    by_step = "DESCRIPTOR(at), INTERVAL '5' SECOND, INTERVAL '20' SECOND"
+    by_window = "GROUP BY window_start, window_end, k"
+    query = f"{counted} FROM CUMULATE(TABLE(FROM STREAM events WATERMARK at {DELAY}), {by_step}) {by_window}"
+    truth = f"{counted} FROM CUMULATE(TABLE events, {by_step}) WHERE id < {CLOSING} {by_window}"
+    columns = "window_start TIMESTAMP, window_end TIMESTAMP, k INT, n BIGINT, total BIGINT, amounts BIGINT"
+    return Proof(f"curve-{store}", columns, query, truth, store)
+
+
+def _first(store: str) -> Proof:
+    """The keys with the most of each hopping window, whose aggregation is made of panes."""
+    first = (
+        "SELECT window_start, window_end, k, total, place FROM (SELECT *, row_number() OVER (PARTITION BY window_start, window_end "
+        "ORDER BY total DESC, k) AS place FROM (SELECT window_start, window_end, k, sum(amount) AS total FROM {source} "
+        "GROUP BY window_start, window_end, k)) WHERE place <= 3"
+    )
+    lengths = "DESCRIPTOR(at), INTERVAL '5' SECOND, INTERVAL '15' SECOND"
+    query = first.format(source=f"HOP(TABLE(FROM STREAM events WATERMARK at {DELAY}), {lengths})")
+    truth = first.format(source=f"HOP(TABLE(SELECT * FROM events WHERE id < {CLOSING}), {lengths})")
+    columns = "window_start TIMESTAMP, window_end TIMESTAMP, k INT, total BIGINT, place INT"
+    return Proof(f"first-{store}", columns, query, truth, store)
+
+
 def _latest() -> Proof:
     truth = "SELECT k, max(id) AS id, max_by(amount, id) AS amount FROM events GROUP BY k"
     query = "SELECT k, id, amount FROM STREAM events"
@@ -96,5 +123,10 @@ def _latest() -> Proof:
 
 PROOFS = {
     proof.name: proof
-    for proof in (*(make(store) for make in (_windowed, _joined, _merged) for store in STORES), _latest())
+    for proof in (
+        *(make(store) for make in (_windowed, _joined, _merged) for store in STORES),
+        _curve("rocks"),
+        _first("hdfs"),
+        _latest(),
+    )
 }
