@@ -89,7 +89,7 @@ async def test_a_call_that_cannot_be_done_is_refused_with_its_place_and_a_remedy
     assert not wrong, "\n".join(wrong)
 
 
-async def test_what_a_stream_cannot_do_with_windows_is_refused_before_it_starts(streams: Streams) -> None:
+async def test_windows_that_a_stream_cannot_have_are_refused_before_it_starts(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT) USING parquet")
     wrong = []
     for case in STREAMS:
