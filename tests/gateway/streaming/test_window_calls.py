@@ -152,6 +152,8 @@ async def test_a_stream_over_windows_goes_on_after_a_stop_and_refuses_another_si
     ):
         view = await streams.run(query.replace(*change))
         assert view.error is not None and view.error.reason is ErrorReason.STATE_INCOMPATIBLE, (change, view)
+        if change[0] in ("CUMULATE", "'5' MINUTE"):
+            assert "window_end of CUMULATE(ts, 60s, 300s, 0s)" in view.error.message
 
 
 async def test_daily_visitors_are_counted_in_update_mode_as_the_query_divides_them(streams: Streams) -> None:

@@ -9,6 +9,7 @@ In a stream a row that comes when the watermark has passed the end of its pane i
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -80,7 +81,8 @@ class _Panes:
             return None
         jvm, of = self._jvm, self._path.of
         time_type = elements(self._path.assigning.output())[-1].dataType()
-        panes = Windows(replace(of.call, function=Function.TUMBLE), of.zone, of.delay)
+        pane = math.gcd(of.call.size, of.call.step)
+        panes = Windows(replace(of.call, function=Function.TUMBLE, size=pane, step=pane), of.zone, of.delay)
         rows = Timed(_rows(self._path.assigning), time_type, panes)
         paned = with_windows(self._driver, self._session, rows, pane_stages(of.call, of.zone))
         *_, start, end, _ = elements(paned.output())
@@ -113,7 +115,7 @@ class _Panes:
             for call in aggregations(result):
                 if columns_in(call) & set(self._path.columns):
                     return None
-                merge = merge_of(self._jvm, call, f"__part_{len(found)}")
+                merge = merge_of(self._jvm, call, str(result.name()))
                 if merge is None:
                     return None
                 found[int(call.resultId().id())] = merge

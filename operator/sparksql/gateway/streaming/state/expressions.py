@@ -15,6 +15,8 @@ from py4j.java_gateway import JavaObject
 
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm
+from sparksql.gateway.windowing.expressions import is_column
+from sparksql.gateway.windowing.marks import role_of, windows_of
 from sparksql.gateway.windowing.time_windows import time_window
 
 _OPERATORS = {
@@ -91,7 +93,17 @@ class Expressions:
     def define_named(self, named: Any) -> None:
         """Defines a column of a projection."""
         if simple_name(named) == "Alias":
-            self.define(named, self.window(named, [named.child()]) or self.text(named.child()))
+            self.define(named, self.window(named, [named.child()]) or self._called(named) or self.text(named.child()))
+
+    def _called(self, named: Any) -> str | None:
+        """Returns the meaning of a column of a window table function, None for any other."""
+        windows = windows_of(named)
+        if windows is None or is_column(named.child()):
+            return None
+        call, arithmetic = windows.call, hashlib.sha256(self.text(named.child()).encode()).hexdigest()[:8]
+        spans = [call.size] if call.step == call.size else [call.step, call.size]
+        told = ", ".join([call.time, *map(_interval, (*spans, call.offset)), *([windows.zone] if windows.zone else [])])
+        return f"{role_of(named)} of {call.function}({self._mask(told)}) #{arithmetic}"
 
     def window(self, column: Any, structs: list[Any]) -> str | None:
         """Returns the meaning of a column that holds time windows: `structs` are the windows that one time is in."""
