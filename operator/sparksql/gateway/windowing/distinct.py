@@ -1,36 +1,27 @@
-"""COUNT(DISTINCT x) in streams, which Spark refuses, made of what it runs.
+"""COUNT(DISTINCT x) in streams in append mode, by Spark's own rule of two aggregations.
 
-In append mode by a rule of Spark's own optimiser that makes two aggregations of one: the first by the keys and the value, which
-spreads a hot key over all tasks, the second by the keys. It works on an analysed plan as well, keeps the marks of event time,
-and both close a window in the same batch (measured with Spark 4.1.4). Distincts of one column share one state, each FILTER a
-boolean in it.
+Spark refuses distinct aggregations of a stream, and its optimiser has a rule that makes two plain ones of them: the first by the
+keys and the value, which spreads a hot key over all tasks, the second by the keys. It works on an analysed plan as well, keeps
+the marks of event time, and both close a window in the same batch (measured with Spark 4.1.4). Distincts of one column share
+one state, each FILTER a boolean in it.
 
-In the other modes Spark runs no aggregation after another, but one after a removal of duplicates: each value of a key comes
-once then, and is counted. That is exact for one column and nothing beside it. The sum of such counts that are divided by a
-function of the value, as queries are written to spread a hot key, is the count itself.
+The rule has columns and their numbers in the order of a hash table by ids, which are others in each analysis. What a stream finds
+in its state after a restart must be the same columns, so both are put into the order of the results.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
+from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
-from sparksql.gateway.windowing.expressions import (
-    aggregate,
-    aggregations,
-    column_id,
-    columns_in,
-    is_column,
-    project,
-    replaced,
-    transformed,
-)
-from sparksql.gateway.windowing.marks import alias
+from sparksql.gateway.windowing.expressions import aggregate, aggregations, column_id, replaced, transformed, walked
+
+_PLAIN = 0  # the rule's number of the rows that aggregates without DISTINCT are made of
 
 
 def with_distinct_in_two_steps(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """Returns an analysed plan for append mode whose distinct aggregations of streams are made of two."""
+    """Returns an analysed plan whose distinct aggregations of streams are made of two."""
     rule = scala_object(jvm.org.apache.spark.sql.catalyst.optimizer, "RewriteDistinctAggregates")
 
     def change(node: Any) -> Any | None:
@@ -40,15 +31,50 @@ def with_distinct_in_two_steps(jvm: Jvm, plan: LogicalPlan) -> Any:
         if not any(call.isDistinct() for result in results for call in aggregations(result)):
             return None
         filtered = [replaced(jvm, result, lambda each: _with_filter(jvm, each)) for result in results]
-        return rule.rewrite(aggregate(jvm, node, elements(node.groupingExpressions()), filtered, node.child()))
+        keys = elements(node.groupingExpressions())
+        return _in_order(jvm, rule.rewrite(aggregate(jvm, node, keys, filtered, node.child())))
 
     return transformed(jvm, plan, change)
 
 
-def with_duplicates_removed(jvm: Jvm, plan: LogicalPlan) -> Any:
-    """Returns an analysed plan for update or complete mode that counts distinct values of streams once each has come once."""
-    plan = transformed(jvm, plan, lambda node: _undivided(jvm, node))
-    return transformed(jvm, plan, lambda node: _deduplicated(jvm, node))
+def _in_order(jvm: Jvm, second: LogicalPlan) -> Any:
+    """Both aggregations of the rule, with the groups of distincts and their columns in the order of the results."""
+    first = second.child()
+    expand = first.child()
+    *keys, number = elements(first.groupingExpressions())
+    rows = {int(row[len(keys)].value()): row for row in map(elements, elements(expand.projections()))}
+    results = elements(second.aggregateExpressions())
+    compared = [int(each.right().value()) for result in results for each in walked(result) if _compares(each, number)]
+    order = [found for found in dict.fromkeys(compared) if found != _PLAIN]
+    renumbered = {_PLAIN: _PLAIN, **{found: index for index, found in enumerate(order, _PLAIN + 1)}}
+    literal = jvm.org.apache.spark.sql.catalyst.expressions.Literal
+
+    def numbered(expression: Any) -> Any | None:
+        if not _compares(expression, number):
+            return None
+        wanted = literal.create(renumbered[int(expression.right().value())], number.dataType())
+        return expression.withNewChildren(to_seq([number, wanted]))
+
+    to_seq = jvm.PythonUtils.toSeq
+    projections = [
+        to_seq([*row[: len(keys)], literal.create(renumbered[found], number.dataType()), *row[len(keys) + 1 :]])
+        for found, row in rows.items()
+    ]
+    used = [index for found in order for index in range(len(keys)) if not _is_null(rows[found][index])]
+    own = elements(second.groupingExpressions())
+    sorted_keys = [keys[index] for index in dict.fromkeys([*range(len(own)), *used, *range(len(keys))])]
+    expand = expand.copy(to_seq(projections), expand.output(), expand.child())
+    first = aggregate(jvm, first, [*sorted_keys, number], elements(first.aggregateExpressions()), expand)
+    return aggregate(jvm, second, own, [replaced(jvm, result, numbered) for result in results], first)
+
+
+def _compares(expression: Any, number: Any) -> bool:
+    """Whether an expression is a condition of the rule's on the number of a group of distincts."""
+    return simple_name(expression) == "EqualTo" and column_id(expression.left()) == column_id(number)
+
+
+def _is_null(expression: Any) -> bool:
+    return simple_name(expression) == "Literal" and expression.value() is None
 
 
 def _with_filter(jvm: Jvm, expression: Any) -> Any | None:
@@ -62,115 +88,3 @@ def _with_filter(jvm: Jvm, expression: Any) -> Any | None:
     true = scala_object(jvm.org.apache.spark.sql.catalyst.expressions, "Literal").TrueLiteral()
     some = jvm.scala.Option.apply(true)
     return expression.copy(expression.aggregateFunction(), expression.mode(), True, some, expression.resultId())
-
-
-def _counted(node: LogicalPlan) -> Any | None:
-    """The one column whose distinct values an aggregation of a stream counts, with no other aggregate; None for any other."""
-    if simple_name(node) != "Aggregate" or not node.isStreaming():
-        return None
-    calls = [call for result in elements(node.aggregateExpressions()) for call in aggregations(result)]
-    if not calls or not all(call.isDistinct() and option(call.filter()) is None for call in calls):
-        return None
-    values = [elements(call.aggregateFunction().children()) for call in calls]
-    if any(simple_name(call.aggregateFunction()) != "Count" for call in calls):
-        return None
-    if any(len(each) != 1 or not is_column(each[0]) for each in values):
-        return None
-    return values[0][0] if len({column_id(each[0]) for each in values}) == 1 else None
-
-
-def _deduplicated(jvm: Jvm, node: Any) -> Any | None:
-    value = _counted(node)
-    if value is None:
-        return None
-    keys = elements(node.groupingExpressions())
-    named = {index: alias(jvm, key, f"__key_{index}") for index, key in enumerate(keys) if not is_column(key)}
-    columns = [named[index].toAttribute() if index in named else key for index, key in enumerate(keys)]
-    rows = project(jvm, [*(named.get(index, key) for index, key in enumerate(keys)), value], node.child())
-    logical = jvm.org.apache.spark.sql.catalyst.plans.logical
-    once = logical.Deduplicate(jvm.PythonUtils.toSeq([*columns, value]), rows)
-
-    def plain(expression: Any) -> Any | None:
-        if simple_name(expression) == "AggregateExpression":
-            nothing = jvm.scala.Option.apply(None)
-            return expression.copy(
-                expression.aggregateFunction(), expression.mode(), False, nothing, expression.resultId()
-            )
-        if is_column(expression):
-            return None
-        return next((columns[index] for index in named if expression.semanticEquals(keys[index])), None)
-
-    results = [replaced(jvm, result, plain) for result in elements(node.aggregateExpressions())]
-    return aggregate(jvm, node, columns, results, once)
-
-
-def _undivided(jvm: Jvm, node: Any) -> Any | None:
-    """`SUM(c)` by keys over `COUNT(DISTINCT x) AS c` by the same keys and functions of x, as the one count that it is."""
-    if simple_name(node) != "Aggregate" or not node.isStreaming():
-        return None
-    names: dict[int, int] = {}
-    inner = node.child()
-    while simple_name(inner) in ("Project", "SubqueryAlias"):
-        for named in elements(inner.projectList()) if simple_name(inner) == "Project" else ():
-            if simple_name(named) == "Alias":
-                if (column := column_id(named.child())) is None:
-                    return None
-                names[int(named.exprId().id())] = column
-        inner = inner.child()
-    value = _counted(inner)
-    calls = [call for result in elements(node.aggregateExpressions()) for call in aggregations(result)]
-    if value is None or len(calls) != 1:
-        return None
-    results = {int(result.exprId().id()): result for result in elements(inner.aggregateExpressions())}
-
-    def below(expression: Any) -> Any | None:
-        """What a column of the outer aggregation is in the inner one."""
-        column = column_id(expression)
-        while column in names:
-            column = names[column]
-        return None if column is None else results.get(column)
-
-    if not _is_sum_of_count(calls[0], below):
-        return None
-    outer = [_meant(found) for key in elements(node.groupingExpressions()) if (found := below(key)) is not None]
-    if len(outer) != int(node.groupingExpressions().size()):
-        return None
-    divided = [
-        key for key in elements(inner.groupingExpressions()) if not any(key.semanticEquals(each) for each in outer)
-    ]
-    if any(columns_in(key) != columns_in(value) or not key.deterministic() for key in divided):
-        return None
-    count = next(call for result in elements(inner.aggregateExpressions()) for call in aggregations(result))
-
-    def whole(expression: Any) -> Any | None:
-        if simple_name(expression) == "AggregateExpression":
-            return count
-        found = below(expression)
-        return None if found is None else _meant(found)
-
-    made = [
-        _under_its_name(jvm, result, replaced(jvm, result, whole)) for result in elements(node.aggregateExpressions())
-    ]
-    return aggregate(jvm, node, outer, made, inner.child())
-
-
-def _is_sum_of_count(call: Any, below: Any) -> bool:
-    function = call.aggregateFunction()
-    if simple_name(function) != "Sum" or call.isDistinct() or option(call.filter()) is not None:
-        return False
-    summed = below(function.child())
-    return (
-        summed is not None and simple_name(summed) == "Alias" and simple_name(summed.child()) == "AggregateExpression"
-    )
-
-
-def _meant(result: Any) -> Any:
-    """What a result of an aggregation is, without its name."""
-    return result.child() if simple_name(result) == "Alias" else result
-
-
-def _under_its_name(jvm: Jvm, former: Any, made: Any) -> Any:
-    """A result that keeps the name and the id that it had."""
-    if simple_name(made) == "Alias" and int(made.exprId().id()) == int(former.exprId().id()):
-        return made
-    return alias(jvm, made, str(former.name()), like=former)

@@ -13,7 +13,8 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
-from sparksql.gateway.windowing.distinct import with_distinct_in_two_steps, with_duplicates_removed
+from sparksql.gateway.windowing.distinct import with_distinct_in_two_steps
+from sparksql.gateway.windowing.duplicates import with_duplicates_removed
 from sparksql.gateway.windowing.enumerable import with_shared_values
 from sparksql.gateway.windowing.expand import Expansion, analysed, has_calls
 from sparksql.gateway.windowing.expressions import aggregations, is_column
