@@ -1,7 +1,8 @@
 """Aggregates in two steps: of parts, and of what the parts gave.
 
 count is the sum of counts, sum of sums, min, max and those of bits and booleans of themselves, avg the quotient of a sum and a
-count. Others have no such rule here, nor has avg of decimals, whose digits would be rounded twice.
+count. Others have no such rule here, nor has avg of decimals, whose digits would be rounded twice, nor a sum that is NULL where
+it is too large.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def merge_of(jvm: Jvm, call: Expression, name: str) -> Merge | None:
     def total(column: Any) -> Any:
         return functions.Sum(column).toAggregateExpression()
 
-    if kind in _OF_THEMSELVES:
+    if kind in _OF_THEMSELVES and not _hides_overflow(function):
         first = part(function)
         again = function.withNewChildren(to_seq([first.toAttribute()])).toAggregateExpression()
         return Merge((first,), cast(jvm, again, function.dataType()))
@@ -55,6 +56,14 @@ def merge_of(jvm: Jvm, call: Expression, name: str) -> Merge | None:
         parts = part(functions.Sum(doubles), "_sum"), part(counts, "_count")
         return Merge(parts, _quotient(jvm, *(total(each.toAttribute()) for each in parts)))
     return None
+
+
+def _hides_overflow(function: Expression) -> bool:
+    """Whether a sum is NULL where it is too large: the sum of a part would be left out of the whole."""
+    if simple_name(function) != "Sum":
+        return False
+    mode = str(function.evalContext().evalMode().toString())
+    return mode == "TRY" or (mode == "LEGACY" and simple_name(function.dataType()) == "DecimalType")
 
 
 def or_zero(jvm: Jvm, expression: Expression) -> Any:
