@@ -115,8 +115,9 @@ class _TopN:
         self._session = session
         self._window = window
         self._count = count
-        self._columns = elements(window.child().output())
-        self._names = {int(column.exprId().id()): f"c{index}" for index, column in enumerate(self._columns)}
+        by_id = {int(column.exprId().id()): column for column in elements(window.child().output())}
+        self._columns = list(by_id.values())
+        self._names = {number: f"c{index}" for index, number in enumerate(by_id)}
 
     def aggregated(self) -> Any:
         """Returns the plan, with the columns of the Window under their ids. Raises PlacedError for what has no order."""
@@ -133,7 +134,8 @@ class _TopN:
         rest = [self._names[int(column.exprId().id())] for column in self._columns]
         rest = [name for name in rest if name not in parts]
         self._check_orderable([column for column in self._columns if self._names[int(column.exprId().id())] in rest])
-        frame = self._driver.of_rows(self._session, self._window.child()).toDF(to_seq(list(self._names.values())))
+        rows = project(self._jvm, self._columns, self._window.child())  # it may have a column twice
+        frame = self._driver.of_rows(self._session, rows).toDF(to_seq(list(self._names.values())))
         row = functions.expr(f"struct({', '.join([*(f'{sql} AS k{i}' for i, sql in enumerate(keys)), *rest])})")
         columns = scala_object(self._jvm.org.apache.spark.sql, "Column")
         top = columns.internalFn(
@@ -163,8 +165,8 @@ class _TopN:
             return []
         name = self._name(order.child())
         reverse = _is_descending(order) != descending
-        value = _reversed(name, str(order.child().dataType().catalogString())) if reverse else name
-        if value is None:
+        values = _reversed(name, str(order.child().dataType().catalogString())) if reverse else (name,)
+        if not values:
             type_name = str(order.child().dataType().catalogString()).upper()
             raise PlacedError(
                 f"a key of ORDER BY of type {type_name} goes in the direction of the first key",
@@ -172,8 +174,8 @@ class _TopN:
             )
         nulls_first = str(order.nullOrdering().sql()) == "NULLS FIRST"
         if nulls_first != descending:
-            return [value]
-        return [f"{name} IS NULL", value]  # true is the greatest: the first going down, the last going up
+            return [*values]
+        return [f"{name} IS NULL", *values]  # true is the greatest: the first going down, the last going up
 
     def _check_orderable(self, columns: list[Any]) -> None:
         ordering = scala_object(self._jvm.org.apache.spark.sql.catalyst.expressions, "RowOrdering")
@@ -190,24 +192,24 @@ def _is_descending(order: Any) -> bool:
     return str(order.direction().sql()) == "DESC"
 
 
-def _reversed(name: str, type_name: str) -> str | None:
-    """SQL of a value that sorts the other way round, NULL for NULL; None where there is none."""
+def _reversed(name: str, type_name: str) -> tuple[str, ...]:
+    """SQL of values that sort the other way round, NULL for NULL; none where there are none."""
     match type_name:
         case "tinyint" | "smallint" | "int" | "bigint":
-            return f"~{name}"
+            return (f"~{name}",)
         case "float" | "double":
-            return f"IF(isnan({name}), double('-Infinity'), -{name})"
+            return (f"IF({name} IS NULL, NULL, NOT isnan({name}))", f"-{name}")  # NaN is greater than infinity
         case "boolean":
-            return f"NOT {name}"
+            return (f"NOT {name}",)
         case "date":
-            return f"~unix_date({name})"
+            return (f"~unix_date({name})",)
         case "timestamp":
-            return f"~unix_micros({name})"
+            return (f"~unix_micros({name})",)
         case "timestamp_ntz":
-            return f"~timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})"
+            return (f"~timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})",)
         case "string" | "binary":  # the digits of the bytes turned round, and an end that is greater than all
-            return f"concat(translate(hex({name}), '0123456789ABCDEF', 'FEDCBA9876543210'), 'G')"
+            return (f"concat(translate(hex({name}), '0123456789ABCDEF', 'FEDCBA9876543210'), 'G')",)
         case _ if type_name.startswith("decimal"):
-            return f"-{name}"
+            return (f"-{name}",)
         case _:
-            return None
+            return ()
