@@ -218,6 +218,9 @@ DAYS = (
     ("CUMULATE", 7 * DAY, DAY, -3 * DAY),
     ("HOP", 7 * DAY, DAY, 0),
     ("HOP", 3 * DAY, 2 * DAY, HOUR),
+    ("TUMBLE", DAY, DAY, HOUR // 2),
+    ("CUMULATE", DAY, 6 * HOUR, 5 * HOUR // 2),
+    ("HOP", 3 * DAY, 2 * DAY, 5 * HOUR // 2),
 )
 
 

@@ -20,6 +20,7 @@ from sparksql.gateway.windowing.calls import DAY, Function, WindowCall
 MICROS = "__window_micros"  # the time that a row's windows are found by
 START, END = "__window_start", "__window_end"  # microseconds
 _CUT = "__window_cut"  # MICROS on the clock that windows are cut by
+_SHOWN, _SHOWN_START = "__window_shown", "__window_shown_start"
 _CUT_START, _CUT_END = "__window_cut_start", "__window_cut_end"
 _STEP_END = "__window_step_end"
 _NAME = re.compile(r"__window_\w+")
@@ -52,9 +53,9 @@ def stages(call: WindowCall, zone: str | None) -> Stages:
             bounds = ((_CUT_START, _floor(call.size, call.offset)), (_CUT_END, ends))
         case Function.SESSION:
             raise ValueError("a session's bounds are no arithmetic")
-    cut = _local(zone) if by_days else MICROS
+    cut = _clock_stages(call, zone, math.gcd(call.size, call.step)) if by_days else ((_CUT, MICROS),)
     start, end = (_instant(name, zone) if by_days else name for name in (_CUT_START, _CUT_END))
-    return ((_CUT, cut), *bounds, (START, start), (END, end))
+    return (*cut, *bounds, (START, start), (END, end))
 
 
 def pane_stages(call: WindowCall, zone: str | None) -> Stages:
@@ -108,7 +109,7 @@ def _days(call: WindowCall, zone: str | None) -> Stages:
     """START and _CUT_END: the instants at which the days of a CUMULATE begin and end."""
     base = _floor(call.size, call.offset)
     return (
-        (_CUT, _local(zone)),
+        *_clock_stages(call, zone, call.size),
         (_CUT_END, _instant(f"{base} + {call.size}L", zone)),
         (START, _instant(base, zone)),
     )
@@ -119,9 +120,25 @@ def _steps(call: WindowCall) -> str:
     return f"(({MICROS} - {START}) div {call.step}L)"
 
 
-def _floor(size: int, offset: int) -> str:
+def _floor(size: int, offset: int, time: str = _CUT) -> str:
     shift = offset % size
-    return f"{_CUT} - pmod({f'{_CUT} - {shift}L' if shift else _CUT}, {size}L)"
+    return f"{time} - pmod({f'{time} - {shift}L' if shift else time}, {size}L)"
+
+
+def _clock_stages(call: WindowCall, zone: str | None, length: int) -> Stages:
+    """_CUT, what the clock of the zone shows, for bounds that lie whole `length`s apart.
+
+    A bound within an hour that the clock shows twice or never has times on the wrong side of it: they are put on the other.
+    """
+    if not call.offset % DAY:
+        return ((_CUT, _local(zone)),)
+    end = f"{_SHOWN_START} + {length}L"
+    before, behind = (f"{_instant(_SHOWN_START, zone)} > {MICROS}", f"{_instant(end, zone)} <= {MICROS}")
+    return (
+        (_SHOWN, _local(zone)),
+        (_SHOWN_START, _floor(length, call.offset, _SHOWN)),
+        (_CUT, f"CASE WHEN {before} THEN {_SHOWN_START} - 1L WHEN {behind} THEN {end} ELSE {_SHOWN} END"),
+    )
 
 
 def _local(zone: str | None) -> str:
