@@ -60,7 +60,7 @@ CASES = [
 
 STREAMS = [
     Case("no watermark", f"{COUNTED} TUMBLE(TABLE(FROM STREAM $.src), DESCRIPTOR(ts), {MINUTE}) ¦{BY_WINDOW}¦", "WATERMARK"),
-    Case("not by the end", f"SELECT window_start, window_start, count(*) FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) ¦GROUP BY window_start¦", "window"),
+    Case("not by the end", f"SELECT window_start, window_start, count(*) FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) ¦GROUP BY window_start¦", "by window_end"),
     Case("rank of rows", f"SELECT window_start, window_end, ¦rank() OVER (PARTITION BY window_start, window_end ORDER BY id)¦ FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})", "window"),
     Case("a window over all", f"SELECT window_start, window_end, ¦row_number() OVER (ORDER BY n)¦ FROM ({COUNTED} TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}) {BY_WINDOW})", "window"),
     Case("array the other way", f"SELECT window_start, window_end, 1 FROM (SELECT *, ¦row_number() OVER (PARTITION BY window_start, window_end ORDER BY id, array(name) DESC)¦ r FROM TUMBLE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE})) WHERE r < 3", "direction of the first key"),

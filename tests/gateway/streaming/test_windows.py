@@ -108,6 +108,20 @@ QUERIES = {
 }
 
 
+RESUMED = frozenset(
+    {
+        "cube",
+        "session",
+        "full join",
+        "first rows",
+        "ranks",
+        "several distincts",
+        "distinct by listed keys",
+        "best items and their hosts",
+    }
+)
+
+
 @pytest.mark.parametrize("name", QUERIES)
 async def test_a_query_has_the_same_rows_in_a_stream_as_in_a_batch(tables: Streams, name: str) -> None:
     query, target = QUERIES[name], re.sub(r"\W", "_", name)
@@ -120,6 +134,8 @@ async def test_a_query_has_the_same_rows_in_a_stream_as_in_a_batch(tables: Strea
     await tables.ok(f"DROP TABLE IF EXISTS $.{target}", f"CREATE TABLE $.{target} ({declared}) USING parquet")
     stream = query.replace("{src}", STREAM.format("ev")).replace("{other}", STREAM.format("ev2"))
     view = await tables.drained(f"INSERT INTO $.{target} {stream}", target)
+    if name in RESUMED:
+        await tables.drained(f"INSERT INTO $.{target} {stream}", target)  # what is prepared anew fits the state
     assert expected, "the query has no rows to compare"
     assert over(await tables.rows(f"SELECT * FROM $.{target}"), columns) == expected, view
 

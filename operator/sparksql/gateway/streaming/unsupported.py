@@ -234,7 +234,8 @@ _KINDS = (
     _Kind("'correctness' issue", f"{_APPEND}, in which aggregations, DISTINCT and joins may follow each other"),
     _Kind(
         "for streaming aggregations without watermark",
-        "Give the STREAM a WATERMARK and group by its column or a window of it, or use spec.streaming.outputMode: Update or Complete",
+        "Give the STREAM a WATERMARK and group by its column or a window of it, of a window function by window_end, or use "
+        "spec.streaming.outputMode: Update or Complete",
         _aggregate,
     ),
     _Kind("for session window", f"{_APPEND} or Complete", _session_aggregate),
