@@ -44,7 +44,7 @@ class Function(StrEnum):
 _PARAMETERS: dict[Function, tuple[str, ...]] = {
     Function.TUMBLE: ("SIZE", "OFFSET"),
     Function.HOP: ("SLIDE", "SIZE", "OFFSET"),
-    Function.CUMULATE: ("STEP", "SIZE", "OFFSET"),
+    Function.CUMULATE: ("STEP", "SIZE", "OFFSET", "GAP"),
     Function.SESSION: ("GAP",),
 }
 _OPTIONAL = frozenset({"OFFSET"})
@@ -54,6 +54,10 @@ _EXAMPLES: dict[Function, str] = {
     Function.CUMULATE: "CUMULATE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' DAY)",
     Function.SESSION: "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '5' MINUTE)",
 }
+_UNTIL_SILENT = (
+    "CUMULATE(DATA => TABLE t PARTITION BY k, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '1' MINUTE, "
+    "GAP => INTERVAL '5' MINUTE)"
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class WindowCall:
     """A call with its arguments, in microseconds.
 
     `step` is the distance of two windows' ends: CUMULATE's STEP, HOP's SLIDE, TUMBLE's SIZE; a SESSION's `size` is its gap.
+    `gap` is that of a CUMULATE whose windows last until their key is silent, and whose `size` is then the step.
     `partition` are the columns of PARTITION BY; `span` is the call's range of the text that Spark has read.
     """
 
@@ -71,6 +76,7 @@ class WindowCall:
     offset: int = 0
     partition: tuple[str, ...] = ()
     span: Span | None = None
+    gap: int | None = None
 
     def refusal(self, message: str) -> PlacedError:
         """Returns the error that this call cannot be done."""
@@ -133,10 +139,6 @@ def _opened(jvm: Jvm, node: LogicalPlan) -> Any | None:
     table, rest = _data(function, elements(node.functionArgs()), span)
     if not table.orderByExpressions().isEmpty() or table.withSinglePartition():
         raise PlacedError(f"{function}: its table takes neither ORDER BY nor WITH SINGLE PARTITION", span)
-    if not table.partitionByExpressions().isEmpty() and function is not Function.SESSION:
-        raise PlacedError(
-            f"{function}: its table takes no PARTITION BY, as its windows are the same for all rows: leave it out", span
-        )
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     literal = scala_object(expressions, "Literal")
     to_seq = jvm.PythonUtils.toSeq
@@ -175,7 +177,8 @@ def _by_name(function: Function, arguments: list[Any], span: Span) -> dict[str, 
         if name in given:
             raise PlacedError(f"{function} has the argument {name} twice", span)
         given[name] = value
-    missing = [name for name in names if name not in given and name not in _OPTIONAL]
+    optional = _OPTIONAL | ({"SIZE"} if "GAP" in given else {"GAP"} if function is Function.CUMULATE else set())
+    missing = [name for name in names if name not in given and name not in optional]
     if missing:
         raise PlacedError(f"{function} lacks {', '.join(missing)}: {_EXAMPLES[function]}", span)
     return given
@@ -240,6 +243,10 @@ def _checked(
     for name, value in micros.items():
         if name != "OFFSET" and value <= 0:
             raise PlacedError(f"{function}: {name} must be longer than nothing", span)
+    if partition and function is not Function.SESSION and "GAP" not in micros:
+        raise PlacedError(
+            f"{function}: its table takes no PARTITION BY, as its windows are the same for all rows: leave it out", span
+        )
     offset = micros.get("OFFSET", 0)
     match function:
         case Function.SESSION:
@@ -254,7 +261,31 @@ def _checked(
                     span,
                 )
             return WindowCall(function, time, micros["SIZE"], micros["SLIDE"], offset, span=span)
+        case Function.CUMULATE if "GAP" in micros:
+            _check_until_silent(micros, partition, span)
+            return WindowCall(function, time, micros["STEP"], micros["STEP"], 0, partition, span, micros["GAP"])
         case Function.CUMULATE:
             if micros["SIZE"] % micros["STEP"]:
                 raise PlacedError(f"{function}: SIZE must be a multiple of STEP; STEP comes first", span)
             return WindowCall(function, time, micros["SIZE"], micros["STEP"], offset, span=span)
+
+
+def _check_until_silent(micros: dict[str, int], partition: tuple[str, ...], span: Span) -> None:
+    """Raises PlacedError for what a CUMULATE with GAP cannot have."""
+    if "SIZE" in micros:
+        message = (
+            "SIZE and GAP exclude each other: a window is over after SIZE, or when its key has been silent for GAP"
+        )
+    elif "OFFSET" in micros:
+        message = "OFFSET goes with SIZE: with GAP a window begins with the step of its key's first event"
+    elif micros["GAP"] < micros["STEP"]:
+        message = "GAP must be at least STEP: that a key is silent is seen at a step"
+    elif micros["STEP"] % DAY == 0:
+        message = (
+            "with GAP, STEP must be no whole days: steps are cut in UTC, where days are not those of the time zone"
+        )
+    elif not partition:
+        message = f"GAP needs the keys that may be silent, PARTITION BY behind the table: {_UNTIL_SILENT}"
+    else:
+        return
+    raise PlacedError(f"{Function.CUMULATE}: {message}", span)

@@ -17,6 +17,7 @@ from sparksql.gateway.sql.window_calls import told_plan
 from sparksql.gateway.windowing.assign import timed, with_windows
 from sparksql.gateway.windowing.bounds import stages
 from sparksql.gateway.windowing.calls import Function, carried, read_call
+from sparksql.gateway.windowing.dynamic import with_curves, with_steps
 from sparksql.gateway.windowing.sessions import with_session_aggregations, with_sessions
 
 
@@ -65,9 +66,12 @@ class Expansion:
             table = jvm.org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith(table, relations, False)
         plan = analysed(self._driver, self._session, self._resolved(table))
         plan = with_session_aggregations(jvm, plan)  # what is marked in them is known only then
+        plan = with_curves(self._driver, self._session, plan)
         rows = timed(self._driver, self._session, call, plan)
         if call.function is Function.SESSION:
             return with_sessions(self._driver, self._session, rows)
+        if call.gap is not None:
+            return with_steps(self._driver, self._session, rows)
         return with_windows(self._driver, self._session, rows, stages(call, rows.windows.zone))
 
 

@@ -17,7 +17,7 @@ from sparksql.gateway.windowing.marks import alias
 
 _OF_THEMSELVES = frozenset({"Sum", "Min", "Max", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg"})
 _COUNTS = frozenset({"Count", "CountIf"})
-_NO_DECIMAL = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
+NO_DECIMAL = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ def merge_of(jvm: Jvm, call: Expression, name: str) -> Merge | None:
     if kind in _COUNTS:
         first = part(function)
         return Merge((first,), or_zero(jvm, total(first.toAttribute())))
-    if kind == "Average" and str(function.child().dataType().catalogString()) in _NO_DECIMAL:
+    if kind == "Average" and str(function.child().dataType().catalogString()) in NO_DECIMAL:
         doubles = cast(jvm, function.child(), jvm.org.apache.spark.sql.types.DataTypes.DoubleType)
         counts = functions.Count(to_seq([function.child()]))
         parts = part(functions.Sum(doubles), "_sum"), part(counts, "_count")
-        return Merge(parts, _quotient(jvm, *(total(each.toAttribute()) for each in parts)))
+        return Merge(parts, quotient(jvm, *(total(each.toAttribute()) for each in parts)))
     return None
 
 
@@ -72,8 +72,8 @@ def or_zero(jvm: Jvm, expression: Expression) -> Any:
     return jvm.org.apache.spark.sql.catalyst.expressions.Coalesce(to_seq([expression, as_long(jvm, 0)]))
 
 
-def _quotient(jvm: Jvm, dividend: Expression, divisor: Expression) -> Any:
-    """NULL where the divisor is 0, as avg of nothing is."""
+def quotient(jvm: Jvm, dividend: Expression, divisor: Expression) -> Any:
+    """Returns a quotient that is NULL where the divisor is 0, as avg of nothing is."""
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
     double_type = jvm.org.apache.spark.sql.types.DataTypes.DoubleType
     nothing, zero = (expressions.Literal.create(value, double_type) for value in (None, 0.0))

@@ -52,7 +52,7 @@ def with_panes(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> A
 
 
 def _is_paned(windows: Windows) -> bool:
-    return windows.call.function in _PANED and not windows.of_panes
+    return windows.call.function in _PANED and windows.call.gap is None and not windows.of_panes
 
 
 class _Panes:
@@ -83,7 +83,7 @@ class _Panes:
         time_type = elements(self._path.assigning.output())[-1].dataType()
         pane = math.gcd(of.call.size, of.call.step)
         panes = Windows(replace(of.call, function=Function.TUMBLE, size=pane, step=pane), of.zone, of.delay)
-        rows = Timed(_rows(self._path.assigning), time_type, panes)
+        rows = Timed(rows_below(self._path.assigning), time_type, panes)
         paned = with_windows(self._driver, self._session, rows, pane_stages(of.call, of.zone))
         *_, start, end, _ = elements(paned.output())
         named = {index: alias(jvm, key, f"__key_{index}") for index, key in enumerate(keys) if not is_column(key)}
@@ -170,8 +170,8 @@ def _passed(expand: LogicalPlan) -> int:
     return sum(int(column.exprId().id()) in inner for column in elements(expand.output()))
 
 
-def _rows(assigning: LogicalPlan) -> Any:
-    """The rows below the windows that they are given."""
+def rows_below(assigning: LogicalPlan) -> Any:
+    """Returns the rows below the windows that they are given, with MICROS as their last column."""
     node = assigning
     while simple_name(node) != "Project" or str(elements(node.projectList())[-1].name()) != MICROS:
         node = node.child()

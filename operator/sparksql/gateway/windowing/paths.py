@@ -64,7 +64,7 @@ def path_to_windows(top: LogicalPlan, is_wanted: Callable[[Windows], bool]) -> P
     """Returns the way from a plan down to windows of a wanted call, None if there is none, or if windows decide on it."""
     between: list[Any] = []
     node = top
-    while (windows := _assigned_by(node)) is None:
+    while (windows := windows_assigned_by(node)) is None:
         if simple_name(node) not in ("Project", "Filter", "SubqueryAlias", "View"):
             return None
         between.insert(0, node)
@@ -84,8 +84,8 @@ def path_to_windows(top: LogicalPlan, is_wanted: Callable[[Windows], bool]) -> P
     return Path(windows, node, tuple(between), columns, copies)
 
 
-def _assigned_by(node: LogicalPlan) -> Windows | None:
-    """The windows that a node gives its rows."""
+def windows_assigned_by(node: LogicalPlan) -> Windows | None:
+    """Returns the windows that a node gives its rows, None for any other node."""
     if simple_name(node) != "Project":
         return None
     last = elements(node.projectList())[-1]

@@ -15,6 +15,8 @@ from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.windowing.distinct import with_distinct_in_two_steps
 from sparksql.gateway.windowing.duplicates import with_duplicates_removed
+from sparksql.gateway.windowing.dynamic import with_curves
+from sparksql.gateway.windowing.dynamic_stream import ready_state_store
 from sparksql.gateway.windowing.enumerable import with_shared_values
 from sparksql.gateway.windowing.expand import Expansion, analysed, has_calls
 from sparksql.gateway.windowing.expressions import aggregations, is_column
@@ -38,8 +40,11 @@ def with_windows_called(
 
 
 def with_windows_aggregated(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """Returns an analysed query with its aggregations by sessions, and in a batch made of panes. Raises PlacedError."""
-    plan = with_session_aggregations(driver.jvm, plan)
+    """Returns an analysed query with its aggregations by sessions and until keys are silent, and in a batch made of panes.
+
+    Raises PlacedError.
+    """
+    plan = with_curves(driver, session, with_session_aggregations(driver.jvm, plan))
     return plan if plan.isStreaming() else with_panes(driver, session, plan)
 
 
@@ -51,9 +56,11 @@ def for_table(jvm: Jvm, plan: LogicalPlan) -> Any:
 def for_stream(driver: SparkDriver, session: JvmSession, frame: Dataset, output_mode: str) -> Any:
     """Returns a streaming Dataset whose panes, first rows of windows and distinct counts are such as Spark can keep.
 
-    Itself if it has none. Spark runs aggregations after one another in append mode alone. Raises PlacedError.
+    Itself if it has none. Spark runs aggregations after one another in append mode alone. Raises PlacedError, and StatementError
+    for a state store that the session may not have.
     """
     found = frame.queryExecution().analyzed()
+    ready_state_store(session, found)
     if not any(_is_changed(node) for node in nodes(found)):
         return frame
     plan = driver.jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(found)

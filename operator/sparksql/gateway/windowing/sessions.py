@@ -76,7 +76,7 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
     if not {Role.START, Role.END} <= {path.role(key) for key in keys}:
         raise call.refusal("GROUP BY takes both window_start and window_end")
     others = [key for key in keys if path.role(key) is None]
-    _check_partition(call, others, path)
+    check_partition(call, others, path)
     *_, key_column, window, _, _, _ = elements(path.assigning.projectList())
     child = path.rebuilt(jvm, _without_bounds(jvm, path), [key_column.toAttribute(), window.toAttribute()])
     window = window.toAttribute()
@@ -98,8 +98,8 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
     return aggregate(jvm, node, [*others, *constant, window], results, child)
 
 
-def _check_partition(call: WindowCall, others: list[Any], path: Path) -> None:
-    """GROUP BY and PARTITION BY must say the same: rows of one session that are counted apart are no sessions of their own."""
+def check_partition(call: WindowCall, others: list[Any], path: Path) -> None:
+    """Raises PlacedError unless GROUP BY and PARTITION BY say the same: rows of one session are not counted apart."""
     if not call.partition:
         return
     names = {str(column.name()).lower(): column_id(column) for column in elements(path.assigning.output())}
