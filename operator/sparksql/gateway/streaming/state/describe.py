@@ -20,7 +20,7 @@ from py4j.protocol import Py4JError
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
-from sparksql.gateway.streaming.state import source_identity
+from sparksql.gateway.streaming.state import plan_text, source_identity
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
     Description,
@@ -185,6 +185,8 @@ class _Walk:
             case "GlobalLimit" if streams:
                 limit = ("limit", self._text(node.limitExpr()))
                 told = self._stateful(StatefulOperator("limit", settings=(limit,), inputs=told))
+            case plan_text.STATE_IN_PYTHON if streams:
+                told = self._in_python(node, below[0])
             case "Union":
                 told = self._union(node, children, told)
             case "Expand":
@@ -266,6 +268,14 @@ class _Walk:
         )
         settings = (("type", kind), ("condition", self._condition(rest)))
         return StatefulOperator("join of streams", tuple(keys), values, settings, told)
+
+    def _in_python(self, node: LogicalPlan, told: tuple[str, ...]) -> tuple[str, ...]:
+        keys = elements(node.left().output())[: int(node.groupingAttributesLen())]
+        columns = tuple(self._column(_name(key), key, self._text(key)) for key in keys)
+        function = ("function", self._mask(str(node.functionExpr().name())))
+        return self._stateful(
+            StatefulOperator("state of a Python function", columns, settings=(function,), inputs=told)
+        )
 
     def _union(self, node: LogicalPlan, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
         outputs = [elements(child.output()) for child in children]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 PlanNode: TypeAlias = dict[str, Any]  # a node of the JSON that PlanText makes of a plan
 
 DEDUPLICATIONS = frozenset({"Deduplicate", "DeduplicateWithinWatermark"})
+STATE_IN_PYTHON = "TransformWithStateInPySpark"
 _CATALYST = "org.apache.spark.sql.catalyst."
 
 

@@ -156,6 +156,8 @@ class _Resolver:
             case _ if kind in plan_text.DEDUPLICATIONS and streams:
                 keys = self._value(fields["keys"])
                 return self._stateful(self.nodes.add(kind, keys=keys, input=below[0].ref), state)
+            case plan_text.STATE_IN_PYTHON if streams:
+                return self._in_python(plan, below, state)
             case _ if kind in _TRANSPARENT or (streams and kind in _TRANSPARENT_STREAMS):
                 return below[0]
         refs = iter(below)
@@ -279,6 +281,16 @@ class _Resolver:
             self._columns[column["attribute"]] = known
         ref = self.nodes.add("Generate", generator=generator, outer=fields["outer"], input=below.ref)
         return _Relation(ref, below.state)
+
+    def _in_python(self, plan: PlanNode, below: list[_Relation], state: tuple[int, ...]) -> _Relation:
+        """A state that a Python function keeps. The function is told by its name, as all of them are."""
+        told = ("functionExpr", "groupingAttributesLen", "outputMode", "timeMode")
+        fields = {name: self._value(plan["fields"][name]) for name in told}
+        ref = self.nodes.add(plan_text.STATE_IN_PYTHON, **fields, inputs=[each.ref for each in below])
+        for place, column in enumerate(plan["output"]):
+            made = self.nodes.add("Output", place=place)
+            self._columns[column["attribute"]] = self.nodes.add("ResultOf", operator=ref, function=made)
+        return self._stateful(ref, state)
 
     def _stateful(self, ref: Any, state: tuple[int, ...]) -> _Relation:
         self.operators.append(ref)
