@@ -17,6 +17,7 @@ TARGETS = {
     "visits_of_pages": "begin TIMESTAMP, page STRING, n BIGINT",
     "visits_in_one_go": "begin TIMESTAMP, end TIMESTAMP, visitor STRING, n BIGINT",
     "last_visits": "begin TIMESTAMP, visitor STRING, page STRING, ts TIMESTAMP",
+    "live_pages": "page STRING, begin TIMESTAMP, end TIMESTAMP, n BIGINT, visitors BIGINT",
     "orders_and_visits": "begin TIMESTAMP, visits BIGINT, orders BIGINT",
     "best_items": "begin TIMESTAMP, end TIMESTAMP, item STRING, sales BIGINT, buyers BIGINT, of_host BIGINT",
 }

@@ -38,8 +38,7 @@ from sparksql.gateway.windowing.expressions import (
     transformed,
 )
 from sparksql.gateway.windowing.marks import Role, Windows, alias, metadata
-from sparksql.gateway.windowing.panes import rows_below
-from sparksql.gateway.windowing.paths import Path, path_to_windows, windows_assigned_by
+from sparksql.gateway.windowing.paths import Path, path_to_windows, rows_below, windows_assigned_by
 from sparksql.gateway.windowing.sessions import check_partition
 
 _KEY = "__curve_key_"

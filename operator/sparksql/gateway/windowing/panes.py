@@ -30,7 +30,7 @@ from sparksql.gateway.windowing.expressions import (
 )
 from sparksql.gateway.windowing.marks import Role, Windows, alias, mark
 from sparksql.gateway.windowing.merging import Merge, merge_of
-from sparksql.gateway.windowing.paths import Path, path_to_windows
+from sparksql.gateway.windowing.paths import Path, path_to_windows, rows_below
 
 _PANED = frozenset({Function.CUMULATE, Function.HOP})
 
@@ -168,11 +168,3 @@ def _passed(expand: LogicalPlan) -> int:
     """How many columns an Expand hands on as they are; the keys of the grouping sets are behind them."""
     inner = {int(column.exprId().id()) for column in elements(expand.child().output())}
     return sum(int(column.exprId().id()) in inner for column in elements(expand.output()))
-
-
-def rows_below(assigning: LogicalPlan) -> Any:
-    """Returns the rows below the windows that they are given, with MICROS as their last column."""
-    node = assigning
-    while simple_name(node) != "Project" or str(elements(node.projectList())[-1].name()) != MICROS:
-        node = node.child()
-    return node

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
+from sparksql.gateway.windowing.bounds import MICROS
 from sparksql.gateway.windowing.expressions import column_id, columns_in, project
 from sparksql.gateway.windowing.marks import Role, Windows, role_of, windows_of
 
@@ -82,6 +83,14 @@ def path_to_windows(top: LogicalPlan, is_wanted: Callable[[Windows], bool]) -> P
             return None
     between = [each for each in between if simple_name(each) in ("Project", "Filter")]
     return Path(windows, node, tuple(between), columns, copies)
+
+
+def rows_below(assigning: LogicalPlan) -> Any:
+    """Returns the rows below the windows that they are given, with MICROS as their last column."""
+    node = assigning
+    while simple_name(node) != "Project" or str(elements(node.projectList())[-1].name()) != MICROS:
+        node = node.child()
+    return node
 
 
 def windows_assigned_by(node: LogicalPlan) -> Windows | None:
