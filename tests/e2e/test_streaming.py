@@ -66,6 +66,13 @@ def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: s
     assert {tuple(row[1:]) for row in rows[1:]} == {("40", "3")}
 
 
+def _replace_driver(space: Space) -> None:
+    before = space.driver_pod()
+    space.crash_driver()
+    space.cluster.wait_until(lambda: space.driver_pod() != before, "another driver", SECONDS, space.driver_pod)
+    space.wait_session("main", "Ready")
+
+
 def test_curves_until_keys_are_silent_equal_the_batch_after_a_killed_driver(ticks: Space) -> None:
     """Their state goes through Python workers of the executors."""
     columns = "id INT, name STRING, at TIMESTAMP"
@@ -88,10 +95,7 @@ def test_curves_until_keys_are_silent_equal_the_batch_after_a_killed_driver(tick
         assert phase(made) == "Finished", made["status"]
         wait_batch(ticks, name, more=1)
         if number == 2:
-            driver = ticks.driver_pod()
-            ticks.crash_driver()
-            ticks.cluster.wait_until(lambda: ticks.driver_pod() != driver, "another driver", SECONDS, ticks.driver_pod)
-            ticks.wait_session("main", "Ready")
+            _replace_driver(ticks)
     over = "WHERE e < TIMESTAMP'2026-01-02 00:00:00'"
     expected = ticks.rows(f"SELECT count(*), sum(hash(*)) FROM ({curve.format('seen')}) c(id, s, e, n, names) {over}")
     found = "SELECT count(*), sum(hash(*)) FROM curves"
