@@ -49,7 +49,8 @@ CASES = [
     Case("no multiple", f"SELECT * FROM ¦CUMULATE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, INTERVAL '90' SECOND)¦", "multiple of STEP"),
     Case("hop that leaves out", f"SELECT * FROM ¦HOP(TABLE $.src, DESCRIPTOR(ts), INTERVAL '2' MINUTE, {MINUTE})¦", "SLIDE comes first"),
     Case("partition of a tumble", f"SELECT * FROM ¦TUMBLE(TABLE $.src PARTITION BY id, DESCRIPTOR(ts), {MINUTE})¦", "leave it out"),
-    Case("rows of a session", f"SELECT * FROM SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE})", "GROUP BY window_start, window_end"),
+    Case("rows of a session", f"SELECT * FROM ¦SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE})¦", "GROUP BY window_start, window_end"),
+    Case("sets of a session", f"{COUNTED} SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE}) ¦{BY_WINDOW}, ROLLUP(name)¦", "are not for sessions"),
     Case("other keys", f"{COUNTED} SESSION(TABLE $.src PARTITION BY id, DESCRIPTOR(ts), {MINUTE}) ¦{BY_WINDOW}, name¦", "and no others"),
     Case("in a subquery", f"SELECT * FROM $.src WHERE id IN (SELECT id FROM ¦TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE})¦)", "WITH"),
     Case("in a view", f"CREATE VIEW $.v AS SELECT * FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), {MINUTE})", "CREATE TEMPORARY VIEW"),
@@ -130,6 +131,9 @@ async def test_windows_are_explained_validated_previewed_described_and_kept_in_t
         f"CREATE TEMPORARY VIEW {view_name} AS SELECT * FROM CUMULATE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, INTERVAL 5 MINUTES)"
     )
     assert [row[2] for row in await streams.rows(f"{COUNTED} {view_name} {BY_WINDOW}")] == [2] * 5
+    assert await streams.rows(f"SELECT count(*) FROM TUMBLE(TABLE IDENTIFIER('$.src'), DESCRIPTOR(ts), {MINUTE})") == [
+        (2,)
+    ]
     assert await streams.rows(f"WITH w AS ({query}) SELECT n FROM w WHERE n IN (SELECT n FROM w)") == [(2,)]
     await streams.ok(f"DROP VIEW {view_name}")
 

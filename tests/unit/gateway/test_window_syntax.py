@@ -19,6 +19,7 @@ TEXTS = {
     "Spark's form": ("FROM TUMBLE(TABLE(t), DESCRIPTOR(ts), x)", "FROM TUMBLE(TABLE(t), DESCRIPTOR(ts), x)"),
     "outer TABLE": ("FROM TABLE(TUMBLE(TABLE(t), x)) AS w", "FROM      (TUMBLE(TABLE(t), x)) AS w"),
     "bare name": ("FROM TUMBLE(TABLE a.`b c`, x)", "FROM TUMBLE(TABLE (a.`b c`), x)"),
+    "computed name": ("FROM HOP(TABLE IDENTIFIER('a' || 'b'), x)", "FROM HOP(TABLE (IDENTIFIER('a' || 'b')), x)"),
     "named": ("FROM hop(DATA => TABLE t, TIMECOL => x)", "FROM hop(DATA => TABLE (t), TIMECOL => x)"),
     "stream": (
         "FROM HOP(TABLE STREAM s WATERMARK ts DELAY OF i, x)",

@@ -118,6 +118,8 @@ def _of_table(words: Sequence[Word], index: int) -> list[Edit]:
         end = _end_of_argument(words, following)
         return [_inserted(before, "(FROM "), _inserted(words[end - 1].end, ")")]
     last = following
+    if _text(words, following) == "IDENTIFIER" and _text(words, following + 1) == "(":
+        last = min(_closing(words, following + 1), len(words) - 1)
     while _text(words, last + 1) == "." and last + 2 < len(words):
         last += 2
     return [_inserted(before, "("), _inserted(words[last].end, ")")]

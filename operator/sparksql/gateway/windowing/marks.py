@@ -9,7 +9,7 @@ and aggregations (Spark 4.1, statefulOperators.scala, WatermarkSupport).
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -75,14 +75,17 @@ def windows_of(column: Expression) -> Windows | None:
         return None
     told = json.loads(str(found.getString(_WINDOW)))
     call = told["call"]
-    call |= {"function": Function(call["function"]), "partition": tuple(call["partition"])}
+    call |= {
+        "function": Function(call["function"]),
+        "partition": tuple(call["partition"]),
+        "span": call["span"] and tuple(call["span"]),
+    }
     return Windows(WindowCall(**call), told["zone"], told["delay"], told["of_panes"])
 
 
 def mark(jvm: Jvm, role: Role, windows: Windows, *, closes: bool = True) -> Any:
     """Returns the Metadata of a column that a window function adds. `closes` tells that the watermark closes it."""
-    placeless = replace(windows, call=replace(windows.call, span=None))  # a view is used in other texts
-    told: dict[str, int | str] = {_WINDOW: json.dumps(asdict(placeless)), _ROLE: role.value}
+    told: dict[str, int | str] = {_WINDOW: json.dumps(asdict(windows)), _ROLE: role.value}
     match role:
         case Role.END if windows.delay is not None and closes:
             told[EVENT_TIME] = windows.delay

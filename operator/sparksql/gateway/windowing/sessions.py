@@ -18,7 +18,7 @@ from sparksql.gateway.windowing.assign import Timed
 from sparksql.gateway.windowing.bounds import MICROS
 from sparksql.gateway.windowing.calls import Function, WindowCall, span_of
 from sparksql.gateway.windowing.expressions import aggregate, as_long, column_id, project, replaced, transformed
-from sparksql.gateway.windowing.marks import EVENT_TIME, Role, alias, mark, metadata, windows_of
+from sparksql.gateway.windowing.marks import EVENT_TIME, Role, Windows, alias, mark, metadata, windows_of
 from sparksql.gateway.windowing.paths import Path, path_to_windows
 
 SESSION = "__session_window"
@@ -65,10 +65,21 @@ def with_session_aggregations(jvm: Jvm, plan: LogicalPlan) -> Any:
     return plan
 
 
+def _is_session(windows: Windows) -> bool:
+    return windows.call.function is Function.SESSION
+
+
 def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
     if simple_name(node) != "Aggregate":
         return None
-    path = path_to_windows(node.child(), lambda windows: windows.call.function is Function.SESSION)
+    if (
+        simple_name(node.child()) == "Expand"
+        and (sets := path_to_windows(node.child().child(), _is_session)) is not None
+    ):
+        raise replace(sets.of.call, span=span_of(node)).refusal(
+            "GROUPING SETS, ROLLUP and CUBE are not for sessions: each set of keys would have sessions of its own"
+        )
+    path = path_to_windows(node.child(), _is_session)
     if path is None:
         return None
     call = replace(path.of.call, span=span_of(node))
