@@ -48,6 +48,7 @@ CASES = [
     Case("another name", f"SELECT * FROM ¦TUMBLE(DATA => TABLE $.src, TIMECOL => DESCRIPTOR(ts), LENGTH => {MINUTE})¦", "no argument LENGTH"),
     Case("no multiple", f"SELECT * FROM ¦CUMULATE(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, INTERVAL '90' SECOND)¦", "multiple of STEP"),
     Case("hop that leaves out", f"SELECT * FROM ¦HOP(TABLE $.src, DESCRIPTOR(ts), INTERVAL '2' MINUTE, {MINUTE})¦", "SLIDE comes first"),
+    Case("too many windows", "SELECT * FROM ¦CUMULATE(TABLE $.src, DESCRIPTOR(ts), INTERVAL '0.001' SECOND, INTERVAL '1' DAY)¦", "more than 1,000,000"),
     Case("partition of a tumble", f"SELECT * FROM ¦TUMBLE(TABLE $.src PARTITION BY id, DESCRIPTOR(ts), {MINUTE})¦", "leave it out"),
     Case("rows of a session", f"SELECT * FROM ¦SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE})¦", "GROUP BY window_start, window_end"),
     Case("sets of a session", f"{COUNTED} SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE}) ¦{BY_WINDOW}, ROLLUP(name)¦", "are not for sessions"),

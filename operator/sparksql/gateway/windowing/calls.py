@@ -7,6 +7,7 @@ the child of a hint that carries the other arguments, until it is replaced by wi
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,7 +20,8 @@ from sparksql.gateway.sql.window_calls import called, window_calls
 from sparksql.gateway.windowing.statements import with_queries
 
 DAY = 86_400_000_000  # microseconds
-_CARRIER = "sparksql.window."  # a hint's name; behind it the function's
+_CARRIER = f"sparksql.window.{uuid.uuid4().hex}."  # of a hint's name that no text can have; behind it the function's
+_MOST_WINDOWS = 1_000_000  # that a row may be in: a year by minutes is half of it
 _ALIASED = "UnresolvedTVFAliases"
 _TABLE = "FunctionTableSubqueryArgumentExpression"
 _KEPT_AS_TEXT = {
@@ -247,6 +249,9 @@ def _checked(
         raise PlacedError(
             f"{function}: its table takes no PARTITION BY, as its windows are the same for all rows: leave it out", span
         )
+    step = micros.get("STEP", micros.get("SLIDE"))
+    if step is not None and micros.get("SIZE", 0) // step > _MOST_WINDOWS:
+        raise PlacedError(f"{function}: a row would be in more than {_MOST_WINDOWS:,} windows", span)
     offset = micros.get("OFFSET", 0)
     match function:
         case Function.SESSION:
