@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,9 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.lexer import Lexed
 from sparksql.gateway.sql.window_syntax import edited
 from sparksql.gateway.streaming import analysis
+from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.windowing.calls import opened
+from sparksql.gateway.windowing.rewrite import for_stream
 from sparksql.gateway.windowing.time_windows import lengths
 from sparksql.wire.control import ErrorReason, OperationState
 
@@ -219,3 +222,28 @@ def test_windows_are_seen_wherever_they_are_written(driver: SparkDriver, name: s
     )
     found = read(text)
     assert set(lengths(driver.jvm, found.queryExecution().analyzed())) == expected  # type: ignore[attr-defined]
+
+
+def test_distincts_are_described_the_same_whenever_they_are_prepared(driver: SparkDriver, tmp_path: Path) -> None:
+    """Spark's rule has them in the order of a hash table, another one in each analysis."""
+    session = driver.clone()
+    execute(
+        driver,
+        session,
+        f"CREATE TABLE many (ts TIMESTAMP, a INT, b INT, c INT, d INT) USING json LOCATION '{tmp_path}'",
+    )
+    (tmp_path / "0.json").write_text("{}")
+    sql = (
+        "SELECT window_end, d % 3, count(DISTINCT a), count(DISTINCT b) FILTER (WHERE c > 1), sum(DISTINCT c), count(DISTINCT a, c), "
+        "avg(d) FROM TUMBLE(TABLE(FROM STREAM many WATERMARK ts DELAY OF INTERVAL 1 MINUTE), DESCRIPTOR(ts), INTERVAL 1 HOUR) "
+        "GROUP BY window_start, window_end, d % 3"
+    )
+    calls = edited(sql, Lexed(driver.jvm, sql).words())
+    seen = []
+    for _ in range(8):
+        driver.activate(session)
+        plan = opened(driver.jvm, session.sessionState().sqlParser().parsePlan(calls.text))
+        frame = driver.of_rows(session, analysis.prepared(driver, session, plan))
+        analysed = for_stream(driver, session, frame, "append").queryExecution().analyzed()
+        seen.append(describe(driver, session, analysed, text=sql, output_mode="append", mask=str, qualified=str))
+    assert all(description == seen[0] for description in seen), [description.operators for description in seen]

@@ -56,14 +56,19 @@ def _in_order(jvm: Jvm, second: LogicalPlan) -> Any:
         return expression.withNewChildren(to_seq([number, wanted]))
 
     to_seq = jvm.PythonUtils.toSeq
-    projections = [
-        to_seq([*row[: len(keys)], literal.create(renumbered[found], number.dataType()), *row[len(keys) + 1 :]])
-        for found, row in rows.items()
-    ]
     used = [index for found in order for index in range(len(keys)) if not _is_null(rows[found][index])]
     own = elements(second.groupingExpressions())
-    sorted_keys = [keys[index] for index in dict.fromkeys([*range(len(own)), *used, *range(len(keys))])]
-    expand = expand.copy(to_seq(projections), expand.output(), expand.child())
+    places = list(dict.fromkeys([*range(len(own)), *used, *range(len(keys))]))
+
+    def row_of(found: int) -> Any:
+        row = rows[found]
+        wanted = literal.create(renumbered[found], number.dataType())
+        return to_seq([*(row[place] for place in places), wanted, *row[len(keys) + 1 :]])
+
+    sorted_keys, output = [keys[place] for place in places], elements(expand.output())
+    projections = [row_of(found) for found in sorted(rows, key=lambda found: renumbered[found])]
+    columns = [*(output[place] for place in places), *output[len(keys) :]]
+    expand = expand.copy(to_seq(projections), to_seq(columns), expand.child())
     first = aggregate(jvm, first, [*sorted_keys, number], elements(first.aggregateExpressions()), expand)
     return aggregate(jvm, second, own, [replaced(jvm, result, numbered) for result in results], first)
 
