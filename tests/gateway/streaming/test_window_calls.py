@@ -127,6 +127,8 @@ async def test_windows_are_explained_validated_previewed_described_and_kept_in_t
     assert "Aggregate" in str(await streams.rows(f"EXPLAIN {query}"))
     await streams.ok(f"CREATE TABLE $.kept USING parquet AS {query}", f"INSERT INTO $.kept {query}")
     assert await streams.rows("SELECT DISTINCT * FROM $.kept") == rows
+    await streams.ok(f"CREATE TABLE IDENTIFIER('$.named') USING parquet AS {query}")
+    assert await streams.rows("SELECT * FROM $.named") == rows
     assert "sparksql" not in str(await streams.rows("SHOW CREATE TABLE $.kept")), (
         "marks of windows went into the catalog"
     )

@@ -55,6 +55,10 @@ def _with_windows(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -
         return plan if is_view else for_table(jvm, plan)
 
     plan = with_queries(jvm, plan, called)
+    if has_calls(plan):  # Spark would drop what is left of a call, and read the table without windows
+        raise refusal(
+            ErrorReason.INVALID_SPEC, "window table functions cannot be called in this statement: put them into a query"
+        )
     return _keeping_plan(jvm, plan, "") if is_view else plan
 
 
