@@ -12,6 +12,7 @@ from typing import TypeVar
 from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.result_keeper import ResultKeeper
 from sparksql.gateway.execution.scope import Scope
+from sparksql.gateway.execution.unbounded_query import UnboundedQueries
 from sparksql.gateway.execution.write_targets import remove_temporary, write_targets
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, StoredResult
@@ -35,8 +36,16 @@ T = TypeVar("T")
 class Effects:
     """Executes parsed statements in their session. One for the whole process; its calls block, in the statement's thread."""
 
-    def __init__(self, driver: SparkDriver, streams: Streams, files: HadoopFiles, keeper: ResultKeeper) -> None:
+    def __init__(
+        self,
+        driver: SparkDriver,
+        streams: Streams,
+        unbounded: UnboundedQueries,
+        files: HadoopFiles,
+        keeper: ResultKeeper,
+    ) -> None:
         self._driver = driver
+        self._unbounded = unbounded
         self._streams = streams
         self._files = files
         self._keeper = keeper
@@ -59,7 +68,11 @@ class Effects:
         if statement.local:
             plan = with_rows_of_driver(self._driver.jvm, plan)
         scope.operation.started()
-        frame = self._run(scope, statement, plan)
+        frame = self._frame(scope, statement, plan)
+        if frame.isStreaming():
+            if scope.operation.may_follow(statement):
+                return self._unbounded.run(scope, statement, frame)
+            raise needs_streaming(scope.operation)
         if streams:
             raise sources.read_as_batch(streams)
         return self._rows(scope, frame)
@@ -123,15 +136,17 @@ class Effects:
         return analysis.used(self._driver, scope.session, statement.fragment.text, plan, use)
 
     def _run(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> Dataset:
-        """Executes a plan, unless it is a query: a Dataset of that is lazy."""
-        if statement.kind.dynamic:  # whoever looks at it again runs it again
-            frame = self._driver.of_rows(scope.session, plan)
-        else:
-            _, frame = self._with_tables(
-                scope, statement, plan, lambda bound: self._driver.of_rows(scope.session, bound)
-            )
+        """Executes a plan for its effect. Raises StatementError for one that reads a STREAM."""
+        frame = self._frame(scope, statement, plan)
         if frame.isStreaming():
             raise needs_streaming(scope.operation)
+        return frame
+
+    def _frame(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> Dataset:
+        """Executes a plan, unless it is a query: a Dataset of that is lazy."""
+        if statement.kind.dynamic:  # whoever looks at it again runs it again
+            return self._driver.of_rows(scope.session, plan)
+        _, frame = self._with_tables(scope, statement, plan, lambda bound: self._driver.of_rows(scope.session, bound))
         return frame
 
     def _rows(self, scope: Scope, frame: Dataset, *, is_write: bool = False) -> StoredResult:

@@ -19,6 +19,7 @@ from sparksql.gateway.execution.modes import explain, preview_query, validate
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.execution.result_keeper import ResultKeeper, masked
 from sparksql.gateway.execution.scope import Scope
+from sparksql.gateway.execution.unbounded_query import UnboundedQueries
 from sparksql.gateway.execution.write_targets import remove_temporary
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.collector import Collector
@@ -61,7 +62,8 @@ class SparkExecutor:
         self.pools = Pools(driver)
         self.jobs = SparkJobs(driver, self._streams)
         self._keeper = ResultKeeper(driver, store, files, root)
-        self._effects = Effects(driver, self._streams, files, self._keeper)
+        unbounded = UnboundedQueries(driver, files, self._keeper, store, root)
+        self._effects = Effects(driver, self._streams, unbounded, files, self._keeper)
         self._clean_fingerprint = ""
         self._session_state = False
 

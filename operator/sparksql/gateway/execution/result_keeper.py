@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparksql.gateway.execution.scope import Scope
 from sparksql.gateway.operations.operation import Operation
-from sparksql.gateway.results.collector import COLLECT_ROWS
+from sparksql.gateway.results.collector import COLLECT_ROWS, ResultShape
 from sparksql.gateway.results.parquet import index_files
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
@@ -85,14 +85,18 @@ class ResultKeeper:
             table=table,
         )
 
-    def keep(self, scope: Scope, frame: Dataset) -> StoredResult:
-        """Keeps the first `maxRows` rows of a Dataset, in memory or in files."""
+    def masked_columns(self, scope: Scope, shape: ResultShape) -> tuple[Column, ...]:
+        """Returns the columns of a result as they are shown."""
+        return _masked_columns(shape.columns, scope.operation.classified.masker)
+
+    def keep(self, scope: Scope, frame: Dataset, part: str = "") -> StoredResult:
+        """Keeps the first `maxRows` rows of a Dataset, in memory or in files; `part` tells the results of one operation apart."""
         collector, operation = scope.collector, scope.operation
         wanted = _wanted_rows(operation)
         shape = collector.shape(frame)
         if shape.as_text:
             frame = collector.presentable(frame, shape)
-        columns = _masked_columns(shape.columns, operation.classified.masker)
+        columns = self.masked_columns(scope, shape)
         whole = wanted <= COLLECT_ROWS or collector.is_small(frame)
         if not whole:
             frame = collector.over_its_rows(frame)
@@ -113,11 +117,11 @@ class ResultKeeper:
         operation.check()
         if not shape.as_text:
             frame = collector.presentable(frame, shape)
-        spilled = self._spill(scope, frame, wanted, collected.row_bytes)
+        spilled = self._spill(scope, frame, wanted, collected.row_bytes, part)
         return replace(spilled, columns=columns, time_zone=shape.time_zone)
 
-    def _spill(self, scope: Scope, frame: Dataset, wanted: int, row_bytes: int) -> StoredResult:
-        folder = f"{self._root}/{scope.operation.operation_id}"
+    def _spill(self, scope: Scope, frame: Dataset, wanted: int, row_bytes: int, part: str) -> StoredResult:
+        folder = f"{self._root}/{scope.operation.operation_id}{part}"
         try:
             written = scope.collector.write(frame, folder, row_bytes)
             groups, total, size = index_files(self._files, folder, written, wanted)

@@ -35,6 +35,7 @@ from sparksql.gateway.operations.scheduler import OPERATOR_QUEUE, Scheduler, Ste
 from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
+from sparksql.gateway.results.unbounded import UnboundedResult
 from sparksql.gateway.sql.classifier import Classified
 from sparksql.gateway.sql.errors import StatementError, masked
 from sparksql.gateway.sql.masking import LogMask
@@ -132,6 +133,11 @@ class OperationManager:
         """Returns whether the text of an operation is being read."""
         return operation_id in self._reading
 
+    def unbounded(self, operation_id: str) -> UnboundedResult | None:
+        """Returns the rows of a query without end while it runs, None for any other operation."""
+        operation = self._operations.get(operation_id)
+        return None if operation is None or operation.stop_request is not None else operation.unbounded
+
     def forget(self, operation_id: str) -> None:
         """Drops all that is known of a client's operation that has ended, its result included."""
         self._register.forget(operation_id)
@@ -212,7 +218,7 @@ class OperationManager:
             self._register.end(operation_id, OperationState.ERROR, refusal)
             return
         self._log_mask.add(operation_id, classified.masker)
-        self._operations[operation_id] = Operation(self, operation_id, request, classified, executor)
+        self._operations[operation_id] = Operation(self, operation_id, request, classified, executor, origin)
         streaming = request.streaming is not None
         self._register.update(
             operation_id,
@@ -360,6 +366,13 @@ class OperationManager:
     def on_release(self, operation: Operation) -> None:
         """Gives the targets of an operation back."""
         self._apply(self._scheduler.unlock(operation.operation_id))
+
+    def on_unbounded(self, operation: Operation) -> None:
+        """Lets others have the slot and the turn of a query without end, and tells its client that there are rows to take."""
+        self._register.update(operation.operation_id, streaming=True)
+        self._apply(self._scheduler.unbind(operation.operation_id))
+        if operation.origin is not None and operation.origin.on_rows is not None:
+            operation.origin.on_rows()
 
     def _progressed(self, operation: Operation, progress: Progress | None) -> None:
         if progress is not None and self._is_running(operation):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Protocol
 
 from sparksql.gateway.results.store import StoredResult
+from sparksql.gateway.results.unbounded import UnboundedResult
 from sparksql.gateway.sql.classifier import Classified, Statement
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import (
@@ -43,13 +45,15 @@ class ClientOrigin:
     """Tells of a statement that came from a client.
 
     `protocol` is how it came, `queue` that of its session, in which it always runs alone if `serial`. It may wait
-    `queue_seconds` for its turn, 0 meaning for ever.
+    `queue_seconds` for its turn, 0 meaning for ever. `on_rows` is called on the loop once rows of a query without end can be
+    taken; it is None for a client that takes whole results only.
     """
 
     protocol: ClientProtocol
     queue: str
     serial: bool
     queue_seconds: float = 0.0
+    on_rows: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,9 @@ class Listener(Protocol):
     def on_release(self, operation: Operation) -> None:
         """Hears that the thread has written them."""
 
+    def on_unbounded(self, operation: Operation) -> None:
+        """Hears that the statement is a query without end, whose rows can be taken from now on."""
+
 
 class Jobs(Protocol):
     """Stops and counts what runs under a job group. All calls block."""
@@ -131,13 +138,20 @@ class Operation:
     """Carries one operation between the loop and its thread. Made on the loop when its statement is queued."""
 
     def __init__(
-        self, listener: Listener, operation_id: str, request: SubmitRequest, classified: Classified, executor: Executor
+        self,
+        listener: Listener,
+        operation_id: str,
+        request: SubmitRequest,
+        classified: Classified,
+        executor: Executor,
+        origin: ClientOrigin | None = None,
     ) -> None:
         self.operation_id = operation_id
         self.executor = executor
         self.group = f"sparksql-{operation_id}"
         self.request = request
         self.classified = classified
+        self.origin = origin
         self.stop_request: StopRequest | None = None
         self.admitted = False
         self.returned = asyncio.Event()
@@ -150,6 +164,7 @@ class Operation:
         self.so_far: StoredResult | None = (
             None  # set by the thread: the first rows of a result that still comes, in memory
         )
+        self.unbounded: UnboundedResult | None = None  # set by the thread: rows that come without end
         self.grace_seconds = (
             0.0  # set by the thread when it will end by itself once its time is over: how late that may be
         )
@@ -164,6 +179,11 @@ class Operation:
     def is_stream(self, statement: Statement) -> bool:
         """Returns whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""
         return self.request.streaming is not None and statement is self.classified.statements[-1]
+
+    def may_follow(self, statement: Statement) -> bool:
+        """Returns whether a statement's rows may come without end: the last one of a client that takes them as they come."""
+        is_last = statement is self.classified.statements[-1]
+        return is_last and self.origin is not None and self.origin.on_rows is not None
 
     def with_position(self, counts: Progress) -> Progress:
         """Returns counts of jobs together with the place in the script, and what a streaming query reports."""
@@ -180,6 +200,16 @@ class Operation:
         if not self._running:
             self._running = True
             self._loop.call_soon_threadsafe(self._listener.on_started, self)
+
+    def follow(self, rows: UnboundedResult) -> None:
+        """Tells that rows come from now on, without end."""
+        self.unbounded = rows
+        self._loop.call_soon_threadsafe(self._listener.on_unbounded, self)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Returns the loop that owns the operation."""
+        return self._loop
 
     def at_statement(self, index: int) -> None:
         """Tells which statement of the script is next, from 1."""

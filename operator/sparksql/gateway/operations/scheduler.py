@@ -112,6 +112,11 @@ class Scheduler:
         self._admitted[operation_id] = _Admitted(queue=operation_id, exclusive=False, unbound=True)
         return Step(admitted=(operation_id,))
 
+    def unbind(self, operation_id: str) -> Step:
+        """Takes an admitted statement out of its queue: it turned out to run until it is stopped, and holds nobody back."""
+        self._admitted[operation_id] = _Admitted(queue=operation_id, exclusive=False, unbound=True)
+        return self._step()
+
     def lock(self, operation_id: str, targets: frozenset[str]) -> Step:
         """Asks for the targets that an admitted statement is to write.
 

@@ -60,7 +60,7 @@ class ResultShape:
 
 @dataclass(frozen=True)
 class Collected:
-    """Rows in memory. `table` is None when they are larger than INLINE_BYTES; a Dataset over them can be had in any case.
+    """Rows in memory. `table` is None when they are larger than was asked for; a Dataset over them can be had in any case.
 
     `row_bytes` is about what a row takes."""
 
@@ -122,7 +122,7 @@ class Collector:
         ]
         return renamed.selectExpr(self._jvm.PythonUtils.toSeq(expressions))
 
-    def collect(self, frame: Dataset, limit: int) -> Collected:
+    def collect(self, frame: Dataset, limit: int, most_bytes: int = INLINE_BYTES) -> Collected:
         """Collects at most `limit` rows of a Dataset, which decides itself how little of it must run."""
         schema = frame.schema()
         local = self._local_rows(frame, schema, limit)
@@ -136,7 +136,7 @@ class Collector:
             batches.append(iterator.next())
             size += len(batches[-1])
             rows += int(iterator.rowCountInLastBatch())
-            if size > INLINE_BYTES:
+            if size > most_bytes:
                 return Collected(None, local.as_frame, count, size // rows)
         tables = [pa.ipc.open_stream(batch).read_all() for batch in batches]
         table = pa.concat_tables(tables) if tables else pa.table({})

@@ -1,7 +1,8 @@
 """FLIP-91's session manager: opens, finds, expires and closes the sessions of clients.
 
 Invariants: there are never more sessions than the limit; a session with a statement or a request under way is in use, one that
-nobody has used for the idle timeout is closed; a closed session leaves nothing behind. Belongs to the event loop.
+nobody has used for the idle timeout is closed; a closed session leaves nothing behind. A query without end is in use as long as
+its client takes rows. Belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class SessionManager:
         """Closes sessions and ended operations that have been idle for too long."""
         now = monotonic()
         for session in self:
-            if session.live or session.uses:
+            if session.has_bounded_work or session.uses:
                 session.used = now
             elif 0 < self._settings.session_idle_timeout <= now - session.used:
                 self._expired += 1

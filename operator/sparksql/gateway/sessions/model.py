@@ -56,7 +56,8 @@ class OperationInfo:
     """Describes an operation of a client at one moment.
 
     `is_query` tells a plain query (SELECT, VALUES, WITH, TABLE) from SHOW, DDL and the like. `columns` and `row_count`
-    are there once it is FINISHED; `has_effect_only` tells that it has no columns at all.
+    are there once it is FINISHED; `has_effect_only` tells that it has no columns at all. `unbounded` tells that it runs, without
+    end, and that its rows are given as they come: then its columns are there, too.
     """
 
     handle: str
@@ -67,6 +68,7 @@ class OperationInfo:
     is_insert: bool = False
     columns: tuple[Column, ...] = ()
     row_count: int = 0
+    unbounded: bool = False
     error: OperationError | None = None
     submitted: datetime | None = None
     started: datetime | None = None

@@ -22,6 +22,7 @@ from sparksql.api.gateway_settings import GatewaySettings
 from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.operations.operation import ClientOrigin, Executor, StopRequest
 from sparksql.gateway.results.store import ExpiredResultError, UnknownResultError
+from sparksql.gateway.results.unbounded import UnboundedPage
 from sparksql.gateway.sessions.executor import ClientContext, ClientExecutor
 from sparksql.gateway.sessions.external import ExternalExecution, ExternalOperation
 from sparksql.gateway.sessions.manager import SessionManager, Usage, monotonic
@@ -172,6 +173,13 @@ class SessionService:
             await asyncio.wait_for(found.ended.wait(), seconds)
         return self.operation(session, operation)
 
+    async def wait_for_rows(self, session: str, operation: str, seconds: float) -> OperationInfo:
+        """Returns the operation once it has ended or is known to be without end, or as it is after so many seconds."""
+        found = self._find(session, operation)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(found.has_rows.wait(), seconds)
+        return self.operation(session, operation)
+
     async def run(self, session: str, sql: str, *, execution_seconds: float = 0) -> OperationInfo:
         """Submits a statement, waits for its end, and returns its view."""
         operation = self.submit(session, sql, execution_seconds=execution_seconds)
@@ -213,6 +221,22 @@ class SessionService:
         except (UnknownResultError, ExpiredResultError) as missing:
             raise ClientError(Problem.NO_RESULT, str(missing)) from None
 
+    async def unbounded_page(
+        self, session: str, operation: str, token: int, max_rows: int, seconds: float
+    ) -> UnboundedPage | None:
+        """Returns a page of a query without end, once rows have come or so many seconds have passed; None if it has ended.
+
+        Raises UnexpectedTokenError.
+        """
+        found, spark = self._find(session, operation), self._sessions.spark()
+        rows = spark.operations.unbounded(found.operation_id)
+        if rows is None:
+            return None
+        with self._sessions.using(session):
+            await rows.wait(token, seconds)
+            found.used = monotonic()
+            return await spark.threads.read_page(rows.page, spark.reader, token, max_rows)
+
     async def with_session(self, session: str, function: Callable[[SparkDriver, Any], T]) -> T:
         """Runs a blocking function of the driver and the client's JVM session beside the loop."""
         with self._sessions.using(session) as found:
@@ -243,8 +267,9 @@ class SessionService:
 
     def _view(self, session: ClientSession, operation: ClientOperation) -> OperationInfo:
         operations = self._sessions.spark().operations
+        unbounded = operations.unbounded(operation.operation_id)
         view = self._lifecycle.register.view(operation.operation_id)
-        result = view.result
+        columns = () if view.result is None else view.result.columns
         return OperationInfo(
             handle=operation.operation_id,
             session=session.handle,
@@ -252,8 +277,9 @@ class SessionService:
             statement_type=view.statement_type,
             is_query=operation.is_query,
             is_insert=operation.is_insert,
-            columns=() if result is None else result.columns,
-            row_count=0 if result is None else result.row_count,
+            columns=columns if unbounded is None else unbounded.columns,
+            row_count=0 if view.result is None else view.result.row_count,
+            unbounded=unbounded is not None,
             error=view.error,
             submitted=view.submitted_time,
             started=view.start_time,
@@ -293,6 +319,7 @@ class SessionService:
             queue=session.handle,
             serial=session.protocol is ClientProtocol.REST,
             queue_seconds=self._limits.queue_seconds,
+            on_rows=operation.has_rows.set if isinstance(executor, ClientExecutor) else None,
         )
         spark.operations.begin(operation_id, request, executor, origin)
         register.watch(operation_id, lambda view: self._ended(session, operation, view))
@@ -300,6 +327,7 @@ class SessionService:
 
     def _ended(self, session: ClientSession, operation: ClientOperation, view: wire.OperationView) -> None:
         operation.ended.set()
+        operation.has_rows.set()
         operation.used = session.used = monotonic()
         self._outside.pop(operation.operation_id, None)
         if operation.work is not None and view.start_time is None:  # its executor has never heard of it

@@ -27,12 +27,17 @@ _STATUS = {
 
 @dataclass
 class ClientOperation:
-    """A statement of a client. `used` is a monotonic time in seconds; `closing` that nobody may ask for it any more."""
+    """A statement of a client.
+
+    `used` is a monotonic time in seconds; `has_rows` that rows can be taken, all of them or as they come; `closing` that nobody
+    may ask for it any more.
+    """
 
     operation_id: str
     executor: Executor
     used: float
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    has_rows: asyncio.Event = field(default_factory=asyncio.Event)
     work: ExternalExecution | None = None
     closing: bool = False
 
@@ -64,6 +69,11 @@ class ClientSession:
     properties: dict[str, str]
     operations: dict[str, ClientOperation] = field(default_factory=dict)
     uses: int = 0
+
+    @property
+    def has_bounded_work(self) -> bool:
+        """Returns whether a statement is under way that will end by itself."""
+        return any(not operation.has_rows.is_set() for operation in self.live)
 
     @property
     def live(self) -> list[ClientOperation]:

@@ -20,11 +20,10 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, StreamingQuery
-from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
-from sparksql.gateway.windowing.rewrite import for_stream
+from sparksql.gateway.streaming.without_sink import shown
 
 _POLL_MILLIS = 200
 _INTERVAL_MILLIS = 500  # between two batches of a source without end
@@ -61,7 +60,8 @@ def previewed(
     """
     view, session = f"__sparksql_preview_{uuid.uuid4().hex}", frame.sparkSession()
     bound_rounds(session)
-    mode, limited = _planned(driver, session, frame, rows, fragment, operation.request.sql)
+    place = (fragment, operation.request.sql)
+    mode, limited = shown(driver, session, frame, _MODES, place, lambda ready: ready.limit(rows))
     with unsupported.start_allowed(session, limited.queryExecution().analyzed()):
         query = _start(driver.jvm, limited, mode, _is_endless(frame), view, folder)
     try:
@@ -100,25 +100,6 @@ def _watch(
         if seen and time.monotonic() >= until:
             return True
     return False
-
-
-def _planned(
-    driver: SparkDriver, session: JvmSession, frame: Dataset, rows: int, fragment: Fragment, sql: str
-) -> tuple[str, Dataset]:
-    """The first mode in which Spark runs the query, and its first rows in that mode.
-
-    Raises StatementError if there is none, for what is not about the mode.
-    """
-    refusals: list[StatementError] = []
-    for mode in _MODES:
-        limited = for_stream(driver, session, frame, mode).limit(rows)
-        try:
-            unsupported.check_supported(driver, session, limited.queryExecution().analyzed(), mode, fragment, sql)
-        except StatementError as refused:
-            refusals.append(refused)
-        else:
-            return mode, limited
-    raise next((each for each in refusals if each.error.condition != unsupported.OUTPUT_MODE), refusals[0])
 
 
 def _is_endless(frame: Dataset) -> bool:

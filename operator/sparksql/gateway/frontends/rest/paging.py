@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from sparksql.gateway.results.unbounded import UnexpectedTokenError
+
 MAX_BOOKMARKS = 10_000  # of one session whose kept operations have no limit
-
-
-class UnexpectedTokenError(Exception):
-    """A token that no page has or will have next; the message names those that may be asked."""
 
 
 @dataclass

@@ -20,9 +20,10 @@ from sparksql.gateway.frontends.rest.content import Page, ResultContent, content
 from sparksql.gateway.frontends.rest.errors import Cause, bad_parameter, ended_badly, unfetchable
 from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, json_response
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
-from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks, UnexpectedTokenError
-from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
+from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks
+from sparksql.gateway.frontends.rest.rows import write_arrow, write_changes, write_rows
 from sparksql.gateway.frontends.zones import UnknownZoneError
+from sparksql.gateway.results.unbounded import UnexpectedTokenError
 from sparksql.gateway.sessions.model import OperationInfo, OperationStatus
 
 if TYPE_CHECKING:
@@ -58,9 +59,15 @@ class Results:
         """Answers result/{token}."""
         token, row_format = _token(call.match.parameters["token"]), _row_format(call)
         view = self._service.operation(call.session, call.operation)
-        if not view.status.is_terminal:
+        if not view.status.is_terminal and not view.unbounded:
             patience = PATIENCE_V1_SECONDS if call.match.version == 1 else PATIENCE_SECONDS
-            view = await self._service.wait(call.session, call.operation, patience)
+            view = await self._service.wait_for_rows(call.session, call.operation, patience)
+        try:
+            if view.unbounded and (answer := await self._arrived(call, view, token, row_format)) is not None:
+                return answer
+        except UnexpectedTokenError as unexpected:
+            raise unfetchable(Cause("SqlExecutionException", str(unexpected))) from unexpected
+        view = self._service.operation(call.session, call.operation)
         if not view.status.is_terminal:
             return _not_ready(call, row_format)
         if view.status is not OperationStatus.FINISHED:
@@ -72,6 +79,21 @@ class Results:
             raise unfetchable(Cause("SqlExecutionException", str(unexpected))) from unexpected
         except UnknownZoneError as unknown:
             raise unfetchable(Cause("SqlExecutionException", str(unknown))) from unknown
+
+    async def _arrived(self, call: Call, view: OperationInfo, token: int, row_format: RowFormat) -> web.Response | None:
+        """A page of a query without end, empty if no rows have come meanwhile; None if it has ended."""
+        most = self._arrow_page_rows if row_format is RowFormat.ARROW else MAX_PAGE_ROWS
+        page = await self._service.unbounded_page(view.session, view.handle, token, most, PATIENCE_SECONDS)
+        if page is None:
+            return None
+        content = content_of(view)
+        if row_format is RowFormat.ARROW:
+            return _arrow_response(
+                await asyncio.to_thread(write_changes, page, content.names, content.types), token + 1
+            )
+        body = await asyncio.to_thread(write_rows, page.table, content.types, row_format, page.kinds)
+        described = Page(type=ResultType.PAYLOAD, row_format=row_format, next_uri=_uri(call, token + 1, row_format))
+        return json_response(page_json(described, content, body))
 
     async def _page(
         self, call: Call, view: OperationInfo, bookmark: Bookmark, token: int, row_format: RowFormat

@@ -18,16 +18,33 @@ import pyarrow.compute as pc
 from sparksql.gateway.frontends.columns import FLINK_PLAIN, Cells, json_cells, text_cells, texts
 from sparksql.gateway.frontends.rest.models import LogicalType, RowFormat, TypeRoot
 from sparksql.gateway.frontends.rest.types import arrow_type
+from sparksql.gateway.results.changes import RowKind
+from sparksql.gateway.results.unbounded import UnboundedPage
 
-_ROW_BEGIN, _ROW_END = '{"kind":"INSERT","fields":[', "]}"
+_ROW_BEGIN, _ROW_END = '{{"kind":"{}","fields":[', "]}"
+KIND_COLUMN = "op"  # of a changelog in Arrow, as Flink's SQL Client names it
+_SHORT = {
+    RowKind.INSERT: "+I",
+    RowKind.UPDATE_BEFORE: "-U",
+    RowKind.UPDATE_AFTER: "+U",
+    RowKind.DELETE: "-D",
+}
 
 
-def write_rows(table: pa.Table, types: Sequence[LogicalType], row_format: RowFormat) -> bytes:
-    """Returns the JSON list of a page's rows. Columns are taken by position. Raises UnknownZoneError for an instant in one."""
+def write_rows(
+    table: pa.Table, types: Sequence[LogicalType], row_format: RowFormat, kinds: Sequence[RowKind] | None = None
+) -> bytes:
+    """Returns the JSON list of a page's rows, which are insertions unless there are `kinds`. Columns are taken by position.
+
+    Raises UnknownZoneError for an instant in one.
+    """
     if table.num_rows == 0:
         return b"[]"
     pieces: list[str | pa.Array] = []
-    between = _ROW_BEGIN
+    between = _ROW_BEGIN.format(RowKind.INSERT)
+    if kinds is not None:
+        pieces.append(pa.array([_ROW_BEGIN.format(kind) for kind in kinds]))
+        between = ""
     for column, logical in zip(table.columns, types, strict=True):
         cells = _cells(_whole(column), logical, row_format)
         pieces += [between + cells.before, cells.inside]
@@ -38,17 +55,32 @@ def write_rows(table: pa.Table, types: Sequence[LogicalType], row_format: RowFor
     return b"".join((b"[", without_last_comma, b"]"))
 
 
+def write_changes(page: UnboundedPage, names: Sequence[str], types: Sequence[LogicalType]) -> bytes:
+    """Returns a page of a query without end as an Arrow IPC stream; a changelog's first column is the kind of each row."""
+    if page.kinds is None:
+        return write_arrow(page.table, names, types)
+    kinds = pa.array([_SHORT[kind] for kind in page.kinds], pa.string())
+    named = _named(page.table, names, types)
+    return _stream(named.add_column(0, pa.field(KIND_COLUMN, pa.string(), nullable=False), kinds))
+
+
 def write_arrow(table: pa.Table, names: Sequence[str], types: Sequence[LogicalType]) -> bytes:
     """Returns the page as an Arrow IPC stream whose columns have their names in the result."""
+    return _stream(_named(table, names, types))
+
+
+def _named(table: pa.Table, names: Sequence[str], types: Sequence[LogicalType]) -> pa.Table:
     if table.num_columns == 0:
         fields = [pa.field(name, arrow_type(logical)) for name, logical in zip(names, types, strict=True)]
-        named = pa.schema(fields).empty_table()
-    else:
-        fields = [pa.field(name, column.type) for name, column in zip(names, table.columns, strict=True)]
-        named = pa.table(table.columns, schema=pa.schema(fields))
+        return pa.schema(fields).empty_table()
+    fields = [pa.field(name, column.type) for name, column in zip(names, table.columns, strict=True)]
+    return pa.table(table.columns, schema=pa.schema(fields))
+
+
+def _stream(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
-    with pa.ipc.new_stream(buffer, named.schema) as writer:
-        writer.write_table(named)
+    with pa.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table)
     return buffer.getvalue()
 
 
