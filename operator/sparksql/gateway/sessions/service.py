@@ -319,7 +319,7 @@ class SessionService:
             queue=session.handle,
             serial=session.protocol is ClientProtocol.REST,
             queue_seconds=self._limits.queue_seconds,
-            on_rows=operation.has_rows.set if isinstance(executor, ClientExecutor) else None,
+            on_rows=operation.has_rows.set if session.protocol is ClientProtocol.REST else None,
         )
         spark.operations.begin(operation_id, request, executor, origin)
         register.watch(operation_id, lambda view: self._ended(session, operation, view))
