@@ -14,6 +14,7 @@ from tests.support.process import GatewayProcess, driver_config, start_gateway, 
 
 from .client import GatewayClient, connect
 from .connectors import running_with_connectors
+from .rest_client import RestClient, connect_rest
 from .streams import Streams
 
 
@@ -44,6 +45,12 @@ def connected_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gate
 async def client(gateway: GatewayProcess) -> AsyncIterator[GatewayClient]:
     async with connect(gateway) as connected:
         await connected.until_started()
+        yield connected
+
+
+@pytest.fixture
+async def rest(gateway: GatewayProcess, client: GatewayClient) -> AsyncIterator[RestClient]:
+    async with connect_rest(gateway) as connected:
         yield connected
 
 

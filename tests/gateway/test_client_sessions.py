@@ -248,6 +248,24 @@ async def test_an_operation_that_is_never_closed_expires(hasty_http: aiohttp.Cli
         assert asyncio.get_running_loop().time() < deadline, "the operation does not expire"
 
 
+async def test_a_query_over_a_stream_that_nobody_fetches_is_closed(
+    hasty_http: aiohttp.ClientSession, hasty_control: GatewayClient
+) -> None:
+    session = await open_rest(hasty_http)
+    await session.rows("CREATE TABLE unread (v INT) USING parquet")
+    operation = await session.submit("SELECT v FROM STREAM unread")
+    status, body = await session.page(operation, 0)
+    assert (status, body["resultType"]) == (200, "PAYLOAD"), body
+    deadline = asyncio.get_running_loop().time() + 90
+    while (await clients(hasty_control))["operations"]:
+        assert asyncio.get_running_loop().time() < deadline, "the query goes on"
+        assert (await call(hasty_http, "POST", f"{session.path}/heartbeat"))[0] == 200
+        await asyncio.sleep(0.5)
+
+    status, body = await session.page(operation, 1)
+    assert status != 200 and operation in str(body), body
+
+
 async def test_a_session_keeps_no_more_operations_than_the_limit(http: aiohttp.ClientSession) -> None:
     session = await open_rest(http)
     operations = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +57,6 @@ DIFFERENCES: dict[str, tuple[Fact, str]] = {
 
 # The released server refuses every timeout alike; where they are honoured no machine is too slow for this one.
 TIMEOUT, PATIENT = r'("executionTimeout": )[1-9]\d*\b', r"\g<1>600000"
-
-
-@pytest.fixture
-async def rest(gateway: GatewayProcess, client: GatewayClient) -> AsyncIterator[RestClient]:
-    async with connect_rest(gateway) as connected:
-        yield connected
 
 
 @pytest.mark.parametrize("scenario", FACTS)

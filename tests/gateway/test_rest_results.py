@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.process import GatewayProcess
-
-from .client import GatewayClient
-from .rest_client import RestClient, RestSession, connect_rest
+from .rest_client import RestClient, RestSession
 
 ROWS = 12_345
 MAX_VARCHAR = {"type": "VARCHAR", "nullable": True, "length": 2147483647}
@@ -77,12 +74,6 @@ VALUES: list[tuple[str, dict[str, Any], Any, str | None]] = [
     ("map(1, 'a')", {"type": "VARCHAR", "length": 2147483647}, "{1=a}", "{1=a}"),
     ("array(map(1, DATE'2024-02-29'))", {"type": "VARCHAR", "length": 2147483647}, "[{1=2024-02-29}]", "[{1=2024-02-29}]"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-async def rest(gateway: GatewayProcess, client: GatewayClient) -> AsyncIterator[RestClient]:
-    async with connect_rest(gateway) as connected:
-        yield connected
 
 
 @pytest.fixture

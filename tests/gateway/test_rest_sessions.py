@@ -9,16 +9,9 @@ import pytest
 
 from tests.support.process import GatewayProcess
 
-from .client import GatewayClient
-from .rest_client import RestClient, RestSession, connect_rest
+from .rest_client import RestClient, RestSession
 
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 1)"  # one task: it takes one of the two cores
-
-
-@pytest.fixture
-async def rest(gateway: GatewayProcess, client: GatewayClient) -> AsyncIterator[RestClient]:
-    async with connect_rest(gateway) as connected:
-        yield connected
 
 
 @pytest.fixture

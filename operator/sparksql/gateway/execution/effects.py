@@ -71,7 +71,8 @@ class Effects:
         frame = self._frame(scope, statement, plan)
         if frame.isStreaming():
             if scope.operation.may_follow(statement):
-                return self._unbounded.run(scope, statement, frame)
+                with self._streams.running(scope.operation.group):
+                    return self._unbounded.run(scope, statement, frame)
             raise needs_streaming(scope.operation)
         if streams:
             raise sources.read_as_batch(streams)

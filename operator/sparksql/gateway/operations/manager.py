@@ -32,6 +32,7 @@ from sparksql.gateway.operations.operation import (
 from sparksql.gateway.operations.reading import OrderedReader
 from sparksql.gateway.operations.register import OperationRegister
 from sparksql.gateway.operations.scheduler import OPERATOR_QUEUE, Scheduler, Step
+from sparksql.gateway.operations.summaries import Summaries
 from sparksql.gateway.operations.thread_pools import ThreadPools
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
@@ -84,10 +85,9 @@ class OperationManager:
         self._executor = executor
         self._register = register
         self._store = store
-        self._reader = reader
         self._log_mask = log_mask
         self._clock = clock
-        self._max_preview_rows = max_preview_rows
+        self._summaries = Summaries(store, reader, threads, max_preview_rows)
         self._scheduler = Scheduler(slots)
         self.workers = workers
         self._threads = threads
@@ -307,7 +307,7 @@ class OperationManager:
         result: ResultSummary | None = None
         if operation.execution_result.result is not None:
             state = OperationState.FINISHED if error is None else OperationState.ERROR
-            result = await self._summary(operation, operation.execution_result.result)
+            result = await self._summaries.kept(operation, operation.execution_result.result)
         elif stop_request is not None:
             state, error = stop_request.state, stop_request.error()
         if error is not None:
@@ -316,21 +316,6 @@ class OperationManager:
         self._register.end(operation_id, state, error, result=result, progress=operation.with_position(counts))
         self.record_activity()
         self._forget(operation_id)
-
-    async def _summary(self, operation: Operation, result: StoredResult) -> ResultSummary:
-        wish = operation.request.result
-        preview_rows = min(wish.preview_rows, self._max_preview_rows)
-        expires = self._store.keep(operation.operation_id, result, wish.retention_seconds)
-        masker = operation.classified.masker
-        try:
-            return await self._threads.read_page(self._reader.summary, result, preview_rows, masker, expires)
-        except Exception as exception:  # the statement has succeeded; its result may be readable later
-            log.warning(
-                "a preview could not be read: %s",
-                type(exception).__name__,
-                extra={"operation_id": operation.operation_id},
-            )
-            return self._reader.summary(result, 0, masker, expires)
 
     def on_started(self, operation: Operation) -> None:
         """Marks an operation as Running, and starts its time."""
@@ -380,11 +365,7 @@ class OperationManager:
 
     async def _show(self, operation: Operation) -> None:
         """The rows that a running statement has given so far, if there are new ones."""
-        so_far, operation.so_far = operation.so_far, None
-        if so_far is None:
-            return
-        rows = min(operation.request.result.preview_rows, self._max_preview_rows)
-        shown = await self._threads.guarded(self._reader.summary, so_far, rows, operation.classified.masker)
+        shown = await self._summaries.so_far(operation)
         if shown is not None and self._is_running(operation):
             self._register.update(operation.operation_id, result=shown)
 

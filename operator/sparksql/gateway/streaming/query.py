@@ -8,7 +8,8 @@ two statements go on from one state (`claims`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -73,6 +74,15 @@ class Streams:
         """Returns whether a query of this operation's group is active: it is stopped by its own thread, without interrupts."""
         return group in self._active
 
+    @contextmanager
+    def running(self, group: str) -> Iterator[None]:
+        """Marks a query of this operation's group as active: an interrupt in the middle of its stop would leave it behind."""
+        self._active.add(group)
+        try:
+            yield
+        finally:
+            self._active.discard(group)
+
     def run(self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions) -> None:
         """Runs the query of a parsed INSERT to its end. Raises StatementError, OperationCancelledError, or what Spark throws."""
         self._claim(operation, options)
@@ -99,7 +109,8 @@ class Streams:
             self._written[options.checkpoint] = started.sink.path
         try:
             self._claims.identify(operation.operation_id, str(started.query.id()))
-            self._run_to_completion(operation, started, lease)
+            with self.running(operation.group):
+                self._run_to_completion(operation, started, lease)
         finally:
             self._clear(started.sink, options, lease)
             self._written.pop(options.checkpoint, None)
@@ -118,7 +129,6 @@ class Streams:
 
     def _run_to_completion(self, operation: Operation, started: _Started, lease: CheckpointLease) -> None:
         query = started.query
-        self._active.add(operation.group)
         try:
             if started.state.is_new:
                 started.state.write(started.described())
@@ -135,7 +145,6 @@ class Streams:
             stop(query, at_once=lease.is_lost)
             if operation.stream is not None:
                 operation.stream = read_stream(query)
-            self._active.discard(operation.group)
 
     def compare(
         self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
