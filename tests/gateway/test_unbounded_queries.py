@@ -159,7 +159,7 @@ async def test_a_query_that_fails_says_why(session: RestSession) -> None:
     assert "no good" in (await session.page(query.operation, 0)).told
 
 
-async def test_what_spark_cannot_stream_is_refused_with_its_place(session: RestSession) -> None:
+async def test_a_query_that_spark_cannot_stream_is_refused_with_its_place(session: RestSession) -> None:
     told = await session.failure("SELECT k, rank() OVER (ORDER BY v) FROM STREAM unbounded_events")
 
     assert "OVER" in told and "line 1, position 11" in told, told

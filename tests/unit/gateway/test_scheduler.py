@@ -195,3 +195,14 @@ def test_a_local_statement_goes_beside_full_slots_and_few_of_one_line_do() -> No
     assert scheduler.submit("other", exclusive=True, queue="c", local=True).admitted == ("other",)
     assert scheduler.slots_used == 1
     assert scheduler.leave("probe0").admitted == ("one-more",)
+
+
+def test_an_unbound_statement_gives_its_slot_and_its_turn_to_others() -> None:
+    scheduler = Scheduler(1)
+    scheduler.submit("query", exclusive=True, queue="a")
+    assert not scheduler.submit("next", exclusive=True, queue="a").admitted
+
+    assert scheduler.unbind("query").admitted == ("next",)
+    assert (scheduler.slots_used, scheduler.admitted) == (1, ("query", "next"))
+    scheduler.leave("query")
+    assert scheduler.admitted == ("next",)
