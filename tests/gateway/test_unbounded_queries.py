@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -198,5 +199,7 @@ async def _nothing_left(root: Path, operation: str) -> None:
             await asyncio.sleep(0.1)
 
 
-def _files(root: Path, operation: str) -> list[Path]:
-    return list(root.rglob(f"*{operation}*"))
+def _files(root: Path, operation: str) -> list[str]:
+    """Files and folders of the operation; unlike Path.rglob, os.walk bears that they go away meanwhile."""
+    found = (os.path.join(at, name) for at, folders, files in os.walk(root) for name in (*folders, *files))
+    return [path for path in found if operation in os.path.basename(path)]

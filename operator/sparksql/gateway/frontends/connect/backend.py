@@ -9,6 +9,8 @@ The classes are Spark's internal ones, those of 4.1. All calls block.
 from __future__ import annotations
 
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -18,6 +20,8 @@ from sparksql.gateway.spark.scala import elements, option, scala_object
 from sparksql.gateway.spark.shapes import JvmSession
 
 _LOGGERS = "org.apache.spark.sql.connect"
+PENDING_SECONDS = 10.0  # between Spark's listing an execution and starting it there are milliseconds
+_PENDING_POLL_SECONDS = 0.02
 _TOKEN_KEY = "spark.connect.authenticate.token"  # noqa: S105  a key's name
 
 
@@ -38,8 +42,9 @@ class ExecutionKey:
 
 
 class ExecutionState(Enum):
-    """Tells how far Spark is, by its event status."""
+    """Tells how far Spark is, by its event status. One that is pending is listed and has not been started."""
 
+    PENDING = auto()
     RUNNING = auto()
     FINISHED = auto()
     FAILED = auto()
@@ -94,9 +99,33 @@ class Backend:
         holders = elements(self.service.executionManager().listExecuteHolders())
         return {_key(holder.key()): _state(holder) for holder in holders}
 
+    def interrupt_meant(self, session: SessionKey, is_meant: Callable[[str, frozenset[str]], bool]) -> list[str]:
+        """Interrupts those executions of a session that are meant, by operation id and the client's tags; returns their ids.
+
+        One that is pending is waited for, PENDING_SECONDS at most: its interrupt would fail (IllegalStateException by
+        ExecuteEventsManager, 4.1.4), and it would then neither start nor end.
+        """
+        interrupted = []
+        for holder in elements(self.service.executionManager().listExecuteHolders()):
+            key = _key(holder.key())
+            if key.session == session and is_meant(
+                key.operation_id, frozenset(map(str, elements(holder.sparkSessionTags())))
+            ):
+                deadline = time.monotonic() + PENDING_SECONDS
+                while _state(holder) is ExecutionState.PENDING and time.monotonic() < deadline:
+                    time.sleep(_PENDING_POLL_SECONDS)
+                if holder.interrupt():
+                    interrupted.append(key.operation_id)
+        return interrupted
+
     def interrupt(self, key: ExecutionKey, reason: str) -> bool:
-        """Does one round of stopping, of the thread and its jobs; returns whether more rounds are needed."""
+        """Does one round of stopping, of the thread and its jobs; returns whether more rounds are needed.
+
+        One that is pending is left for the next round, see `interrupt_meant`.
+        """
         holder = option(self.service.executionManager().getExecuteHolder(self._execute_key(key)))
+        if holder is not None and _state(holder) is ExecutionState.PENDING:
+            return True
         running = holder is not None and bool(holder.isExecuteThreadRunnerAlive())
         if holder is not None:
             holder.interrupt()
@@ -121,6 +150,8 @@ def _key(key: Any) -> ExecutionKey:
 
 def _state(holder: Any) -> ExecutionState:
     match str(holder.eventsManager().status().toString()):
+        case "Pending":
+            return ExecutionState.PENDING
         case "Finished":
             return ExecutionState.FINISHED
         case "Failed" | "Canceled" | "Closed":

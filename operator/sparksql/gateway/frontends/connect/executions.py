@@ -178,6 +178,18 @@ class Executions:
         with contextlib.suppress(ClientError):
             self._service.cancel(execution.handle, execution.operation)
 
+    async def interrupt(self, session: SessionKey, is_meant: Callable[[str, frozenset[str]], bool]) -> set[str]:
+        """Cancels what is meant of a session, by operation id and tags: what waits and what Spark runs. Returns their ids.
+
+        Spark's own Interrupt is not used: it spoils an execution that it has listed and not started, see `Backend`.
+        """
+        meant = [e for e in self.of_session(session) if is_meant(e.asked.key.operation_id, e.asked.tags)]
+        for execution in meant:
+            self.cancel(execution)
+        loop = asyncio.get_running_loop()
+        running = await loop.run_in_executor(self._pool, self._backend.interrupt_meant, session, is_meant)
+        return {execution.asked.key.operation_id for execution in meant} | set(running)
+
     def end(self, execution: Execution, error: OperationError | None) -> None:
         """Tells that Spark has ended a statement, or never began it. Further calls change nothing."""
         if execution.ended:
@@ -211,7 +223,7 @@ class Executions:
     def _observe(self, execution: Execution, state: ExecutionState | None) -> None:
         """What Connect says of a statement; a stream that is there tells an error better, so it is given the time."""
         match state:
-            case ExecutionState.RUNNING:
+            case ExecutionState.PENDING | ExecutionState.RUNNING:
                 execution.missing = 0
             case ExecutionState.FINISHED:
                 self.end(execution, None)

@@ -20,7 +20,7 @@ from pyspark.sql.connect.proto import base_pb2 as wire
 from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.api.gateway_settings import SHARE_VIEWS
-from sparksql.gateway.frontends.connect import artifacts, sql, writes
+from sparksql.gateway.frontends.connect import artifacts, interrupts, sql, writes
 from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, SessionKey
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import (
@@ -187,13 +187,11 @@ class ConnectProxy:
         """Answers Interrupt: cancels statements that wait as well as those that Spark runs."""
         request = await self._decoder.run(decode, wire.InterruptRequest, data)
         await self._session(request, context)
-        meant = [e for e in self._executions.of_session(_session(request)) if _is_meant(request, e)]
-        for execution in meant:
-            self._executions.cancel(execution)
-        answer = await self._upstream.unary("Interrupt", _bytes(request), context)
-        response = wire.InterruptResponse.FromString(answer)
-        told = set(response.interrupted_ids)
-        response.interrupted_ids.extend(e.asked.key.operation_id for e in meant if e.asked.key.operation_id not in told)
+        response = wire.InterruptResponse.FromString(
+            await self._upstream.unary("Interrupt", _bytes(interrupts.of_nothing(request)), context)
+        )
+        is_meant = partial(interrupts.is_meant, request)
+        response.interrupted_ids.extend(await self._executions.interrupt(_session(request), is_meant))
         return _bytes(response)
 
     async def release_execute(self, data: bytes, context: Any) -> bytes:
@@ -380,18 +378,6 @@ def _reattach(request: wire.ExecutePlanRequest) -> bytes:
             session_id=request.session_id, user_context=request.user_context, operation_id=request.operation_id
         )
     )
-
-
-def _is_meant(request: wire.InterruptRequest, execution: Execution) -> bool:
-    match request.interrupt_type:
-        case wire.InterruptRequest.INTERRUPT_TYPE_ALL:
-            return True
-        case wire.InterruptRequest.INTERRUPT_TYPE_TAG:
-            return request.operation_tag in execution.asked.tags
-        case wire.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID:
-            return request.operation_id == execution.asked.key.operation_id
-        case _:
-            return False
 
 
 def _bytes(message: Any) -> bytes:

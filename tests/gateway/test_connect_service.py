@@ -1,9 +1,11 @@
-"""Which paths a request of Connect's writes, told by Spark itself before it is forwarded."""
+"""What Spark's own Connect service is asked: which paths a request writes, and to interrupt an execution."""
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from pyspark.sql.connect.proto import expressions_pb2 as expressions
 from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.gateway.frontends.connect import writes
-from sparksql.gateway.frontends.connect.backend import Backend, SessionKey
+from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, SessionKey
 from sparksql.gateway.frontends.connect.plans import read_execute
 from sparksql.gateway.frontends.connect.sql import check_statement
 from sparksql.gateway.spark.connect_conf import connect_conf
@@ -146,3 +148,27 @@ def test_no_spark_configuration_contains_the_connect_token(connected: Connected)
     assert token not in str(connected.backend.driver.context.getConf().getAll())
     assert token not in str(connected.session.conf().getAll().mkString())
     assert token not in str(connected.backend.driver.clone().sessionState().conf().getAllConfs().mkString())
+
+
+def test_an_execution_that_is_interrupted_before_it_has_started_ends(connected: Connected) -> None:
+    """Spark lists an execution before it starts it; its own interrupt in between fails, and the client would wait for ever."""
+    backend, operation = connected.backend, str(uuid.uuid4())
+    request = wire.ExecutePlanRequest(session_id=connected.key.session_id, operation_id=operation)
+    request.user_context.user_id = connected.key.user_id
+    request.plan.root.sql.query = "SELECT max(id) FROM range(1000000000000)"
+    in_jvm = backend.driver.jvm.org.apache.spark.connect.proto.ExecutePlanRequest.parseFrom(request.SerializeToString())
+    holder = backend.service.executionManager().createExecuteHolder(in_jvm)
+
+    with ThreadPoolExecutor(1) as pool:
+        interrupted = pool.submit(backend.interrupt_meant, connected.key, lambda id, tags: id == operation)
+        assert backend.interrupt(ExecutionKey(connected.key, operation), "a round") is True, "more rounds are needed"
+        assert holder.eventsManager().status().toString() == "Pending" and not interrupted.done()
+        holder.eventsManager().postStarted()
+        holder.start()
+
+        assert interrupted.result(20) == [operation]
+    assert backend.interrupt_meant(connected.key, lambda id, tags: False) == []
+    deadline = time.monotonic() + 20
+    while (status := holder.eventsManager().status().toString()) == "Started" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert status in {"Canceled", "Closed"}
