@@ -26,6 +26,7 @@ from tests.conformance.clients import install
 from tests.conformance.queries import FAILURES, QUERIES
 from tests.conformance.relay import relay
 from tests.conformance.target import HOST, STORE_PASSWORD, Target
+from tests.conformance.terminal import Terminal
 
 HERE = Path(__file__).parent
 ENDLESS = "SELECT count(*) FROM range(0, 1000000000000, 1, 8) WHERE sha2(CAST(id AS STRING), 256) = 'none'"
@@ -228,22 +229,38 @@ class FlinkSqlClient:
 
     def script(self, target: Target, work: Path, script: str, init: str = "", seconds: float = SECONDS) -> str:
         """All that it prints for a script. It exits with 0 whatever fails."""
+        folder = self._folder(target, work)
+        (folder / "script.sql").write_text(script)
+        command = [*self._command(target, folder, init), "-f", folder / "script.sql"]
+        output, errors, code, _ = execute(command, folder, env=self._environment(target, folder), seconds=seconds)
+        return output if code == 0 else f"{output}\nended with {code}: {errors[-3000:]}"
+
+    def terminal(self, target: Target, work: Path, init: str) -> Terminal:
+        """The client at a prompt, once it has run `init`."""
+        folder = self._folder(target, work)
+        return Terminal(self._command(target, folder, init), folder, self._environment(target, folder))
+
+    def _folder(self, target: Target, work: Path) -> Path:
+        """A home of its own, with its configuration."""
         folder = work / f"flink-{time.monotonic_ns()}"
         folder.mkdir()
         config = "".join(f"{key}: {value}\n" for key, value in flink_properties(target.store).items())
         for name in ("config.yaml", "flink-conf.yaml"):  # 2.x, 1.x
             (folder / name).write_text(config)
-        (folder / "script.sql").write_text(script)
+        return folder
+
+    def _command(self, target: Target, folder: Path, init: str) -> list[str | Path]:
         command: list[str | Path] = [
             *JAVA, "-cp", f"{self._client.install()}/*", "org.apache.flink.table.client.SqlClient", "gateway",
-            "-e", f"https://{HOST}:{target.rest}{self._path}", "-f", folder / "script.sql",
+            "-e", f"https://{HOST}:{target.rest}{self._path}",
         ]  # fmt: skip
         if init:
             (folder / "init.sql").write_text(init)
             command += ["-i", folder / "init.sql"]
-        env = flink_environment(target.token, FLINK_CONF_DIR=str(folder), HOME=str(folder))
-        output, errors, code, _ = execute(command, folder, env=env, seconds=seconds)
-        return output if code == 0 else f"{output}\nended with {code}: {errors[-3000:]}"
+        return command
+
+    def _environment(self, target: Target, folder: Path) -> dict[str, str]:
+        return flink_environment(target.token, FLINK_CONF_DIR=str(folder), HOME=str(folder))
 
     def __call__(self, target: Target, work: Path, database: str) -> Run:
         wanted = [step for step in steps(database) if step[0] not in {failure.name for failure in FAILURES}]

@@ -49,8 +49,27 @@ class Target:
 
     def get(self, path: str) -> Any:
         """Answer of the REST frontend's server, control API included."""
+        return self._call("GET", path)
+
+    def run(self, *statements: str, seconds: float = 120) -> None:
+        """Runs statements in a session of their own over the REST API; waits for the end of each."""
+        session = self._call("POST", "/v4/sessions", {})["sessionHandle"]
+        deadline = time.monotonic() + seconds
+        for sql in statements:
+            asked = self._call("POST", f"/v4/sessions/{session}/statements", {"statement": sql})["operationHandle"]
+            path = f"/v4/sessions/{session}/operations/{asked}/status"
+            while (status := self.get(path)["status"]) in ("INITIALIZED", "PENDING", "RUNNING"):
+                assert time.monotonic() < deadline, f"{sql} is {status} after {seconds} s"
+                time.sleep(0.05)
+            assert status == "FINISHED", f"{sql} ended as {status}"
+        self._call("DELETE", f"/v4/sessions/{session}")
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(
-            f"https://{HOST}:{self.rest}{path}", headers={"Authorization": f"Bearer {self.token}"}
+            f"https://{HOST}:{self.rest}{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
         )
         context = ssl.create_default_context(cafile=str(self.certificate))
         with urllib.request.urlopen(request, context=context, timeout=60) as response:

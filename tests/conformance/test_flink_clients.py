@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,46 @@ def test_sql_client_speaks_flinks_own_statements(target: Target, tmp_path: Path)
 def test_sql_client_with_a_wrong_token_says_so(target: Target, tmp_path: Path) -> None:
     shown = SQL_CLIENT.script(dataclasses.replace(target, token="wrong"), tmp_path, "SELECT 1;\n", seconds=300)
     assert "oken" in shown, shown
+
+
+@pytest.fixture
+def stream(target: Target) -> Iterator[str]:
+    """A table whose rows are queried as they come."""
+    name = "conformance_stream"
+    target.run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (k STRING, v INT) USING parquet")
+    yield name
+    target.wait_until_nothing_runs("rest")
+    target.run(f"DROP TABLE {name}")
+
+
+VIEW = "SET 'execution.runtime-mode' = 'streaming';\nSET 'sql-client.execution.result-mode' = '{}';\n"
+
+
+def test_sql_client_shows_a_changelog_as_it_comes(target: Target, stream: str, tmp_path: Path) -> None:
+    with SQL_CLIENT.terminal(target, tmp_path, VIEW.format("changelog")) as client:
+        client.wait_for(r"^Flink SQL> *$")
+        client.type(f"SELECT k, sum(v) AS total FROM STREAM {stream} GROUP BY k;\r")
+        client.wait_for("SQL Query Result")
+        target.run(f"INSERT INTO {stream} VALUES ('a', 1)")
+        client.wait_for(r"\+I +a +1\b")
+        target.run(f"INSERT INTO {stream} VALUES ('a', 2), ('b', 5)")
+        seen = client.wait_for(r"\+I +b +5\b")
+        assert re.search(r"-U +a +1\b[^+-]*\+U +a +3\b", seen), seen
+        client.type("q")
+        client.wait_for(r"^Flink SQL> *$")
+        client.type("QUIT;\r")
+
+
+def test_sql_client_shows_a_table_that_changes(target: Target, stream: str, tmp_path: Path) -> None:
+    with SQL_CLIENT.terminal(target, tmp_path, VIEW.format("table")) as client:
+        client.wait_for(r"^Flink SQL> *$")
+        client.type(f"SELECT k, sum(v) AS total FROM STREAM {stream} GROUP BY k HAVING sum(v) < 10;\r")
+        client.wait_for("SQL Query Result")
+        target.run(f"INSERT INTO {stream} VALUES ('a', 1), ('b', 5)")
+        client.wait_for(r"^ *a +1\b")
+        target.run(f"INSERT INTO {stream} VALUES ('a', 2), ('b', 5)")
+        seen = client.wait_for(r"^ *a +3\b")
+        assert not re.search(r"^ *b\b", seen, re.MULTILINE), seen
+        client.type("q")
+        client.wait_for(r"^Flink SQL> *$")
+        client.type("QUIT;\r")
