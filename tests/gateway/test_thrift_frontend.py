@@ -367,3 +367,26 @@ async def test_an_open_thrift_connection_keeps_its_session_until_the_gateway_end
         gateway.terminate()
         assert client.is_closed()
         assert gateway.wait(90) == 0
+
+
+def test_rows_of_a_query_without_end_come_as_they_are_written(session: Session, frontend: Frontend) -> None:
+    with frontend.connect() as client:
+        other = Session(client)
+        other.rows("CREATE TABLE thrift_stream (k STRING, v INT) USING parquet")
+        query = session.start("SELECT k, sum(v) AS total FROM STREAM thrift_stream GROUP BY k")
+        assert session.end(query)[2] == FINISHED
+        columns = session.client.call("GetResultSetMetadata", m.OperationRequest(query))[2][1]
+        assert [column[1] for column in columns] == [b"op", b"k", b"total"]
+
+        other.rows("INSERT INTO thrift_stream VALUES ('a', 1)")
+        assert rows_of(session.fetch(query)) == [(b"+I", b"a", 1)]
+        other.rows("INSERT INTO thrift_stream VALUES ('a', 2)")
+        assert rows_of(session.fetch(query, max_rows=1)) == [(b"-U", b"a", 1)]
+        assert rows_of(session.fetch(query, max_rows=1)) == [(b"+U", b"a", 3)]
+
+        first = session.client.call("FetchResults", m.TFetchResultsReq(query, 4, 10))
+        assert first[1][1] == 3 and b"FETCH_NEXT" in first[1][5], first
+        assert other.client.call("CancelOperation", m.OperationRequest(query))[1] == {1: 0}
+        ended = session.client.call("FetchResults", m.TFetchResultsReq(query, 0, 10))
+        assert ended[1][1] == 3 and b"cancelled" in ended[1][5], ended
+        other.rows("DROP TABLE thrift_stream")

@@ -22,6 +22,28 @@ class RowKind(StrEnum):
     UPDATE_AFTER = "UPDATE_AFTER"
     DELETE = "DELETE"
 
+    @property
+    def short(self) -> str:
+        """Returns the two characters that Flink's SQL Client shows."""
+        match self:
+            case RowKind.INSERT:
+                return "+I"
+            case RowKind.UPDATE_BEFORE:
+                return "-U"
+            case RowKind.UPDATE_AFTER:
+                return "+U"
+            case RowKind.DELETE:
+                return "-D"
+
+
+KIND_COLUMN = "op"  # as Flink's SQL Client names it
+
+
+def with_kinds(table: pa.Table, kinds: Sequence[RowKind]) -> pa.Table:
+    """Returns the rows of a changelog behind a first column, KIND_COLUMN, that has their kinds in short form."""
+    column = pa.array([kind.short for kind in kinds], pa.string())
+    return table.add_column(0, pa.field(KIND_COLUMN, pa.string(), nullable=False), column)
+
 
 @dataclass(frozen=True)
 class Changes:

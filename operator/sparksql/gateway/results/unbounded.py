@@ -61,6 +61,7 @@ class UnboundedResult:
         is_changelog: bool,
     ) -> None:
         self.columns = columns
+        self.is_changelog = is_changelog
         self._nothing = UnboundedPage(pa.table({}), () if is_changelog else None)
         self._loop = loop
         self._discard = discard

@@ -57,7 +57,8 @@ class OperationInfo:
 
     `is_query` tells a plain query (SELECT, VALUES, WITH, TABLE) from SHOW, DDL and the like. `columns` and `row_count`
     are there once it is FINISHED; `has_effect_only` tells that it has no columns at all. `unbounded` tells that it runs, without
-    end, and that its rows are given as they come: then its columns are there, too.
+    end, and that its rows are given as they come: then its columns are there, too. `is_changelog` tells that these rows are of
+    several kinds.
     """
 
     handle: str
@@ -69,6 +70,7 @@ class OperationInfo:
     columns: tuple[Column, ...] = ()
     row_count: int = 0
     unbounded: bool = False
+    is_changelog: bool = False
     error: OperationError | None = None
     submitted: datetime | None = None
     started: datetime | None = None

@@ -280,6 +280,7 @@ class SessionService:
             columns=columns if unbounded is None else unbounded.columns,
             row_count=0 if view.result is None else view.result.row_count,
             unbounded=unbounded is not None,
+            is_changelog=unbounded is not None and unbounded.is_changelog,
             error=view.error,
             submitted=view.submitted_time,
             started=view.start_time,
@@ -319,7 +320,7 @@ class SessionService:
             queue=session.handle,
             serial=session.protocol is ClientProtocol.REST,
             queue_seconds=self._limits.queue_seconds,
-            on_rows=operation.has_rows.set if session.protocol is ClientProtocol.REST else None,
+            on_rows=None if session.protocol is ClientProtocol.CONNECT else operation.has_rows.set,
         )
         spark.operations.begin(operation_id, request, executor, origin)
         register.watch(operation_id, lambda view: self._ended(session, operation, view))

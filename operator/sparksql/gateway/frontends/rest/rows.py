@@ -18,17 +18,10 @@ import pyarrow.compute as pc
 from sparksql.gateway.frontends.columns import FLINK_PLAIN, Cells, json_cells, text_cells, texts
 from sparksql.gateway.frontends.rest.models import LogicalType, RowFormat, TypeRoot
 from sparksql.gateway.frontends.rest.types import arrow_type
-from sparksql.gateway.results.changes import RowKind
+from sparksql.gateway.results.changes import RowKind, with_kinds
 from sparksql.gateway.results.unbounded import UnboundedPage
 
 _ROW_BEGIN, _ROW_END = '{{"kind":"{}","fields":[', "]}"
-KIND_COLUMN = "op"  # of a changelog in Arrow, as Flink's SQL Client names it
-_SHORT = {
-    RowKind.INSERT: "+I",
-    RowKind.UPDATE_BEFORE: "-U",
-    RowKind.UPDATE_AFTER: "+U",
-    RowKind.DELETE: "-D",
-}
 
 
 def write_rows(
@@ -59,9 +52,7 @@ def write_changes(page: UnboundedPage, names: Sequence[str], types: Sequence[Log
     """Returns a page of a query without end as an Arrow IPC stream; a changelog's first column is the kind of each row."""
     if page.kinds is None:
         return write_arrow(page.table, names, types)
-    kinds = pa.array([_SHORT[kind] for kind in page.kinds], pa.string())
-    named = _named(page.table, names, types)
-    return _stream(named.add_column(0, pa.field(KIND_COLUMN, pa.string(), nullable=False), kinds))
+    return _stream(with_kinds(_named(page.table, names, types), page.kinds))
 
 
 def write_arrow(table: pa.Table, names: Sequence[str], types: Sequence[LogicalType]) -> bytes:

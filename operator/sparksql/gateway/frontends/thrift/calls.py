@@ -18,7 +18,9 @@ from sparksql.gateway.catalog.catalog import Catalog
 from sparksql.gateway.frontends.ahead import MOST_BYTES
 from sparksql.gateway.frontends.thrift import errors, listings, messages
 from sparksql.gateway.frontends.thrift.codec import Struct
+from sparksql.gateway.frontends.thrift.errors import ThriftError
 from sparksql.gateway.frontends.thrift.fetching import Fetched, FetchedAhead, fetched
+from sparksql.gateway.frontends.thrift.info import info_value
 from sparksql.gateway.frontends.thrift.listings import Listing, jdbc_pattern
 from sparksql.gateway.frontends.thrift.messages import (
     FetchType,
@@ -29,7 +31,6 @@ from sparksql.gateway.frontends.thrift.messages import (
     TFetchOrientation,
     TOperationState,
     TOperationType,
-    TStatus,
 )
 from sparksql.gateway.frontends.thrift.operations import (
     Handles,
@@ -43,6 +44,7 @@ from sparksql.gateway.frontends.thrift.operations import (
 )
 from sparksql.gateway.frontends.thrift.properties import read_configuration, use_statement
 from sparksql.gateway.frontends.thrift.types import hive_type
+from sparksql.gateway.frontends.thrift.unbounded import next_rows
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.spark.driver import SparkDriver
@@ -50,20 +52,10 @@ from sparksql.wire.control import ClientProtocol
 
 POLL_SECONDS = 0.5  # clients ask for a status without a pause of their own; meanwhile they can send no cancel
 MAX_LISTINGS = 16  # of one session; clients read them at once, so the oldest is closed
-SERVER_NAME = "Spark SQL"
-_MAX_NAME_CHARS = 128
 _PAGE_ROWS = 50_000  # a page has about 4 MiB whatever its rows
 _KEPT_OPERATIONS = 2_000  # of one session, before those that have expired are forgotten
 _WAIT_SECONDS = 60.0
 _LOG_COLUMNS = (ResultColumn("Log", hive_type("string")),)
-
-
-class ThriftError(Exception):
-    """A call that is refused; carries the status that the client gets."""
-
-    def __init__(self, status: TStatus) -> None:
-        super().__init__(status.error_message)
-        self.status = status
 
 
 class Calls:
@@ -134,31 +126,15 @@ class Calls:
         Raises ThriftError for other types of information.
         """
         session = self._session(request)
-        match request.info_type:
-            case messages.TGetInfoType.CLI_SERVER_NAME | messages.TGetInfoType.CLI_DBMS_NAME:
-                value = messages.TGetInfoValue(SERVER_NAME)
-            case messages.TGetInfoType.CLI_DBMS_VER:
-                value = messages.TGetInfoValue(await self._service.with_session(session.handle, _spark_version))
-            case messages.TGetInfoType.CLI_SEARCH_PATTERN_ESCAPE:
-                value = messages.TGetInfoValue("\\")
-            case messages.TGetInfoType.CLI_IDENTIFIER_QUOTE_CHAR:
-                value = messages.TGetInfoValue("`")
-            case (
-                messages.TGetInfoType.CLI_MAX_COLUMN_NAME_LEN
-                | messages.TGetInfoType.CLI_MAX_SCHEMA_NAME_LEN
-                | messages.TGetInfoType.CLI_MAX_TABLE_NAME_LEN
-            ):
-                value = messages.TGetInfoValue(len_value=_MAX_NAME_CHARS)
-            case _:
-                raise ThriftError(
-                    errors.refusal(f"no information has the type {request.info_type}", errors.NOT_SUPPORTED)
-                )
-        return messages.TGetInfoResp(info_value=value)
+        if request.info_type == messages.TGetInfoType.CLI_DBMS_VER:
+            version = await self._service.with_session(session.handle, _spark_version)
+            return messages.TGetInfoResp(info_value=messages.TGetInfoValue(version))
+        return messages.TGetInfoResp(info_value=info_value(request.info_type))
 
     # Statements
 
     async def execute_statement(self, request: messages.TExecuteStatementReq) -> Struct:
-        """Answers ExecuteStatement: submits a statement, and waits for its end unless the client will.
+        """Answers ExecuteStatement: submits a statement, and waits until its rows can be fetched unless the client will.
 
         A statement that is waited for is closed when its client leaves or when it fails, which raises ThriftError.
         """
@@ -168,12 +144,12 @@ class Calls:
         handle = self._service.submit(session.handle, request.statement, conf=conf, execution_seconds=seconds)
         if not request.run_async:
             try:
-                view = await self._ended(session, handle)
+                view = await self._readable(session, handle)
             except asyncio.CancelledError:  # the client has left
                 with contextlib.suppress(ClientError):
                     self._service.close_operation(session.handle, handle)
                 raise
-            if view.status is not OperationStatus.FINISHED:
+            if not (view.unbounded or view.status is OperationStatus.FINISHED):
                 self._service.close_operation(session.handle, handle)
                 raise ThriftError(errors.statement_failure(view))
         operation = ThriftOperation(handle, session, TOperationType.EXECUTE_STATEMENT)
@@ -182,7 +158,10 @@ class Calls:
         return OperationResponse(operation_handle=operation.on_wire)
 
     async def get_operation_status(self, request: messages.TGetOperationStatusReq) -> Struct:
-        """Answers GetOperationStatus; waits up to POLL_SECONDS for the end of an operation that runs."""
+        """Answers GetOperationStatus; waits up to POLL_SECONDS for the rows of an operation that runs.
+
+        A query without end is finished for a client once its rows can be fetched.
+        """
         operation = self._handles.operation(request.operation_handle)
         progress = messages.TProgressUpdateResp([], []) if request.get_progress_update else None
         if operation.listing is not None:
@@ -191,11 +170,11 @@ class Calls:
             )
         view = self._service.operation(operation.session.handle, operation.handle)
         if not view.status.is_terminal:
-            view = await self._service.wait(operation.session.handle, operation.handle, POLL_SECONDS)
+            view = await self._service.wait_for_rows(operation.session.handle, operation.handle, POLL_SECONDS)
         is_bad = view.status.is_terminal and view.status is not OperationStatus.FINISHED
         failure = errors.statement_failure(view) if is_bad else None
         return messages.TGetOperationStatusResp(
-            operation_state=errors.state_of(view.status),
+            operation_state=errors.state_of(OperationStatus.FINISHED if view.unbounded else view.status),
             sql_state=failure.sql_state if failure else None,
             error_code=failure.error_code if failure else None,
             error_message=failure.error_message if failure else None,
@@ -236,19 +215,26 @@ class Calls:
     # Results
 
     async def get_result_set_metadata(self, request: OperationRequest) -> Struct:
-        """Answers GetResultSetMetadata with the columns of an operation, for whose end it waits."""
-        columns = await self._columns(self._handles.operation(request.operation_handle))
+        """Answers GetResultSetMetadata with the columns of an operation, for whose rows it waits."""
+        columns, _ = await self._columns(self._handles.operation(request.operation_handle))
         return messages.TGetResultSetMetadataResp(schema=schema_of(columns))
 
     async def fetch_results(self, request: messages.TFetchResultsReq) -> Fetched:
-        """Answers FetchResults with the next rows of an operation, for whose end it waits, or with the first ones.
+        """Answers FetchResults with the next rows of an operation, for which it waits, or with the first ones.
 
         At most _PAGE_ROWS rows come at a time; of a log there are none. Raises ThriftError for another orientation.
         """
         operation = self._handles.operation(request.operation_handle)
         if request.fetch_type == FetchType.LOG:
             return await fetched(no_rows(_LOG_COLUMNS), _LOG_COLUMNS, 0, 0, operation.session.protocol)
+        columns, is_unbounded = await self._columns(operation)
+        most = min(request.max_rows if request.max_rows > 0 else _PAGE_ROWS, _PAGE_ROWS)
         match request.orientation:
+            case TFetchOrientation.FETCH_NEXT if is_unbounded:
+                return await next_rows(self._service, operation, columns, most)
+            case TFetchOrientation.FETCH_FIRST if is_unbounded:
+                message = "rows of a query over a STREAM are gone once they are fetched: there is FETCH_NEXT (0) alone"
+                raise ThriftError(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
             case TFetchOrientation.FETCH_NEXT:
                 first = operation.next_row
             case TFetchOrientation.FETCH_FIRST:
@@ -256,8 +242,6 @@ class Calls:
             case other:
                 message = f"fetch orientation {other} is not served: there are FETCH_NEXT (0) and FETCH_FIRST (4)"
                 raise ThriftError(errors.refusal(message, errors.FETCH_OUT_OF_RANGE))
-        columns = await self._columns(operation)
-        most = min(request.max_rows if request.max_rows > 0 else _PAGE_ROWS, _PAGE_ROWS)
         ready = await self._ahead.take(operation.handle, (first, most))
         answer = ready or await self._fetched(operation, columns, first, most)
         operation.next_row = first + answer.count
@@ -266,14 +250,14 @@ class Calls:
             self._ahead.begin(operation.handle, (operation.next_row, most), making)
         return answer
 
-    async def _columns(self, operation: ThriftOperation) -> tuple[ResultColumn, ...]:
-        """Waits for the end of a statement."""
+    async def _columns(self, operation: ThriftOperation) -> tuple[tuple[ResultColumn, ...], bool]:
+        """Waits until a statement's rows can be fetched; also tells whether they come without end."""
         if operation.listing is not None:
-            return listing_columns(operation.listing)
-        view = await self._ended(operation.session, operation.handle)
-        if view.status is not OperationStatus.FINISHED:
+            return listing_columns(operation.listing), False
+        view = await self._readable(operation.session, operation.handle)
+        if not (view.unbounded or view.status is OperationStatus.FINISHED):
             raise ThriftError(errors.statement_failure(view))
-        return statement_columns(view)
+        return statement_columns(view), view.unbounded
 
     async def _fetched(
         self, operation: ThriftOperation, columns: tuple[ResultColumn, ...], first: int, most: int
@@ -289,10 +273,11 @@ class Calls:
         table, _ = await self._service.page(session.handle, operation.handle, first, most)
         return await fetched(table, columns, first, view.row_count, session.protocol)
 
-    async def _ended(self, session: ThriftSession, handle: str) -> OperationInfo:
+    async def _readable(self, session: ThriftSession, handle: str) -> OperationInfo:
+        """Waits until the operation has ended or is known to be without end."""
         view = self._service.operation(session.handle, handle)
-        while not view.status.is_terminal:
-            view = await self._service.wait(session.handle, handle, _WAIT_SECONDS)
+        while not (view.status.is_terminal or view.unbounded):
+            view = await self._service.wait_for_rows(session.handle, handle, _WAIT_SECONDS)
         return view
 
     # The catalog

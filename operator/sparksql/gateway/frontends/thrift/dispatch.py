@@ -13,7 +13,7 @@ from typing import Any
 
 from sparksql.gateway.frontends.thrift import errors
 from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.calls import Calls, ThriftError
+from sparksql.gateway.frontends.thrift.calls import Calls
 from sparksql.gateway.frontends.thrift.codec import (
     STOP,
     ProtocolError,
@@ -84,7 +84,7 @@ async def answer(calls: Calls, message: bytes) -> list[bytes]:
         answered = await method.handler(calls, argument)
     except ClientError as error:
         refused = errors.client_refusal(error)
-    except ThriftError as error:
+    except errors.ThriftError as error:
         refused = error.status
     except Exception as error:
         log.exception("%s failed", name)

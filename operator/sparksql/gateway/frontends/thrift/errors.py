@@ -41,6 +41,14 @@ _STATES = {
 }
 
 
+class ThriftError(Exception):
+    """A call that is refused; carries the status that the client gets."""
+
+    def __init__(self, status: TStatus) -> None:
+        super().__init__(status.error_message)
+        self.status = status
+
+
 def state_of(status: OperationStatus) -> TOperationState:
     """Returns Hive's state of an operation."""
     return _STATES[status]

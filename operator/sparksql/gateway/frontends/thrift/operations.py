@@ -29,6 +29,7 @@ from sparksql.gateway.frontends.thrift.messages import (
     TTypeQualifierValue,
 )
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
+from sparksql.gateway.results.changes import KIND_COLUMN
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
 
 
@@ -41,19 +42,25 @@ class ResultColumn:
     comment: str = ""
 
 
+_KIND = ResultColumn(KIND_COLUMN, hive_type("string"))
 # What Spark's own Thrift server shows for a statement without columns; JDBC cannot ask for rows that have none.
 _NO_COLUMNS = (ResultColumn("Result", hive_type("string")),)
 
 
 @dataclass
 class ThriftOperation:
-    """A statement (`listing` is None) or a listing. FETCH_NEXT begins with row `next_row`, counted from 0."""
+    """A statement (`listing` is None) or a listing. FETCH_NEXT begins with row `next_row`, counted from 0.
+
+    Of a query without end `next_page` is the token of what comes next, and `unread` what its client has yet to take.
+    """
 
     handle: str
     session: ThriftSession
     type: TOperationType
     listing: Listing | None = None
     next_row: int = 0
+    next_page: int = 0
+    unread: pa.Table | None = None
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(16), repr=False)
 
     @property
@@ -128,8 +135,9 @@ class Handles:
 
 
 def statement_columns(view: OperationInfo) -> tuple[ResultColumn, ...]:
-    """Returns the columns of a finished statement as clients see them."""
-    return tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
+    """Returns the columns of a statement whose rows can be fetched; of a changelog the first is the row's kind."""
+    columns = tuple(ResultColumn(column.name, hive_type(column.type)) for column in view.columns) or _NO_COLUMNS
+    return (_KIND, *columns) if view.is_changelog else columns
 
 
 def listing_columns(listing: Listing) -> tuple[ResultColumn, ...]:
