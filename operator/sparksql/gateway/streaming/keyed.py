@@ -5,10 +5,12 @@ from __future__ import annotations
 from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import Dataset, JvmSession
-from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.streaming.insert import ParsedInsert
+from sparksql.gateway.streaming.kafka.changes import topic_writer
+from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.upsert.batch import BatchWriter, invalid
-from sparksql.gateway.streaming.upsert.merge import MergeWriter, check_upsert
+from sparksql.gateway.streaming.upsert.jdbc import database_writer
+from sparksql.gateway.streaming.upsert.merge import MergeWriter
 from sparksql.gateway.streaming.upsert.target import upsert_target
 
 
@@ -18,9 +20,15 @@ def keyed_writer(
     """Returns what writes the batches of a parsed INSERT's query. Raises StatementError, or what Spark throws."""
     if not parsed.is_plain:
         raise invalid("", "columns are matched by name: leave the column list and PARTITION out")
-    classifier = Classifier(driver.jvm, session, driver.policy)
-    target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
-    check_upsert(driver.jvm, classifier, session, options, target, frame)
-    writer = MergeWriter(driver, options, target)
-    writer.check(session)
+    writer = _writer(driver, session, parsed, options)
+    writer.check(session, frame)
     return writer
+
+
+def _writer(driver: SparkDriver, session: JvmSession, parsed: ParsedInsert, options: Upsert) -> BatchWriter:
+    topic = topic_of(driver, session, parsed.insert)
+    if topic is not None:
+        return topic_writer(driver, topic, options)
+    table = session.table(parsed.name).logicalPlan()
+    in_database = database_writer(driver, options, table)
+    return in_database or MergeWriter(driver, options, upsert_target(parsed.name, table))

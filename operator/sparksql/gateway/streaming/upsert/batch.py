@@ -21,6 +21,9 @@ _QUERY_ID = "sql.streaming.queryId"  # local property of Spark's stream thread
 class BatchWriter(Protocol):
     """Brings batches into a target by its keys."""
 
+    def check(self, session: JvmSession, frame: Dataset) -> None:
+        """Raises when the target does not fit the query: StatementError, or what Spark throws. It writes nothing."""
+
     def write(self, frame: Dataset, batch_id: int) -> None:
         """Writes one batch, unless it is there already. Called in the query's thread, with the JVM's Dataset of it."""
 

@@ -71,7 +71,11 @@ class DeletedKeys:
             session.sql(f"DELETE FROM {name} WHERE {expired}")  # noqa: S608 - names are quoted
 
     def check(self, session: JvmSession) -> None:
-        """Raises StatementError for a table of that name whose deletes are not of these keys and this order."""
+        """Raises StatementError without an order or deletes, and for a table of that name with other keys or another order."""
+        if not (self.options.order_by and self.options.delete_when):
+            raise invalid(
+                "deletedRetentionSeconds", "it needs deleteWhen and orderBy, by which changes are older or newer"
+            )
         self._found(session)
 
     def _found(self, session: JvmSession) -> str | None:

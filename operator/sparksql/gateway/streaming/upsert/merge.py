@@ -13,28 +13,14 @@ from __future__ import annotations
 
 from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
+from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.sql.classifier import Classifier
-from sparksql.gateway.streaming.upsert.batch import check_columns, check_expression, invalid, prepared, query_of
+from sparksql.gateway.streaming.upsert.batch import check_columns, check_expression, prepared, query_of
 from sparksql.gateway.streaming.upsert.deleted import DeletedKeys, kept_changes
 from sparksql.gateway.streaming.upsert.names import DELETE, ORDER, VIEW, prefixed, quoted
 from sparksql.gateway.streaming.upsert.target import UpsertTarget
 
 _QUERY_PROPERTY, _BATCH_PROPERTY = "sparksql.query", "sparksql.batch"
-
-
-def check_upsert(
-    jvm: Jvm, classifier: Classifier, session: JvmSession, options: Upsert, target: UpsertTarget, frame: Dataset
-) -> None:
-    """Raises when keys, expressions or columns do not fit the target and the query: StatementError, or what Spark throws."""
-    check_columns(options, target.columns, frame)
-    if options.order_by is not None:
-        # Within a batch it orders the query's rows, against the table the target's.
-        check_expression(jvm, classifier, session, options.order_by, frame, session.table(target.name))
-    if options.delete_when is not None:
-        check_expression(jvm, classifier, session, options.delete_when, frame)
-    if options.deleted_retention_seconds is not None and not (options.order_by and options.delete_when):
-        raise invalid("deletedRetentionSeconds", "it needs deleteWhen and orderBy, by which changes are older or newer")
 
 
 class MergeWriter:
@@ -47,8 +33,16 @@ class MergeWriter:
         self._deleted = DeletedKeys.wanted(options, target)
         self._may_be_there = True  # only the first batch of a start can have been committed before
 
-    def check(self, session: JvmSession) -> None:
-        """Raises StatementError when the table beside the target, if it needs one, is another's."""
+    def check(self, session: JvmSession, frame: Dataset) -> None:
+        """Raises when columns, expressions or the deleted keys do not fit: StatementError, or what Spark throws."""
+        jvm, options = self._driver.jvm, self._options
+        classifier = Classifier(jvm, session, self._driver.policy)
+        check_columns(options, self._target.columns, frame)
+        if options.order_by is not None:
+            # Within a batch it orders the query's rows, against the table the target's.
+            check_expression(jvm, classifier, session, options.order_by, frame, session.table(self._target.name))
+        if options.delete_when is not None:
+            check_expression(jvm, classifier, session, options.delete_when, frame)
         if self._deleted is not None:
             self._deleted.check(session)
 
