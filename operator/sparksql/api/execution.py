@@ -41,7 +41,7 @@ class OutputMode(StrEnum):
 
 
 class Upsert(ApiModel):
-    """Keyed, last-writer-wins MERGE into the target."""
+    """Changes brought into the target by key; the last writer wins."""
 
     model_config = validated(
         cel(
