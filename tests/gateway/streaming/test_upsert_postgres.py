@@ -123,7 +123,7 @@ async def test_a_batch_that_fails_in_the_database_leaves_nothing_behind(shop: St
     assert tables(postgres) == [("dst",), ("sparksql_batches",)]
 
 
-async def test_what_a_database_cannot_upsert_is_refused(shop: Streams, postgres: Postgres) -> None:
+async def test_a_target_that_the_database_cannot_upsert_is_refused(shop: Streams, postgres: Postgres) -> None:
     postgres.execute(
         'DROP TABLE IF EXISTS "The Shop".loose; CREATE TABLE "The Shop".loose (id int UNIQUE, v int NOT NULL)'
     )
@@ -135,7 +135,7 @@ async def test_what_a_database_cannot_upsert_is_refused(shop: Streams, postgres:
     for table, changed, says in (
         ("dst", {"order_by": "v + 1"}, "must be a column of the target"),
         ("dst", {"order_by": "part"}, "a number, a date or a timestamp"),
-        ("dst", {"keys": ("id",)}, "a unique index of exactly them"),
+        ("dst", {"keys": ("id",)}, "no unique index of exactly these columns"),
         ("dst", {"deleted_retention_seconds": 60}, "for tables of Iceberg and Delta"),
         ("loose", {"keys": ("id",)}, "column id of"),
         ("query", {"keys": ("id",)}, "not a query"),

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, simple_name
@@ -54,12 +56,12 @@ class DatabaseWriter:
                 )
             try:
                 _rows(connection, postgresql.plan_of_upsert(self.table))
-            except Exception as failed:
-                problem = (
-                    f"PostgreSQL cannot upsert into {self.table.qualified} by these keys: it takes a unique index of exactly "
-                    "them, and the right to insert, update and delete"
-                )
-                raise invalid("keys", problem) from failed
+            except Py4JJavaError as failed:
+                if str(failed.java_exception.getSQLState()) != postgresql.NO_UNIQUE_INDEX:
+                    raise
+                raise invalid(
+                    "keys", f"{self.table.qualified} has no unique index of exactly these columns"
+                ) from failed
 
     def write(self, frame: Dataset, batch_id: int) -> None:
         """Writes one batch, unless it is there already. Called in the query's thread."""

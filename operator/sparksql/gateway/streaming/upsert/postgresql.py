@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from sparksql.gateway.streaming.upsert.names import DELETE
 
+NO_UNIQUE_INDEX = "42P10"  # SQLSTATE invalid_column_reference: what ON CONFLICT names has no unique index
 BATCHES = "sparksql_batches"
 _STAGE = "sparksql_stage"
 
