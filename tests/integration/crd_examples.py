@@ -181,6 +181,16 @@ INVALID = (
     ),
     _statement("upsert-without-keys", {"streaming": {"upsert": {"keys": []}}}, "spec.streaming.upsert.keys"),
     _statement(
+        "deleted-keys-without-order",
+        {"streaming": {"upsert": {"keys": ["id"], "deleteWhen": "gone", "deletedRetentionSeconds": 60}}},
+        "deletedRetentionSeconds needs deleteWhen and orderBy",
+    ),
+    _statement(
+        "deleted-keys-kept-for-no-time",
+        {"streaming": {"upsert": {"keys": ["id"], "orderBy": "v", "deleteWhen": "gone", "deletedRetentionSeconds": 0}}},
+        "spec.streaming.upsert.deletedRetentionSeconds",
+    ),
+    _statement(
         "dedicated-mixed-executors",
         {"sessionRef": None, "session": {"executors": {"instances": 1, "max": 2}}},
         "set either instances",

@@ -112,7 +112,7 @@ spec:
   streaming:
     trigger: {mode: Auto, intervalMillis: 10000, maxRowsPerTrigger: 0, maxFilesPerTrigger: 0}
     outputMode: Append
-    upsert: {keys: [id], orderBy: updated_at, deleteWhen: "op = 'd'"}
+    upsert: {keys: [id], orderBy: updated_at, deleteWhen: "op = 'd'", deletedRetentionSeconds: 86400}
     upgradeMode: LastState
     startFrom: {savepointRef: {name: before-release}}
     restoreNonce: ""

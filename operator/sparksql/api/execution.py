@@ -10,7 +10,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparksql.api.base import SET_LIST, ApiModel
+from sparksql.api.base import SET_LIST, ApiModel, cel, validated
+from sparksql.api.fields import YEAR_SECONDS
 
 
 class StatementMode(StrEnum):
@@ -40,7 +41,14 @@ class OutputMode(StrEnum):
 
 
 class Upsert(ApiModel):
-    """Keyed, last-writer-wins MERGE into the target."""
+    """Changes brought into the target by key; the last writer wins."""
+
+    model_config = validated(
+        cel(
+            "!has(self.deletedRetentionSeconds) || (has(self.orderBy) && has(self.deleteWhen))",
+            "deletedRetentionSeconds needs deleteWhen and orderBy, by which changes are older or newer",
+        ),
+    )
 
     keys: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = Field(
         min_length=1,
@@ -53,4 +61,10 @@ class Upsert(ApiModel):
     )
     delete_when: str | None = Field(
         None, min_length=1, max_length=4096, description="Predicate on a change that means: delete the row."
+    )
+    deleted_retention_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=YEAR_SECONDS,
+        description="Keep deleted keys for at least this time, so that an older change does not bring a row back.",
     )

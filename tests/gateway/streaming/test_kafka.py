@@ -17,6 +17,7 @@ from tests.support.process import GatewayProcess
 from ..listed import GOES_ON, listed
 from ..streams import Streams
 from .kafka_broker import Broker, running_broker
+from .test_upsert_crash import forget
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +224,41 @@ async def test_changes_of_debezium_arrive_in_a_table_of_rows(kafka: Kafka, with_
     await kafka.put(("4", change("d", None, None, with_schema)))
     lost = await kafka.run("SELECT id FROM $.changes")
     assert lost.error is not None and "not a change of Debezium" in lost.error.message, lost
+
+
+async def test_changes_by_key_are_the_newest_records_of_a_topic(kafka: Kafka) -> None:
+    await kafka.ok(
+        "CREATE TABLE $.latest (id INT, part STRING, name STRING) USING kafka OPTIONS (@, 'value.format' = 'json')",
+        "CREATE TABLE $.by_id (id INT, name STRING) USING kafka OPTIONS (@, 'value.format' = 'json', 'key.column' = 'id')",
+        "CREATE TABLE $.raw USING kafka OPTIONS (@)",
+        "CREATE TABLE $.changes (id BIGINT, part STRING, name STRING, v INT, op STRING) USING parquet",
+        "INSERT INTO $.changes VALUES (1, 'p', 'old', 1, 'u'), (1, 'p', 'new', 2, 'u'), (1, NULL, 'b', 1, 'u'), (2, 'p', 'c', 1, 'd')",
+    )
+    upsert = Upsert(keys=["ID", "part"], order_by="v", delete_when="op = 'd'")
+    insert = "INSERT INTO $.latest SELECT * FROM STREAM $.changes"
+    records = "SELECT CAST(key AS STRING) AS key, CAST(value AS STRING) FROM $.raw ORDER BY key, offset"
+    written = [
+        ('{"id":1,"part":"p"}', '{"id":1,"part":"p","name":"new"}'),
+        ('{"id":1,"part":null}', '{"id":1,"name":"b"}'),
+        ('{"id":2,"part":"p"}', None),
+    ]
+    await kafka.streams.drained(insert, upsert=upsert)
+    assert await kafka.rows(records) == written
+    forget(kafka.streams.folder / "c" / "commits", 0)  # the driver died before it knew
+    await kafka.streams.drained(insert, upsert=upsert)
+    assert await kafka.rows(records) == [record for record in written for _ in range(2)]
+    by_id = upsert.model_copy(update={"keys": ("id",)})
+    await kafka.streams.drained("INSERT INTO $.by_id SELECT * FROM STREAM $.changes", "by-id", upsert=by_id)
+    assert await kafka.rows(records + " LIMIT 2") == [("1", '{"id":1,"name":"new"}'), ("2", None)]
+    for table, changed, says in (
+        ("latest", {"keys": ("v",)}, "has no column v"),
+        ("latest", {"deleted_retention_seconds": 60}, "delete.retention.ms"),
+        ("by_id", {"keys": ("id", "name")}, "must be the only key"),
+        ("raw", {}, "declare columns"),
+    ):
+        sql, refused = f"INSERT INTO $.{table} SELECT * FROM STREAM $.changes", upsert.model_copy(update=changed)
+        view = await kafka.streams.run(sql, "refused", upsert=refused)
+        assert view.error is not None and says in view.error.message, (table, view)
 
 
 async def test_rows_are_written_as_json_by_batches_and_streams(kafka: Kafka) -> None:

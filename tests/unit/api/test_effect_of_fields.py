@@ -81,7 +81,7 @@ READ: dict[str, str] = {
         "ValidateAgainst.statement_ref"
     ),
     "kube/builders": "Scheduling.priority_class_name Scheduling.scheduler_name VolumeClaim.mount_path VolumeClaim.name",
-    "gateway/streaming": "Upsert.delete_when Upsert.keys Upsert.order_by",
+    "gateway/streaming": "Upsert.delete_when Upsert.deleted_retention_seconds Upsert.keys Upsert.order_by",
 }
 
 

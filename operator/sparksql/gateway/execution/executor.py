@@ -58,7 +58,7 @@ class SparkExecutor:
         self._store = store
         self._files = files
         self._classifier = Classifier(driver.jvm, driver.base, policy)
-        self._streams = Streams(driver, files, policy)
+        self._streams = Streams(driver, files)
         self.pools = Pools(driver)
         self.jobs = SparkJobs(driver, self._streams)
         self._keeper = ResultKeeper(driver, store, files, root)

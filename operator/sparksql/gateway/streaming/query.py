@@ -16,13 +16,11 @@ from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan, StreamingQuery
-from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
@@ -33,6 +31,7 @@ from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
+from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.sinks import Sink
@@ -44,10 +43,9 @@ from sparksql.gateway.streaming.state.description_file import StateFile
 from sparksql.gateway.streaming.state.outline import outline
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
-from sparksql.gateway.streaming.upsert import UpsertBatches, UpsertWriter, check_upsert, upsert_target
+from sparksql.gateway.streaming.upsert.batch import BatchWriter, UpsertBatches
 from sparksql.gateway.windowing.rewrite import for_stream
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
-from sparksql.wire.driver import SqlPolicy
 
 _LOOKS = 3  # at the logs of a query that may be running
 # What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
@@ -57,12 +55,11 @@ log = logging.getLogger(__name__)
 
 
 class Streams:
-    """Runs streaming queries, each in its operation's thread. One for the whole process. `policy` is the class's."""
+    """Runs streaming queries, each in its operation's thread. One for the whole process."""
 
-    def __init__(self, driver: SparkDriver, files: HadoopFiles, policy: SqlPolicy) -> None:
+    def __init__(self, driver: SparkDriver, files: HadoopFiles) -> None:
         self._driver = driver
         self._files = files
-        self._policy = policy
         context = driver.context
         self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
         self._fence = Fence(files)
@@ -226,7 +223,7 @@ class Streams:
         frame = for_stream(self._driver, session, self._driver.of_rows(session, query), options.output_mode)
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
         if options.upsert is not None:
-            upsert = self._upsert(session, parsed, frame, options.upsert)
+            upsert = keyed_writer(self._driver, session, parsed, frame, options.upsert)
             planned = _Planned(parsed, options, frame, frame.queryExecution().analyzed(), Sink(), upsert)
         else:
             insert = resolve_insert(self._driver, session, parsed, frame)
@@ -328,15 +325,6 @@ class Streams:
         writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query, planned.analysed))
 
-    def _upsert(self, session: JvmSession, parsed: ParsedInsert, frame: Dataset, options: Upsert) -> UpsertWriter:
-        if not parsed.is_plain:
-            message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
-            raise refusal(ErrorReason.INVALID_SPEC, message)
-        target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
-        classifier = Classifier(self._driver.jvm, session, self._policy)
-        check_upsert(self._driver.jvm, classifier, session, options, target, frame)
-        return UpsertWriter(self._driver, options, target)
-
     def _start_upsert(self, writer: Any, batches: UpsertBatches) -> StreamingQuery:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
@@ -353,7 +341,7 @@ class _Planned:
     frame: Dataset
     analysed: LogicalPlan
     sink: Sink
-    upsert: UpsertWriter | None = None
+    upsert: BatchWriter | None = None
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,12 @@ class Topic:
 
         For a streaming Dataset it is the streaming plan, which no batch can run.
         """
-        records = self._records(frame)
+        records = self.records(frame)
         if frame.isStreaming():
             return records.logicalPlan()
         jvm = self.driver.jvm
         nothing, none = jvm.PythonUtils.toSeq([]), jvm.scala.Option.apply(None)
-        options = jvm.PythonUtils.toScalaMap(self._options(records))
+        options = jvm.PythonUtils.toScalaMap(self.options(records))
         schema = [none] if self.driver.version >= (4, 2) else []  # where the user's schema comes from: none is given
         source = jvm.org.apache.spark.sql.execution.datasources.DataSource(
             self.session, PROVIDER, nothing, none, nothing, none, options, none, *schema
@@ -64,14 +64,19 @@ class Topic:
 
     def stream(self, frame: Dataset) -> RecordStream:
         """Returns what a streaming query's writer is made from."""
+        self.check_stream()
+        records = self.records(frame)
+        return RecordStream(records, self.options(records))
+
+    def check_stream(self) -> None:
+        """Raises StatementError for what no stream can write."""
         if self.is_view:
             raise self.table.invalid(
                 "it is a temporary view: a stream writes into tables, CREATE TABLE ... USING kafka"
             )
-        records = self._records(frame)
-        return RecordStream(records, self._options(records))
 
-    def _records(self, frame: Dataset) -> Any:
+    def records(self, frame: Dataset) -> Any:
+        """Returns an analysed query's Dataset as records of the topic. Raises StatementError."""
         if self.table.format is ValueFormat.RAW:
             return self._named(frame)
         jvm, struct = self.driver.jvm, self.driver.jvm.org.apache.spark.sql.types.StructType()
@@ -100,8 +105,8 @@ class Topic:
             "INSERT INTO t (key, value) SELECT ... or SELECT ... AS value"
         )
 
-    def _options(self, records: Any) -> dict[str, str]:
-        """Options for Spark's Kafka sink; without a topic when each record names its own."""
+    def options(self, records: Any) -> dict[str, str]:
+        """Returns options for Spark's Kafka sink; without a topic when each record names its own."""
         options = self.table.writing()
         if "topic" in [str(name).lower() for name in records.columns()]:
             return options
