@@ -29,6 +29,7 @@ from sparksql.gateway.streaming import analysis, history, real_time, sinks, sour
 from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
+from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
@@ -104,6 +105,7 @@ class Streams:
         lease: CheckpointLease,
     ) -> None:
         bound_rounds(session)
+        create_conditionally(session, options.checkpoint, self._files)
         started = self._start(operation, session, plan, options, lease)
         if started.sink.path is not None:
             self._written[options.checkpoint] = started.sink.path
