@@ -32,6 +32,7 @@ from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_i
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.mini_batch_hint import hinted
@@ -141,6 +142,7 @@ class Streams:
             if _INITIALISING_STATE not in str(failed):  # it may have failed before it was looked at
                 operation.stream = read_stream(query)
                 operation.started()
+            lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
             raise own or _of_state(started, failed, operation.request.sql) or failed from None
         finally:
@@ -214,7 +216,7 @@ class Streams:
         sinks.mark(sink, options.checkpoint, self._files)
         try:
             with unsupported.start_allowed(session, planned.analysed):
-                return _Started(writer.toTable(planned.parsed.name), state, described, sink)
+                return _Started(self._start_into(session, planned.parsed.name, writer), state, described, sink)
         except Exception:
             self._clear(sink, options, lease)
             raise
@@ -338,6 +340,10 @@ class Streams:
         classifier = Classifier(self._driver.jvm, session, self._policy)
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return UpsertWriter(self._driver, options, target)
+
+    def _start_into(self, session: JvmSession, name: str, writer: Any) -> StreamingQuery:
+        table = guarded(self._driver.jvm, session.table(name).logicalPlan(), SINK_KEYS)
+        return writer.toTable(name) if table is None else table.start(self._driver.jvm, writer)
 
     def _start_upsert(self, writer: Any, batches: UpsertBatches) -> StreamingQuery:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources

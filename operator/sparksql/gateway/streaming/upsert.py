@@ -21,6 +21,7 @@ from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
+from sparksql.gateway.streaming.commit_once import GuardedTable, guarded
 from sparksql.wire.control import ErrorReason
 
 # Names of our own in the batch that is merged; the target's columns have other ones, so that the user's expressions, which
@@ -30,7 +31,7 @@ _ORDER, _DELETE, _RANK = f"{_PREFIX}order", f"{_PREFIX}delete", f"{_PREFIX}rank"
 _NO_ORDER = "spec.streaming.upsert: two rows of one batch have the same keys, and no orderBy tells which one wins"
 _VIEW = f"{_PREFIX}batch"
 _QUERY_ID = "sql.streaming.queryId"  # local property of Spark's stream thread
-_QUERY_PROPERTY, _BATCH_PROPERTY = "sparksql.query", "sparksql.batch"
+_KEYS = _QUERY_PROPERTY, _BATCH_PROPERTY = "sparksql.query", "sparksql.batch"
 
 
 @dataclass(frozen=True)
@@ -116,29 +117,45 @@ class UpsertWriter:
         self._driver = driver
         self._options = options
         self._target = target
-        self._may_be_there = True  # only the first batch of a start can have been committed before
+        self._is_first = True
 
     def merge(self, frame: Dataset, batch_id: int) -> None:
         """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
-        may_be_there, self._may_be_there = self._may_be_there, False
+        table = None if self._target.is_delta else guarded(self._driver.jvm, self._table(session), _KEYS)
+        # A later batch is there only if another driver has taken over meanwhile, which a guarded table's commit finds for itself.
+        may_be_there = not self._target.is_delta and (self._is_first or table is None)
+        self._is_first = False
         batch = self._prepared(frame).persist()  # MERGE may read it more than once
         try:
             # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
             # is stopped meanwhile would wait for it for ever (Spark 4.1.4, adaptive execution, a plan that is cached inside
             # another's subquery). It also computes the state of a batch that is not merged, without which Spark ends the query.
             rows = batch.count()
-            if may_be_there and not self._target.is_delta and self._has_batch(session, query_id, batch_id):
+            if may_be_there and self._has_batch(session, query_id, batch_id):
                 return
             if rows == 0:
                 return
             batch.createOrReplaceTempView(_VIEW)
             self._mark(session, query_id, batch_id)
-            session.sql(merge_statement(self._options, self._target))
+            self._execute(session, merge_statement(self._options, self._target), table)
             session.catalog().dropTempView(_VIEW)
         finally:
             batch.unpersist()
+
+    def _table(self, session: JvmSession) -> LogicalPlan:
+        return session.table(self._target.name).logicalPlan()
+
+    def _execute(self, session: JvmSession, merge: str, table: GuardedTable | None) -> None:
+        """Runs a MERGE into the table that its name stands for, or into the guarded one."""
+        plan = session.sessionState().sqlParser().parsePlan(merge)
+        if table is not None:
+            to_seq = self._driver.jvm.PythonUtils.toSeq
+            target, source = elements(plan.children())
+            named = target.withNewChildren(to_seq([table.relation(self._driver.jvm)]))
+            plan = plan.withNewChildren(to_seq([named, source]))
+        self._driver.of_rows(session, plan)
 
     def _prepared(self, frame: Dataset) -> Any:
         """The batch under names of our own, one row for each key. Without an order two rows of one key are an error."""

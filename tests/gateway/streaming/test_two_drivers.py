@@ -1,4 +1,4 @@
-"""A checkpoint in an object store: of two drivers that write the plan of one batch the store refuses one."""
+"""Two drivers that write one batch, of which the first woke up late: the checkpoint's store and the table's commit refuse one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.streaming.checkpoints.conditional import MANAGER, MANAGER_KEY, create_conditionally
+from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded
+from sparksql.gateway.streaming.upsert import UpsertWriter, upsert_target
 from tests.support.default_class import image_connectors
 from tests.support.object_store import ROOT, ObjectStore, object_store
 
+from ..connectors import conf
 from ..local_spark import local_spark, run
 
 
@@ -26,7 +30,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 @pytest.fixture(scope="module")
 def driver(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    with local_spark(tmp_path_factory.mktemp("spark"), image_connectors(), **store.conf) as started:
+    folder = tmp_path_factory.mktemp("spark")
+    with local_spark(folder, image_connectors(), **store.conf, **conf(folder)) as started:
         yield started
 
 
@@ -113,3 +118,61 @@ def test_a_stateful_query_goes_on_from_a_checkpoint_in_the_store(
     written = store.folder / provider
     assert sorted(each.name for each in (written / "offsets").iterdir()) == ["0", "1"]
     assert [each for each in written.rglob("*") if each.name.endswith(".tmp")] == []
+
+
+def test_an_appended_batch_is_looked_for_in_the_commit(driver: SparkDriver) -> None:
+    session = driver.base.cloneSession()
+    run(driver, session, "CREATE TABLE lake.d.appended (id INT) USING iceberg")
+
+    def append(query: str, batch: int) -> Any:
+        """An append of another driver, prepared and not committed."""
+        table = guarded(driver.jvm, session.table("lake.d.appended").logicalPlan(), SINK_KEYS)
+        assert table is not None
+        return table.table.table().newFastAppend().set(SINK_KEYS[0], query).set(SINK_KEYS[1], str(batch))
+
+    first, frozen, earlier = append("q", 7), append("q", 7), append("q", 6)
+    first.commit()
+    run(driver, session, "INSERT INTO lake.d.appended VALUES (1)")
+    for late in (frozen, earlier, append("q", 7)):
+        assert refusal_of(late.commit) == "ValidationException"
+    next_one = append("q", 8)
+    append("another", 7).commit()
+    next_one.commit()
+    assert len(list(session.table("lake.d.appended.snapshots").collect())) == 4
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_merged_batch_is_looked_for_in_the_commit(
+    driver: SparkDriver, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """A driver is frozen after it has looked, and wakes when the batch and the next one are there."""
+    session = driver.base.cloneSession()
+    name = f"lake.d.merged_{mode.replace('-', '_')}"
+    run(
+        driver,
+        session,
+        f"CREATE TABLE {name} (id INT, v STRING) USING iceberg TBLPROPERTIES ('format-version' = '2', 'write.merge.mode' = '{mode}')",
+    )
+    session.sparkContext().setLocalProperty("sql.streaming.queryId", "q")
+    target = upsert_target(name, session.table(name).logicalPlan())
+
+    def writer() -> UpsertWriter:
+        return UpsertWriter(driver, Upsert(keys=("id",)), target)
+
+    def merge(with_: UpsertWriter, batch: int, values: str) -> None:
+        with_.merge(session.cloneSession().sql(f"SELECT * FROM VALUES {values} AS b (id, v)"), batch)
+
+    frozen, other = writer(), writer()
+    mark = frozen._mark
+
+    def sleep(*arguments: Any) -> None:
+        merge(other, 0, "(1, 'a'), (2, 'b')")
+        merge(other, 1, "(1, 'later')")
+        mark(*arguments)
+
+    monkeypatch.setattr(frozen, "_mark", sleep)
+    with pytest.raises(Py4JJavaError, match="Another driver has committed batch 0|[Cc]onflict"):
+        merge(frozen, 0, "(1, 'a'), (2, 'b')")
+    merge(other, 2, "(2, 'c')")
+    rows = session.sql(f"SELECT id, v FROM {name} ORDER BY id").collect()
+    assert [(int(row.getInt(0)), str(row.getString(1))) for row in rows] == [(1, "later"), (2, "c")]
