@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.spark.scala import option, simple_name
-from sparksql.gateway.spark.shapes import Jvm, LogicalPlan, StreamingQuery
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan, StreamingQuery
 
 # What Iceberg's own streaming sink writes into each snapshot: the query's id and the number of the batch.
 SINK_KEYS = ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId")
@@ -30,9 +30,13 @@ class GuardedTable:
         relation = jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
         return relation.create(self.table, some(self.catalog), some(self.identifier))
 
-    def start(self, jvm: Jvm, writer: Any) -> StreamingQuery:
-        """Starts a DataStreamWriter's query into the table. Raises what Spark throws."""
-        return jvm.dev.sparksql.streaming.StreamStart.into(writer, self.table, self.catalog, self.identifier)
+
+def start_into(jvm: Jvm, session: JvmSession, writer: Any, name: str) -> StreamingQuery:
+    """Starts the query of a DataStreamWriter into a table, guarded where that can be. Raises what Spark throws."""
+    target = guarded(jvm, session.table(name).logicalPlan(), SINK_KEYS)
+    if target is None:
+        return writer.toTable(name)
+    return jvm.dev.sparksql.streaming.StreamStart.into(writer, target.table, target.catalog, target.identifier)
 
 
 def guarded(jvm: Jvm, plan: LogicalPlan, keys: tuple[str, str]) -> GuardedTable | None:

@@ -32,7 +32,7 @@ from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_i
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
-from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded
+from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.mini_batch_hint import hinted
@@ -216,7 +216,8 @@ class Streams:
         sinks.mark(sink, options.checkpoint, self._files)
         try:
             with unsupported.start_allowed(session, planned.analysed):
-                return _Started(self._start_into(session, planned.parsed.name, writer), state, described, sink)
+                query = start_into(self._driver.jvm, session, writer, planned.parsed.name)
+            return _Started(query, state, described, sink)
         except Exception:
             self._clear(sink, options, lease)
             raise
@@ -301,7 +302,7 @@ class Streams:
 
     def _limited(self, query: LogicalPlan, options: StreamOptions) -> LogicalPlan:
         """The parsed query with the bounds of a batch among the options of its STREAMs."""
-        limits = read_limits(options)
+        limits = sources.read_limits(options)
         if not limits:
             return query
         if not sources.declared(query):
@@ -341,10 +342,6 @@ class Streams:
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return UpsertWriter(self._driver, options, target)
 
-    def _start_into(self, session: JvmSession, name: str, writer: Any) -> StreamingQuery:
-        table = guarded(self._driver.jvm, session.table(name).logicalPlan(), SINK_KEYS)
-        return writer.toTable(name) if table is None else table.start(self._driver.jvm, writer)
-
     def _start_upsert(self, writer: Any, batches: UpsertBatches) -> StreamingQuery:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources
         ensure_callback_server_started(self._driver.context._gateway)
@@ -376,18 +373,6 @@ class _Started:
     described: Callable[[], Description]
     sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None
-
-
-def read_limits(options: StreamOptions) -> dict[str, str]:
-    """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
-    limits: dict[str, str] = {}
-    if options.max_files_per_trigger:
-        limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)
-        limits["streaming-max-files-per-micro-batch"] = str(options.max_files_per_trigger)
-    if options.max_rows_per_trigger:
-        limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
-        limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
-    return limits
 
 
 def _not_restored(failed: SavepointError) -> StatementError:
