@@ -18,11 +18,18 @@ SINK_KEYS = ("spark.sql.streaming.queryId", "spark.sql.streaming.epochId")
 
 @dataclass(frozen=True)
 class GuardedTable:
-    """A table of Spark with such a commit, and where its catalog has it."""
+    """A table of Spark with such a commit, and where its catalog has it. `once` is what guards it."""
 
+    once: Any
     table: Any
     catalog: Any
     identifier: Any
+
+    def has_batch(self, query_id: str, batch_id: int) -> bool:
+        """Returns whether a query's batch, or a later one, was in the table when it was read. It asks nobody."""
+        branch, kept = self.table.branch(), self.table.table()
+        head = kept.currentSnapshot() if branch is None else kept.snapshot(branch)
+        return bool(self.once.holds(head, query_id, batch_id))
 
     def relation(self, jvm: Jvm) -> LogicalPlan:
         """Returns the table as the leaf of a plan."""
@@ -55,11 +62,10 @@ def guarded(jvm: Jvm, plan: LogicalPlan, keys: tuple[str, str]) -> GuardedTable 
     catalog, identifier, kept = option(leaf.catalog()), option(leaf.identifier()), leaf.table().table()
     if catalog is None or identifier is None or _class(kept) != "org.apache.iceberg.BaseTable":
         return None
-    operations = jvm.dev.sparksql.streaming.CommitOnce.over(kept.operations(), *keys)
-    iceberg = jvm.org.apache.iceberg
-    table = iceberg.spark.source.SparkTable(iceberg.BaseTable(operations, kept.name(), kept.reporter()))
+    once, iceberg = jvm.dev.sparksql.streaming.CommitOnce.of(kept.operations(), *keys), jvm.org.apache.iceberg
+    table = iceberg.spark.source.SparkTable(iceberg.BaseTable(once.operations(), kept.name(), kept.reporter()))
     branch = leaf.table().branch()
-    return GuardedTable(table if branch is None else table.copyWithBranch(branch), catalog, identifier)
+    return GuardedTable(once, table if branch is None else table.copyWithBranch(branch), catalog, identifier)
 
 
 def _class(value: Any) -> str:

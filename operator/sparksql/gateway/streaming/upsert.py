@@ -117,25 +117,20 @@ class UpsertWriter:
         self._driver = driver
         self._options = options
         self._target = target
-        self._is_first = True
 
     def merge(self, frame: Dataset, batch_id: int) -> None:
         """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
-        table = None if self._target.is_delta else guarded(self._driver.jvm, self._table(session), _KEYS)
-        # A later batch is there only if another driver has taken over meanwhile, which a guarded table's commit finds for itself.
-        may_be_there = not self._target.is_delta and (self._is_first or table is None)
-        self._is_first = False
         batch = self._prepared(frame).persist()  # MERGE may read it more than once
         try:
             # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
             # is stopped meanwhile would wait for it for ever (Spark 4.1.4, adaptive execution, a plan that is cached inside
             # another's subquery). It also computes the state of a batch that is not merged, without which Spark ends the query.
-            rows = batch.count()
-            if may_be_there and self._has_batch(session, query_id, batch_id):
+            if batch.count() == 0:
                 return
-            if rows == 0:
+            table = None if self._target.is_delta else guarded(self._driver.jvm, self._table(session), _KEYS)
+            if self._has_batch(session, table, query_id, batch_id):
                 return
             batch.createOrReplaceTempView(_VIEW)
             self._mark(session, query_id, batch_id)
@@ -170,11 +165,15 @@ class UpsertWriter:
         ranked = batch.withColumn(_RANK, jvm.org.apache.spark.sql.functions.expr(rank))
         return ranked.where(f"CASE WHEN {_RANK} = 1 THEN true ELSE {others} END")
 
-    def _has_batch(self, session: JvmSession, query_id: str, batch_id: int) -> bool:
-        """Returns whether a snapshot of the table carries this query's batch.
+    def _has_batch(self, session: JvmSession, table: GuardedTable | None, query_id: str, batch_id: int) -> bool:
+        """Returns whether a snapshot of the table carries this query's batch; Delta looks for itself.
 
         A batch without a change may leave none; it does no harm to merge it again.
         """
+        if self._target.is_delta:
+            return False
+        if table is not None:
+            return table.has_batch(query_id, batch_id)
         snapshots = session.table(f"{self._target.name}.snapshots")
         ours = f"summary['{_QUERY_PROPERTY}'] = '{query_id}' AND CAST(summary['{_BATCH_PROPERTY}'] AS BIGINT) >= {batch_id}"
         return not bool(snapshots.where(ours).isEmpty())

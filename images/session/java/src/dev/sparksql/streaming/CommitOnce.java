@@ -23,6 +23,8 @@ public final class CommitOnce implements InvocationHandler {
     private final Object operations;
     private final String queryKey;
     private final String batchKey;
+    private final Class<?> shape;
+    private final Method current;
     private final Method changes;
     private final Method snapshot;
     private final Class<?> addition;
@@ -35,6 +37,8 @@ public final class CommitOnce implements InvocationHandler {
         this.operations = operations;
         this.queryKey = queryKey;
         this.batchKey = batchKey;
+        shape = iceberg("TableOperations");
+        current = shape.getMethod("current");
         Class<?> metadata = iceberg("TableMetadata");
         changes = metadata.getMethod("changes");
         snapshot = metadata.getMethod("snapshot", long.class);
@@ -46,13 +50,21 @@ public final class CommitOnce implements InvocationHandler {
     }
 
     /**
-     * Returns TableOperations like the given ones. The two keys are properties of a snapshot: the query that it is of, and the number of
-     * the query's batch; a snapshot without them is committed as ever.
+     * Returns what guards TableOperations. The two keys are properties of a snapshot: the query that it is of, and the number of the
+     * query's batch; a snapshot without them is committed as ever.
      */
-    public static Object over(Object operations, String queryKey, String batchKey) throws ReflectiveOperationException {
-        CommitOnce once = new CommitOnce(operations, queryKey, batchKey);
-        Class<?> shape = once.iceberg("TableOperations");
-        return Proxy.newProxyInstance(shape.getClassLoader(), new Class<?>[] {shape}, once);
+    public static CommitOnce of(Object operations, String queryKey, String batchKey) throws ReflectiveOperationException {
+        return new CommitOnce(operations, queryKey, batchKey);
+    }
+
+    /** Returns TableOperations like the given ones, with such a commit. */
+    public Object operations() {
+        return Proxy.newProxyInstance(shape.getClassLoader(), new Class<?>[] {shape}, this);
+    }
+
+    /** Returns whether a batch of a query, or a later one, is in a snapshot or in one before it, null for none, as the table was read. */
+    public boolean holds(Object head, String query, long batch) throws ReflectiveOperationException {
+        return holds(current.invoke(operations), head, query, batch);
     }
 
     @Override
@@ -76,19 +88,19 @@ public final class CommitOnce implements InvocationHandler {
         Map<?, ?> properties = (Map<?, ?>) summary.invoke(made);
         Object query = properties.get(queryKey);
         Object batch = properties.get(batchKey);
-        if (query == null || batch == null) {
-            return;
+        if (query != null && batch != null && holds(base, before(base, made), query, number(batch))) {
+            throw (Throwable) refusal.newInstance("Batch %s of query %s is in the table already", new Object[] {batch, query});
         }
-        for (Object each = before(base, made); each != null; each = before(base, each)) {
-            Map<?, ?> earlier = (Map<?, ?>) summary.invoke(each);
-            if (query.equals(earlier.get(queryKey)) && earlier.get(batchKey) != null) {
-                if (number(earlier.get(batchKey)) >= number(batch)) {
-                    Object[] names = {batch, query};
-                    throw (Throwable) refusal.newInstance("Another driver has committed batch %s of query %s", names);
-                }
-                return; // batches come in order
+    }
+
+    private boolean holds(Object metadata, Object head, Object query, long batch) throws ReflectiveOperationException {
+        for (Object each = head; each != null; each = before(metadata, each)) {
+            Map<?, ?> properties = (Map<?, ?>) summary.invoke(each);
+            if (query.equals(properties.get(queryKey)) && properties.get(batchKey) != null) {
+                return number(properties.get(batchKey)) >= batch; // batches come in order
             }
         }
+        return false;
     }
 
     private Object before(Object base, Object each) throws ReflectiveOperationException {
