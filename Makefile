@@ -61,7 +61,7 @@ test-unit: venv tools ## Pure code and the chart; seconds
 	@$(PYTHON) tests/levels.py unit
 test-integration: venv tools ## Real API server and etcd, scripted gateway
 	@$(PYTHON) tests/levels.py integration
-test-gateway: venv ## Real Spark in local mode
+test-gateway: venv tools ## Real Spark in local mode
 	@$(PYTHON) tests/levels.py gateway streaming upgrades
 test-images: venv images ## What the images promise
 	@$(PYTHON) tests/levels.py images

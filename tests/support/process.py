@@ -105,13 +105,19 @@ class GatewayProcess:
     @contextmanager
     def jvm_held(self) -> Iterator[None]:
         """Spark does nothing while the block runs."""
+        with _held(self._jvm()):
+            yield
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is done while the block runs, as on a node that is lost and comes back."""
+        with _held(self.process.pid, self._jvm()):
+            yield
+
+    def _jvm(self) -> int:
         pid = self.process.pid
         [jvm] = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        os.kill(jvm, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(jvm, signal.SIGCONT)
+        return jvm
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
@@ -133,6 +139,17 @@ class GatewayProcess:
                 self.process.kill()
                 self.process.wait()
         self.log.close()
+
+
+@contextmanager
+def _held(*processes: int) -> Iterator[None]:
+    for each in processes:
+        os.kill(each, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for each in processes:
+            os.kill(each, signal.SIGCONT)
 
 
 def driver_config(folder: Path, **changes: object) -> DriverConfig:

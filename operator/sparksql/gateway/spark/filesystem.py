@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from sparksql.gateway.spark.shapes import Jvm
 
+_CONDITIONAL_CREATE = (
+    "fs.option.create.conditional.overwrite"  # of Hadoop 3.4.2, org.apache.hadoop.fs.Options.CreateFileOptionKeys
+)
 CHUNK_BYTES = 1 << 20  # py4j holds a transfer several times, as text
 
 
@@ -51,6 +54,11 @@ class HadoopFiles:
         path = self._path(uri)
         system = path.getFileSystem(self._conf)
         return bool(system.getFileStatus(path).isDirectory()) if system.exists(path) else None
+
+    def creates_conditionally(self, uri: str) -> bool:
+        """Returns whether the file system can make a file only if there is none, in one request. Of Hadoop's own s3a can."""
+        path = self._path(uri)
+        return bool(path.getFileSystem(self._conf).hasPathCapability(path, _CONDITIONAL_CREATE))
 
     def qualified(self, uri: str) -> str:
         """Returns the full form of a URI, in which equal places are equal strings: with scheme, without a slash at its end."""

@@ -6,7 +6,7 @@ from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.streaming.insert import ParsedInsert
-from sparksql.gateway.streaming.kafka.changes import topic_writer
+from sparksql.gateway.streaming.kafka.keyed_sink import topic_writer
 from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.upsert.batch import BatchWriter, invalid
 from sparksql.gateway.streaming.upsert.jdbc import database_writer

@@ -27,8 +27,10 @@ from sparksql.gateway.streaming import analysis, history, real_time, sinks, sour
 from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
+from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.keyed import keyed_writer
@@ -101,6 +103,7 @@ class Streams:
         lease: CheckpointLease,
     ) -> None:
         bound_rounds(session)
+        create_conditionally(session, options.checkpoint, self._files)
         started = self._start(operation, session, plan, options, lease)
         if started.sink.path is not None:
             self._written[options.checkpoint] = started.sink.path
@@ -136,6 +139,7 @@ class Streams:
             if _INITIALISING_STATE not in str(failed):  # it may have failed before it was looked at
                 operation.stream = read_stream(query)
                 operation.started()
+            lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
             raise own or _of_state(started, failed, operation.request.sql) or failed from None
         finally:
@@ -209,7 +213,8 @@ class Streams:
         sinks.mark(sink, options.checkpoint, self._files)
         try:
             with unsupported.start_allowed(session, planned.analysed):
-                return _Started(writer.toTable(planned.parsed.name), state, described, sink)
+                query = start_into(self._driver.jvm, session, writer, planned.parsed.name)
+            return _Started(query, state, described, sink)
         except Exception:
             self._clear(sink, options, lease)
             raise
@@ -294,7 +299,7 @@ class Streams:
 
     def _limited(self, query: LogicalPlan, options: StreamOptions) -> LogicalPlan:
         """The parsed query with the bounds of a batch among the options of its STREAMs."""
-        limits = read_limits(options)
+        limits = sources.read_limits(options)
         if not limits:
             return query
         if not sources.declared(query):
@@ -356,18 +361,6 @@ class _Started:
     described: Callable[[], Description]
     sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None
-
-
-def read_limits(options: StreamOptions) -> dict[str, str]:
-    """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
-    limits: dict[str, str] = {}
-    if options.max_files_per_trigger:
-        limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)
-        limits["streaming-max-files-per-micro-batch"] = str(options.max_files_per_trigger)
-    if options.max_rows_per_trigger:
-        limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
-        limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
-    return limits
 
 
 def _not_restored(failed: SavepointError) -> StatementError:

@@ -9,7 +9,7 @@ from sparksql.gateway.spark.plans import nodes, rewritten
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
-from sparksql.wire.control import ErrorReason
+from sparksql.wire.control import ErrorReason, StreamOptions
 
 _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})
 
@@ -60,3 +60,15 @@ def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any
         )
 
     return rewritten(jvm, plan, replaced)
+
+
+def read_limits(options: StreamOptions) -> dict[str, str]:
+    """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
+    limits: dict[str, str] = {}
+    if options.max_files_per_trigger:
+        limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)
+        limits["streaming-max-files-per-micro-batch"] = str(options.max_files_per_trigger)
+    if options.max_rows_per_trigger:
+        limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
+        limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
+    return limits

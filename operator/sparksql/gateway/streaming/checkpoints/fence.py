@@ -5,8 +5,8 @@ checkpoint over writes its own name into the record. The one before it finds tha
 or, if it cannot read the record, once `LEASE_SECONDS` have passed since it last could. Only after `WAIT_SECONDS` does the new
 one start its query, and only if the operator says that the end of the driver before it was not seen.
 
-Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts. A
-query whose batches go through this process looks before each of them.
+Between two looks Spark's own log of batches and the batch number in the target hold: of a batch that both write, one counts, see
+`conditional` and `commit_once`. A query whose batches go through this process looks before each of them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _POLL_SECONDS = 0.2
 
 TAKEN_OVER = "another driver has taken over the checkpoint; this one has stopped the query"
 UNREADABLE = (
-    f"the storage of the checkpoint has not answered for {LEASE_SECONDS:g} s; the query was stopped, since another driver "
-    "may have taken over the checkpoint meanwhile"
+    f"for {LEASE_SECONDS:g} s this driver was frozen, or the storage of the checkpoint has not answered; the query was stopped, since "
+    "another driver may have taken over the checkpoint meanwhile"
 )
 
 log = logging.getLogger(__name__)

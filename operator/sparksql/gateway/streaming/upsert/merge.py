@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.shapes import Dataset, JvmSession
+from sparksql.gateway.spark.scala import elements
+from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Classifier
+from sparksql.gateway.streaming.commit_once import GuardedTable, guarded
 from sparksql.gateway.streaming.upsert.batch import check_columns, check_expression, prepared, query_of
 from sparksql.gateway.streaming.upsert.deleted import DeletedKeys, kept_changes
 from sparksql.gateway.streaming.upsert.names import DELETE, ORDER, VIEW, prefixed, quoted
 from sparksql.gateway.streaming.upsert.target import UpsertTarget
 
-_QUERY_PROPERTY, _BATCH_PROPERTY = "sparksql.query", "sparksql.batch"
+_KEYS = _QUERY_PROPERTY, _BATCH_PROPERTY = "sparksql.query", "sparksql.batch"
 
 
 class MergeWriter:
@@ -31,7 +33,6 @@ class MergeWriter:
         self._options = options
         self._target = target
         self._deleted = DeletedKeys.wanted(options, target)
-        self._may_be_there = True  # only the first batch of a start can have been committed before
 
     def check(self, session: JvmSession, frame: Dataset) -> None:
         """Raises when columns, expressions or the deleted keys do not fit: StatementError, or what Spark throws."""
@@ -50,44 +51,60 @@ class MergeWriter:
         """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session, options, target = frame.sparkSession(), self._options, self._target
         query_id = query_of(session)
-        may_be_there, self._may_be_there = self._may_be_there, False
         # MERGE may read it more than once.
         batch = prepared(self._driver.jvm, options, target.columns, target.own(options.keys), frame).persist()
         try:
             # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
             # is stopped meanwhile would wait for it for ever (Spark 4.1.4, adaptive execution, a plan that is cached inside
             # another's subquery). It also computes the state of a batch that is not merged, without which Spark ends the query.
-            rows = batch.count()
-            if may_be_there and not target.is_delta and self._has_batch(session, query_id, batch_id):
+            if batch.count() == 0:
                 return
-            if rows == 0:
+            table = None if target.is_delta else guarded(self._driver.jvm, self._table(session), _KEYS)
+            if self._has_batch(session, table, query_id, batch_id):
                 return
             batch.createOrReplaceTempView(VIEW)
             if self._deleted is not None:
                 self._deleted.note(session)
-            self._merge(session, query_id, batch_id)
+            self._merge(session, table, query_id, batch_id)
             if self._deleted is not None:
                 self._deleted.expire(session)
             session.catalog().dropTempView(VIEW)
         finally:
             batch.unpersist()
 
-    def _merge(self, session: JvmSession, query_id: str, batch_id: int) -> None:
+    def _table(self, session: JvmSession) -> LogicalPlan:
+        return session.table(self._target.name).logicalPlan()
+
+    def _merge(self, session: JvmSession, table: GuardedTable | None, query_id: str, batch_id: int) -> None:
         marks = self._marks(query_id, batch_id)
         conf = session.conf()
         for key, value in marks.items():
             conf.set(key, value)
         try:
-            session.sql(merge_statement(self._options, self._target))
+            self._execute(session, merge_statement(self._options, self._target), table)
         finally:  # commits into another table must not carry them: Delta would take the next one for this one
             for key in marks:
                 conf.unset(key)
 
-    def _has_batch(self, session: JvmSession, query_id: str, batch_id: int) -> bool:
-        """Returns whether a snapshot of the table carries this query's batch.
+    def _execute(self, session: JvmSession, merge: str, table: GuardedTable | None) -> None:
+        """Runs a MERGE into the table that its name stands for, or into the guarded one."""
+        plan = session.sessionState().sqlParser().parsePlan(merge)
+        if table is not None:
+            to_seq = self._driver.jvm.PythonUtils.toSeq
+            target, source = elements(plan.children())
+            named = target.withNewChildren(to_seq([table.relation(self._driver.jvm)]))
+            plan = plan.withNewChildren(to_seq([named, source]))
+        self._driver.of_rows(session, plan)
+
+    def _has_batch(self, session: JvmSession, table: GuardedTable | None, query_id: str, batch_id: int) -> bool:
+        """Returns whether a snapshot of the table carries this query's batch; Delta looks for itself.
 
         A batch without a change may leave none; it does no harm to merge it again.
         """
+        if self._target.is_delta:
+            return False
+        if table is not None:
+            return table.has_batch(query_id, batch_id)
         snapshots = session.table(f"{self._target.name}.snapshots")
         ours = f"summary['{_QUERY_PROPERTY}'] = '{query_id}' AND CAST(summary['{_BATCH_PROPERTY}'] AS BIGINT) >= {batch_id}"
         return not bool(snapshots.where(ours).isEmpty())
