@@ -15,6 +15,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.streaming.kafka.options import KafkaTable, columns_of
 from sparksql.gateway.streaming.kafka.values import decoded
+from sparksql.gateway.streaming.source_keys import inferred_keys, mark
 from tests.support.default_class import image_connectors
 
 from ..local_spark import local_spark
@@ -43,17 +44,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
 
 def read(spark: SparkDriver, values: list[bytes | None], columns: str, **options: str) -> list[dict[str, Any]]:
     """Rows of these values in this order; `_` in an option's name stands for a dot."""
-    session = spark.clone()
+    found = [
+        json.loads(str(text))
+        for text in frame(spark, spark.clone(), values, columns, **options).toJSON().collectAsList()
+    ]
+    rows = sorted(found, key=lambda row: row["_offset"])
+    return [{name: value for name, value in row.items() if name != "_offset"} for row in rows]
+
+
+def frame(spark: SparkDriver, session: Any, values: list[bytes | None], columns: str, **options: str) -> Any:
     parser = session.sessionState().sqlParser()
     given = {name.replace("_", "."): value for name, value in options.items()}
     table = KafkaTable("t", columns_of(parser.parseTableSchema(f"{columns}, _offset BIGINT")), given)
     texts = ["CAST(NULL AS BINARY)" if value is None else f"X'{value.hex()}'" for value in values]
     records = ", ".join(f"(X'', {text}, 'topic', 0, {offset}L)" for offset, text in enumerate(texts))
     plan = parser.parsePlan(f"SELECT * FROM VALUES {records} AS r (key, value, topic, partition, offset)")
-    frame = decoded(spark.jvm, session, table, spark.of_rows(session, plan))
-    found = [json.loads(str(text)) for text in frame.toJSON().collectAsList()]
-    rows = sorted(found, key=lambda row: row["_offset"])
-    return [{name: value for name, value in row.items() if name != "_offset"} for row in rows]
+    return decoded(spark.jvm, session, table, spark.of_rows(session, plan))
 
 
 def row(row: Row, op: str | None = None) -> Row:
@@ -227,3 +233,62 @@ def test_a_change_is_the_same_in_every_format(
     assert read(spark, in_maxwell, CHANGES, value_format="maxwell") == expected
     assert read(spark, in_json, CHANGES, value_format="debezium") == expected
     assert read(spark, in_avro, CHANGES, **header) == expected
+
+
+@pytest.fixture(scope="module")
+def keyed(spark: SparkDriver) -> Any:
+    """A session with views: `k` with keys id and name, `bare` without any, `other` of which nothing is known, `over` a view of `k`."""
+    session = spark.clone()
+    for view, keys in (("k", ["ID", "name"]), ("bare", []), ("other", None)):
+        rows = frame(spark, session, [None], CHANGES, value_format="maxwell")
+        if keys is not None:
+            mark(spark.jvm, rows, view, keys, "name its key")
+        rows.createOrReplaceTempView(view)
+    analysed(spark, session, "SELECT name AS n, id, _offset FROM k WHERE id > 0").createOrReplaceTempView("over")
+    return session
+
+
+def analysed(spark: SparkDriver, session: Any, sql: str) -> Any:
+    spark.activate(session)
+    return spark.of_rows(session, session.sessionState().sqlParser().parsePlan(sql))
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ("SELECT * FROM k", ("id", "name")),
+        ("SELECT _op, name, id AS customer FROM (SELECT * FROM k WHERE _op <> 'r') WHERE id > 1", ("customer", "name")),
+        ("SELECT upper(name) AS u, n, id FROM (SELECT name, name AS n, id FROM k)", ("id", "n")),
+        ("WITH w AS (SELECT id AS i, name FROM k) SELECT name AS n, i FROM w", ("i", "n")),
+        ("SELECT * FROM over AS o WHERE o.n IS NOT NULL", ("id", "n")),
+        ("SELECT count(*) AS c, name AS n FROM bare GROUP BY name", ("n",)),
+        (
+            "SELECT id FROM k",
+            "does not give key column name of its source as it is; select it, or name the columns in spec.",
+        ),
+        ("SELECT id + 0 AS id, name FROM k", "does not give key column ID of"),
+        (
+            "SELECT * FROM bare",
+            "table bare declares no key; name its key, or name the columns in spec.streaming.upsert.keys",
+        ),
+        ("SELECT * FROM other", "there is Generate in its plan"),
+        ("SELECT 1 AS id", "source (OneRowRelation) declares no keys"),
+        ("SELECT a.* FROM k a JOIN k b ON a.id = b.id", "there is Join in its plan"),
+        ("SELECT * FROM k UNION ALL SELECT * FROM k", "there is Union in its plan"),
+        ("SELECT id, name, explode(array(1, 2)) AS e FROM k", "there is Generate in its plan"),
+        ("SELECT count(*) AS c FROM k GROUP BY id", "does not give every column that it groups by"),
+        ("SELECT count(*) AS c FROM k", "one row, which has no key"),
+    ],
+)
+def test_keys_of_a_query_are_those_of_its_source_or_the_refusal_says_why(
+    spark: SparkDriver, keyed: Any, query: str, keys: tuple[str, ...] | str
+) -> None:
+    plan = analysed(spark, keyed, query).queryExecution().analyzed()
+    if isinstance(keys, tuple):
+        assert inferred_keys(spark.jvm, plan) == keys
+        return
+    with pytest.raises(StatementError) as refused:
+        inferred_keys(spark.jvm, plan)
+    assert (
+        keys in refused.value.error.message and "spec.streaming.upsert.keys is missing" in refused.value.error.message
+    )

@@ -36,6 +36,7 @@ from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.sinks import Sink
+from sparksql.gateway.streaming.source_keys import inferred_keys
 from sparksql.gateway.streaming.state import description_file
 from sparksql.gateway.streaming.state.comparison import FITS
 from sparksql.gateway.streaming.state.describe import describe
@@ -333,6 +334,8 @@ class Streams:
             message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
             raise refusal(ErrorReason.INVALID_SPEC, message)
         target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
+        if not options.keys:
+            options = options.replace(keys=inferred_keys(self._driver.jvm, frame.queryExecution().analyzed()))
         classifier = Classifier(self._driver.jvm, session, self._policy)
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return UpsertWriter(self._driver, options, target)

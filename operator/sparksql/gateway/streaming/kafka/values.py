@@ -15,6 +15,7 @@ from sparksql.gateway.streaming.kafka.changes import CHANGED_ROW, CORRUPT, Envel
 from sparksql.gateway.streaming.kafka.options import (
     AVRO_SCHEMA,
     KEY_COLUMN,
+    KEY_COLUMNS,
     OP,
     PROVIDER,
     RECORD_COLUMNS,
@@ -23,6 +24,7 @@ from sparksql.gateway.streaming.kafka.options import (
     ParseMode,
     ValueFormat,
 )
+from sparksql.gateway.streaming.source_keys import mark
 
 _ROW = "__row"
 _UNSAFE = re.compile(r"[^\w.$ -]")  # what a name may not have inside a literal
@@ -35,7 +37,10 @@ def read(jvm: Jvm, session: JvmSession, table: KafkaTable, *, streaming: bool) -
     reader = (session.readStream() if streaming else session.read()).format(PROVIDER)
     for key, value in table.reading().items():
         reader = reader.option(key, value)
-    return decoded(jvm, session, table, reader.load())
+    frame = decoded(jvm, session, table, reader.load())
+    if streaming:
+        mark(jvm, frame, table.name, table.keys, f"name its key columns in option {KEY_COLUMNS!r} of the table")
+    return frame
 
 
 def decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
