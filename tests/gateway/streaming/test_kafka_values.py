@@ -257,6 +257,7 @@ def analysed(spark: SparkDriver, session: Any, sql: str) -> Any:
     ("query", "keys"),
     [
         ("SELECT * FROM k", ("id", "name")),
+        ("SELECT id, *, id AS customer FROM k", ("customer", "name")),
         ("SELECT _op, name, id AS customer FROM (SELECT * FROM k WHERE _op <> 'r') WHERE id > 1", ("customer", "name")),
         ("SELECT upper(name) AS u, n, id FROM (SELECT name, name AS n, id FROM k)", ("id", "n")),
         ("WITH w AS (SELECT id AS i, name FROM k) SELECT name AS n, i FROM w", ("i", "n")),
@@ -285,10 +286,10 @@ def test_keys_of_a_query_are_those_of_its_source_or_the_refusal_says_why(
 ) -> None:
     plan = analysed(spark, keyed, query).queryExecution().analyzed()
     if isinstance(keys, tuple):
-        assert inferred_keys(spark.jvm, plan) == keys
+        assert inferred_keys(spark.jvm, plan, ("CUSTOMER", "name")) == keys
         return
     with pytest.raises(StatementError) as refused:
-        inferred_keys(spark.jvm, plan)
+        inferred_keys(spark.jvm, plan, ("CUSTOMER", "name"))
     assert (
         keys in refused.value.error.message and "spec.streaming.upsert.keys is missing" in refused.value.error.message
     )

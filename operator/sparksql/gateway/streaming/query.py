@@ -334,8 +334,8 @@ class Streams:
             message = "with spec.streaming.upsert columns are matched by name: leave the column list and PARTITION out"
             raise refusal(ErrorReason.INVALID_SPEC, message)
         target = upsert_target(parsed.name, session.table(parsed.name).logicalPlan())
-        if not options.keys:
-            options = options.replace(keys=inferred_keys(self._driver.jvm, frame.queryExecution().analyzed()))
+        keys = options.keys or inferred_keys(self._driver.jvm, frame.queryExecution().analyzed(), target.columns)
+        options = options.replace(keys=keys)
         classifier = Classifier(self._driver.jvm, session, self._policy)
         check_upsert(self._driver.jvm, classifier, session, options, target, frame)
         return UpsertWriter(self._driver, options, target)

@@ -29,19 +29,24 @@ def mark(jvm: Jvm, frame: Dataset, table: str, keys: Sequence[str], remedy: str)
     frame.logicalPlan().setTagValue(_tag(jvm), json.dumps([table, list(keys), remedy]))
 
 
-def inferred_keys(jvm: Jvm, plan: LogicalPlan) -> tuple[str, ...]:
-    """Returns the names of a query's key columns, of its analysed plan. Raises StatementError where they cannot be told."""
+def inferred_keys(jvm: Jvm, plan: LogicalPlan, target: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names of a query's key columns, of its analysed plan. Raises StatementError where they cannot be told.
+
+    Of several columns with the values of one key it is the one that the target has.
+    """
+    columns = elements(plan.output())
     if (grouped := result_keys(plan)) is not None:
         if not grouped:
             raise _unknown("the query's result is one row, which has no key")
-        names = [str(column.name()) for column in elements(plan.output())]
-        return tuple(names[position] for position in grouped)
-    columns = elements(plan.output())
-    keys = _Source(jvm).keys(plan)
-    found = [next((str(c.name()) for c in columns if _id(c) in key.ids), None) for key in keys]
-    if lost := [key.name for key, name in zip(keys, found, strict=True) if name is None]:
-        raise _unknown(f"the query does not give key column {', '.join(lost)} of its source as it is; select it")
-    return tuple(name for name in found if name is not None)
+        return tuple(str(columns[position].name()) for position in grouped)
+    known = {name.lower() for name in target}
+    found: list[str] = []
+    for key in _Source(jvm).keys(plan):
+        names = [str(column.name()) for column in columns if _id(column) in key.ids]
+        if not names:
+            raise _unknown(f"the query does not give key column {key.name} of its source as it is; select it")
+        found.append(next((name for name in names if name.lower() in known), names[0]))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
