@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.gateway.streaming.kafka.options import KafkaTable, columns_of
+from sparksql.gateway.streaming.kafka.options import KafkaTable, check_table, columns_of
 from sparksql.gateway.streaming.kafka.values import decoded
 from sparksql.gateway.streaming.source_keys import inferred_keys, mark
+from sparksql.wire.driver import SqlPolicy
 from tests.support.default_class import image_connectors
 
 from ..local_spark import local_spark
@@ -194,12 +195,11 @@ def test_an_id_in_the_header_says_which_schema_a_record_was_written_with(spark: 
         ("no INT", AVRO, "column no is not a field of the schema"),
         ("id INT", {**AVRO, "value_avro_schema": '"long"'}, "it must be that of a record"),
         ("id INT", {**AVRO, "value_avro_schema": "{"}, "'value.avro.schema' is not an Avro schema: "),
-        ("id BIGINT", {**AVRO, "value_avro_header": "glue"}, "'glue': it must be one of none, confluent, apicurio"),
         ("id BIGINT", {**DEBEZIUM_AVRO, "value_avro_schema": ROW_SCHEMA}, "is not Debezium's envelope"),
         ("op STRING", DEBEZIUM_AVRO, "column op is not a field of before and after"),
     ],
 )
-def test_avro_schema_that_does_not_fit_the_columns_is_refused(
+def test_an_avro_schema_that_does_not_fit_the_columns_is_refused(
     spark: SparkDriver, columns: str, options: dict[str, str], says: str
 ) -> None:
     with pytest.raises(StatementError) as refused:
@@ -215,7 +215,7 @@ rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(st.tuples(st.sampled_from("crud"), rows, st.booleans()), min_size=20, max_size=60),
     number=st.integers(0, (1 << 31) - 1),
@@ -293,3 +293,38 @@ def test_keys_of_a_query_are_those_of_its_source_or_the_refusal_says_why(
     assert (
         keys in refused.value.error.message and "spec.streaming.upsert.keys is missing" in refused.value.error.message
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"value.format": "avro"}, "needs option 'value.avro.schema'"),
+        ({"value.format": "maxwell", "value.avro.schema": "x"}, "goes with 'value.format' = 'avro' or 'debezium-avro'"),
+        ({"value.avro.schema.7": "x"}, "is for an id in a header: set 'value.avro.header' to confluent or apicurio"),
+        ({"value.avro.header": "confluent", "value.avro.schema.2147483648": "x"}, "an id of confluent has 4 bytes"),
+        ({"value.avro.header": "glue"}, "'glue': it must be one of none, confluent, apicurio"),
+        (
+            {"value.avro.schema.x": "x"},
+            "'value.avro.schema.x' is not known: there are key.column, key.columns, value.avro.header",
+        ),
+        ({"key.columns": "id, no"}, "option 'key.columns' has 'no', which is not a declared column"),
+        ({"key.columns": "id,"}, "option 'key.columns' has ''"),
+        ({"key.columns": "id", "key.column": "no"}, "option 'key.column' has 'no'"),
+        ({"value.avro.header": "apicurio", "value.avro.schema.2147483648": "x", "key.columns": "ID , name"}, None),
+    ],
+)
+def test_options_of_a_table_that_do_not_go_together_are_refused(
+    spark: SparkDriver, options: dict[str, str], says: str | None
+) -> None:
+    columns = columns_of(spark.base.sessionState().sqlParser().parseTableSchema(COLUMNS))
+    given = {"value.format": "avro", "value.avro.schema": ROW_SCHEMA, **options}
+    if options.get("value.format") == "avro":
+        del given["value.avro.schema"]
+    table = KafkaTable("t", columns, given)
+    if says is None:
+        check_table(table, SqlPolicy())
+        assert (table.keys, table.writers_schemas) == (("ID", "name"), {1 << 31: "x"})
+        return
+    with pytest.raises(StatementError) as refused:
+        check_table(table, SqlPolicy())
+    assert says in refused.value.error.message

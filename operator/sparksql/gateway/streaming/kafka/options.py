@@ -177,9 +177,9 @@ class KafkaTable:
     def keys(self) -> tuple[str, ...]:
         """Returns the columns that tell rows apart, as the table's options name them; none where they do not say."""
         column, columns = self.option(KEY_COLUMN), self.option(KEY_COLUMNS)
-        if column is not None:
-            return (column,)
-        return () if columns is None else tuple(part.strip() for part in columns.split(","))
+        if columns is not None:
+            return tuple(part.strip() for part in columns.split(","))
+        return () if column is None else (column,)
 
     @property
     def read_only(self) -> str | None:
@@ -258,6 +258,8 @@ def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, s
     if (table.option(FORMAT) or ValueFormat.RAW).lower() != declared.lower():
         raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
     check_options(table, policy)
+    _check_avro(table)  # what the query gives
+    _check_key(table)
     return table
 
 
@@ -329,14 +331,13 @@ def _check_avro(table: KafkaTable) -> None:
 
 
 def _check_key(table: KafkaTable) -> None:
-    if table.option(KEY_COLUMN) is not None and table.option(KEY_COLUMNS) is not None:
-        raise table.invalid(f"options {KEY_COLUMN!r} and {KEY_COLUMNS!r} both name the key: take one of them away")
-    name = KEY_COLUMN if table.option(KEY_COLUMN) is not None else KEY_COLUMNS
+    column = table.option(KEY_COLUMN)
     known = {column.name.lower() for column in table.value_columns}
-    for key in table.keys:
+    for key in (*table.keys, *([] if column is None else [column])):
         if key.lower() not in known:
+            name = KEY_COLUMN if key == column else KEY_COLUMNS
             raise table.invalid(f"option {name!r} has {key!r}, which is not a declared column of the value")
-    if table.option(KEY_COLUMN) is not None and any(column.name.lower() == "_key" for column in table.columns):
+    if column is not None and any(each.name.lower() == "_key" for each in table.columns):
         raise table.invalid(f"the key is written from column _key or from option {KEY_COLUMN!r}: take one of them away")
 
 

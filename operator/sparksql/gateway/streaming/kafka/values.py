@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
-from sparksql.gateway.streaming.kafka import avro, changes
-from sparksql.gateway.streaming.kafka.changes import CHANGED_ROW, CORRUPT, Envelope
+from sparksql.gateway.streaming.kafka import avro, envelopes
+from sparksql.gateway.streaming.kafka.envelopes import CHANGED_ROW, CORRUPT, Envelope
 from sparksql.gateway.streaming.kafka.options import (
     AVRO_SCHEMA,
     KEY_COLUMN,
@@ -51,15 +51,15 @@ def decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> A
         case ValueFormat.JSON:
             return _selected(jvm, table, _parsed(jvm, table, records, _struct(jvm, table.value_columns)))
         case ValueFormat.DEBEZIUM:
-            struct = changes.debezium_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
-            return _changes(jvm, table, records, _from_json(jvm, struct), changes.DEBEZIUM)
+            struct = envelopes.debezium_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
+            return _changes(jvm, table, records, _from_json(jvm, struct), envelopes.DEBEZIUM)
         case ValueFormat.MAXWELL:
-            struct = changes.maxwell_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
-            return _changes(jvm, table, records, _from_json(jvm, struct), changes.MAXWELL)
+            struct = envelopes.maxwell_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
+            return _changes(jvm, table, records, _from_json(jvm, struct), envelopes.MAXWELL)
         case ValueFormat.AVRO:
             return _selected(jvm, table, _avro(jvm, session, table, records))
         case ValueFormat.DEBEZIUM_AVRO:
-            return _changes(jvm, table, records, avro.parsed(jvm, session, table), changes.DEBEZIUM_AVRO)
+            return _changes(jvm, table, records, avro.parsed(jvm, session, table), envelopes.DEBEZIUM_AVRO)
 
 
 def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
@@ -92,13 +92,13 @@ def _changes(jvm: Jvm, table: KafkaTable, records: Any, value: Any, envelope: En
     """
     records = records.where("value IS NOT NULL")
     if envelope.markers is None:
-        parsed = _with_value(jvm, table, records, changes.VALUE, value)
+        parsed = _with_value(jvm, table, records, envelopes.VALUE, value)
     else:
-        parsed = _computed_once(jvm, records, changes.VALUE, value).where(f"NOT ({envelope.markers})")
+        parsed = _computed_once(jvm, records, envelopes.VALUE, value).where(f"NOT ({envelope.markers})")
     if table.format.is_avro:
-        record = avro.record_type(table, parsed.schema().apply(changes.VALUE).dataType())
-        avro.check_columns(table, changes.row_type(table, record), "before and after in ")
-    for name, text in ((changes.CHANGE, envelope.change), (_ROW, changes.ROW)):
+        record = avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType())
+        avro.check_columns(table, envelopes.row_type(table, record), "before and after in ")
+    for name, text in ((envelopes.CHANGE, envelope.change), (_ROW, envelopes.ROW)):
         parsed = parsed.withColumn(name, _expression(jvm, text))
     bad = f"{envelope.unread} OR {_ROW}.{OP} IS NULL OR {_ROW}.{CHANGED_ROW} IS NULL"
     return _selected(jvm, table, _treated(jvm, table, parsed, bad, f"a value is not a change of {envelope.writer}"))
@@ -106,9 +106,9 @@ def _changes(jvm: Jvm, table: KafkaTable, records: Any, value: Any, envelope: En
 
 def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
     """Records with their Avro record as `__row`, treated as the table's mode says. A missing value is malformed."""
-    parsed = _with_value(jvm, table, records, changes.VALUE, avro.parsed(jvm, session, table))
-    avro.check_columns(table, avro.record_type(table, parsed.schema().apply(changes.VALUE).dataType()))
-    parsed = parsed.withColumn(_ROW, _expression(jvm, f"{changes.VALUE}.{avro.RECORD}"))
+    parsed = _with_value(jvm, table, records, envelopes.VALUE, avro.parsed(jvm, session, table))
+    avro.check_columns(table, avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType()))
+    parsed = parsed.withColumn(_ROW, _expression(jvm, f"{envelopes.VALUE}.{avro.RECORD}"))
     return _treated(
         jvm, table, parsed, f"{_ROW} IS NULL", "a value is not an Avro record of the schema that the table declares"
     )
