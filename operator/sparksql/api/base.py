@@ -46,7 +46,8 @@ class ApiModel(BaseModel):
         """Copy with some fields (by attribute name) changed and validated. Raises `TypeError` for an unknown name."""
         if unknown := changes.keys() - type(self).model_fields.keys():
             raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
-        return type(self).model_validate({**dict(self), **changes})
+        # A model with a field `keys` would be taken for a mapping.
+        return type(self).model_validate({**dict(iter(self)), **changes})
 
 
 def _utc_millis(value: datetime) -> datetime:

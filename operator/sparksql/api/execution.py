@@ -51,10 +51,10 @@ class Upsert(ApiModel):
     )
 
     keys: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = Field(
-        min_length=1,
+        (),
         max_length=32,
         json_schema_extra=SET_LIST,
-        description="Columns that identify a row of the target.",
+        description="Columns that identify a row of the target. Without any they are those that the query's source is known to have.",
     )
     order_by: str | None = Field(
         None, min_length=1, max_length=1024, description="Expression that orders changes of one key; the greatest wins."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Iterator
@@ -17,6 +18,17 @@ from tests.support.process import GatewayProcess
 from ..listed import GOES_ON, listed
 from ..streams import Streams
 from .kafka_broker import Broker, running_broker
+from .kafka_messages import (
+    ENVELOPE_SCHEMA,
+    ROW_SCHEMA,
+    Row,
+    apicurio,
+    avro_debezium,
+    avro_row,
+    confluent,
+    debezium,
+    maxwell,
+)
 from .test_upsert_crash import forget
 
 
@@ -59,6 +71,14 @@ class Kafka:
         await self.ok(
             "CREATE TABLE IF NOT EXISTS $.put USING kafka OPTIONS (@)",
             f"INSERT INTO $.put (key, value, partition) SELECT /*+ COALESCE(1) */ * FROM VALUES {values}",
+        )
+
+    async def put_bytes(self, topic: str, *values: bytes | None) -> None:
+        """Writes records without keys into another topic, as `put` does."""
+        texts = ", ".join("(CAST(NULL AS BINARY))" if value is None else f"(X'{value.hex()}')" for value in values)
+        await self.ok(
+            "CREATE TABLE IF NOT EXISTS $.put USING kafka OPTIONS (@)",
+            f"INSERT INTO $.put SELECT /*+ COALESCE(1) */ col1 AS value, '{topic}' AS topic, 0 AS partition FROM VALUES {texts}",
         )
 
     async def put_values(self, *values: object) -> None:
@@ -192,9 +212,8 @@ async def test_a_malformed_value_never_becomes_nulls_unasked(kafka: Kafka) -> No
     assert counted.error is not None and "offset 1. value.mode" in counted.error.message, counted
 
 
-def change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None, with_schema: bool) -> str:
-    envelope = {"before": before, "after": after, "op": op, "source": {"table": "orders"}, "ts_ms": 1}
-    return json.dumps({"schema": {"type": "struct"}, "payload": envelope} if with_schema else envelope)
+def change(op: str, before: Row | None, after: Row | None, with_schema: bool) -> str:
+    return debezium(op, before, after, with_schema).decode()
 
 
 @pytest.mark.parametrize("with_schema", [True, False], ids=["with schema", "without schema"])
@@ -261,6 +280,64 @@ async def test_changes_by_key_are_the_newest_records_of_a_topic(kafka: Kafka) ->
         assert view.error is not None and says in view.error.message, (table, view)
 
 
+ONE, TWO, THREE, RENAMED = (
+    {"id": 1, "name": "n1"}, {"id": 2, "name": None}, {"id": 3, "name": "n3"}, {"id": 1, "name": "renamed"}
+)  # fmt: skip
+CHANGES = (("r", None, ONE), ("c", None, TWO), ("u", ONE, RENAMED), ("d", TWO, None), ("c", None, THREE))
+# By name: the options of the table, and the values of its topic.
+FEEDS: dict[str, tuple[str, list[bytes | None]]] = {
+    "json": ("'value.format' = 'debezium'", [debezium(*each, with_schema=True) for each in CHANGES]),
+    "maxwell": (
+        "'value.format' = 'maxwell'",
+        [maxwell("bootstrap-start", {}), maxwell("bootstrap-insert", ONE), maxwell("bootstrap-complete", {}), maxwell("insert", TWO),
+         maxwell("update", RENAMED, {"name": "n1"}), maxwell("delete", TWO), maxwell("insert", THREE)],
+    ),
+    "confluent": (
+        f"'value.format' = 'debezium-avro', 'value.avro.header' = 'confluent', 'value.avro.schema' = '{ENVELOPE_SCHEMA}'",
+        [confluent(7, avro_debezium(*each)) for each in CHANGES],
+    ),
+    "apicurio": (
+        f"'value.format' = 'avro', 'value.avro.header' = 'apicurio', 'value.avro.schema.5' = '{ROW_SCHEMA}', "
+        f"'value.avro.schema' = '{ROW_SCHEMA}'",
+        [apicurio(5, avro_row(each)) for each in (ONE, THREE, RENAMED)],
+    ),
+}  # fmt: skip
+
+
+async def test_changes_of_every_format_are_merged_by_the_keys_of_their_tables(kafka: Kafka) -> None:
+    async def merged(name: str) -> list[tuple[Any, ...]]:
+        options, values = FEEDS[name]
+        topic = f"{kafka.topic}-{name}"
+        tombstones = [] if name == "apicurio" else [None]
+        await kafka.put_bytes(topic, *values, *tombstones)
+        reach = f"'kafka.bootstrap.servers' = '{kafka.broker.address}', 'subscribe' = '{topic}', 'startingOffsets' = 'earliest'"
+        await kafka.ok(
+            f"CREATE TABLE $.{name} (id BIGINT, name STRING, _offset BIGINT) USING kafka "
+            f"OPTIONS ({reach}, 'key.columns' = 'id', {options})",
+            f"CREATE TABLE lake.$.{name}_rows (customer BIGINT, name STRING, _offset BIGINT) USING iceberg",
+        )
+        delete = None if name == "apicurio" else "_op = 'd'"
+        query = f"WITH c AS (SELECT *, id AS customer FROM STREAM $.{name}) SELECT * FROM c WHERE customer > 0"
+        into = f"INSERT INTO lake.$.{name}_rows"
+        upsert = Upsert(order_by="_offset", delete_when=delete)
+        await kafka.streams.drained(f"{into} {query}", name, upsert=upsert)
+        return await kafka.rows(f"SELECT customer, name FROM lake.$.{name}_rows ORDER BY customer")
+
+    expected = [(1, "renamed"), (3, "n3")]
+    found = await asyncio.gather(*map(merged, FEEDS))
+    assert dict(zip(FEEDS, found, strict=True)) == dict.fromkeys(FEEDS, expected)
+    await kafka.refused("INSERT INTO $.maxwell VALUES (1, 'a', 'c')", "maxwell is read only")
+    await kafka.refused("INSERT INTO $.apicurio VALUES (1, 'a')", "apicurio is read only")
+    unkeyed = "INSERT INTO lake.$.maxwell_rows SELECT id + 1 AS customer, name, _offset FROM STREAM $.maxwell"
+    refused = await kafka.streams.run(unkeyed, "unkeyed", upsert=Upsert(order_by="_offset"))
+    assert refused.error is not None and refused.error.reason is ErrorReason.INVALID_SPEC, refused
+    assert "does not give key column id of its source" in refused.error.message
+    await kafka.refused("SELECT id FROM $.maxwell WITH ('key.columns' = 'x')", "'key.columns' has 'x'")
+    unnamed = "INSERT INTO lake.$.maxwell_rows SELECT * FROM STREAM $.maxwell"
+    refused = await kafka.streams.run(unnamed, "unnamed", upsert=Upsert(order_by="_offset"))
+    assert refused.error is not None and "the target has no column id" in refused.error.message, refused
+
+
 async def test_rows_are_written_as_json_by_batches_and_streams(kafka: Kafka) -> None:
     await kafka.ok(
         "CREATE TABLE $.out (id INT, name STRING, _partition INT) USING kafka "
@@ -325,7 +402,9 @@ async def test_avro_values_of_a_kafka_table_are_written_and_read_back(kafka: Kaf
     await kafka.refused(f"CREATE TABLE $.b (id INT) USING kafka {options}", "declare it so")
     await kafka.put((None, "x"))
     broken = await kafka.run("SELECT id FROM $.a")
-    assert broken.error is not None and "Malformed records" in broken.error.message, broken
+    assert broken.error is not None and "is not an Avro record" in broken.error.message, broken
+    dropped = "SELECT id FROM $.a WITH ('value.mode' = 'DROPMALFORMED') ORDER BY id"
+    assert await kafka.rows(dropped) == [(1,), (2,)]
 
 
 @pytest.mark.parametrize(
@@ -339,6 +418,7 @@ async def test_avro_values_of_a_kafka_table_are_written_and_read_back(kafka: Kaf
         ("(id INT, _offset INT)", "'value.format' = 'json'", "must be BIGINT"),
         ("(id INT)", "'value.format' = 'json', 'key.column' = 'no'", "not a declared column"),
         ("(id INT)", "'value.format' = 'avro'", "value.avro.schema"),
+        ("(id INT)", "'value.format' = 'maxwell', 'key.columns' = 'id, no'", "'key.columns' has 'no', which is not"),
     ],
 )
 @pytest.mark.parametrize("what", ["TABLE $.bad", "TEMPORARY VIEW bad"])

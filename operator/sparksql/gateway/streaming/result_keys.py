@@ -7,7 +7,7 @@ from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import LogicalPlan
 
 # Nodes that hand rows on as they are, or leave some out.
-_HANDS_ON = frozenset({"Filter", "GlobalLimit", "LocalLimit", "Sort", "SubqueryAlias", "View"})
+HANDS_ON = frozenset({"Filter", "GlobalLimit", "LocalLimit", "Sort", "SubqueryAlias", "View"})
 
 
 def result_keys(plan: LogicalPlan) -> tuple[int, ...] | None:
@@ -29,7 +29,7 @@ def _keys(plan: LogicalPlan) -> tuple[int, ...] | None:
         case "Project":
             below = _keys(plan.child())
             return None if below is None else tuple(_renamed(plan, key) for key in below)
-        case name if name in _HANDS_ON:
+        case name if name in HANDS_ON:
             return _keys(children(plan)[0])
         case _:
             return None

@@ -99,7 +99,7 @@ def _schema(driver: SparkDriver, session: JvmSession, table: KafkaTable) -> Any:
     schema = driver.jvm.org.apache.spark.sql.types.StructType()
     for column in columns:
         schema = schema.add(column.name, column.type)
-    if table.format is ValueFormat.DEBEZIUM and not any(column.is_operation for column in columns):
+    if table.format.has_changes and not any(column.is_operation for column in columns):
         schema = schema.add(OP, "string")  # whoever does not see it takes a delete for a row
     whole = replace(table, columns=columns_of(schema))
     read(driver.jvm, session, whole, streaming=True)

@@ -6,6 +6,7 @@ record's value instead, with `value.format`; docs/kafka.md is the contract with 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -29,6 +30,40 @@ class ValueFormat(StrEnum):
     JSON = "json"
     AVRO = "avro"
     DEBEZIUM = "debezium"
+    DEBEZIUM_AVRO = "debezium-avro"
+    MAXWELL = "maxwell"
+
+    @property
+    def is_avro(self) -> bool:
+        """Returns whether values are records of Avro."""
+        return self in (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
+
+    @property
+    def has_changes(self) -> bool:
+        """Returns whether a value is a change of a row: such a table has the column `_op`, and is read only."""
+        return self in (ValueFormat.DEBEZIUM, ValueFormat.DEBEZIUM_AVRO, ValueFormat.MAXWELL)
+
+
+class AvroHeader(StrEnum):
+    """Names what stands before a record of Avro: the id that a registry of schemas knows the writer's schema by."""
+
+    NONE = "none"
+    CONFLUENT = "confluent"
+    APICURIO = "apicurio"
+
+    @property
+    def id_bytes(self) -> int:
+        """Returns the length of the id, big-endian behind a zero byte; 0 without a header.
+
+        Sources: Confluent's wire format; Apicurio's DefaultIdHandler, which writes a long.
+        """
+        match self:
+            case AvroHeader.NONE:
+                return 0
+            case AvroHeader.CONFLUENT:
+                return 4
+            case AvroHeader.APICURIO:
+                return 8
 
 
 class ParseMode(StrEnum):
@@ -39,8 +74,12 @@ class ParseMode(StrEnum):
     PERMISSIVE = "PERMISSIVE"
 
 
-FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN = "value.format", "value.mode", "value.avro.schema", "key.column"
-_OWN = frozenset({FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN})
+FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER = "value.format", "value.mode", "value.avro.schema", "value.avro.header"
+KEY_COLUMN, KEY_COLUMNS = "key.column", "key.columns"
+_OWN = (FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER, KEY_COLUMN, KEY_COLUMNS)
+_AVRO_PREFIX = "value.avro."
+# The schema of records with this id in their header, where it is not the one of the table.
+_WRITERS_SCHEMA = re.compile(re.escape(AVRO_SCHEMA) + r"\.(\d{1,18})")
 # Columns of these names are filled from the record, not from its value: Kafka's column, and the types they may be declared with.
 RECORD_COLUMNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "_key": ("key", ("string", "binary")),
@@ -115,9 +154,46 @@ class KafkaTable:
             raise self.invalid(f"option {MODE!r} is {text!r}: it must be one of {', '.join(ParseMode)}") from None
 
     @property
+    def avro_header(self) -> AvroHeader:
+        """Returns what stands before an Avro record. Raises StatementError for a header that is not known."""
+        text = self.option(AVRO_HEADER)
+        try:
+            return AvroHeader((text or AvroHeader.NONE).lower())
+        except ValueError:
+            raise self.invalid(
+                f"option {AVRO_HEADER!r} is {text!r}: it must be one of {', '.join(AvroHeader)}"
+            ) from None
+
+    @property
+    def writers_schemas(self) -> dict[int, str]:
+        """Returns the schemas that records were written with, by the id in their header.
+
+        Empty where every record is of the one schema in `value.avro.schema`.
+        """
+        found = ((_WRITERS_SCHEMA.fullmatch(key.lower()), value) for key, value in self.options.items())
+        return {int(match[1]): schema for match, schema in found if match is not None}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Returns the columns that tell rows apart, as the table's options name them; none where they do not say."""
+        column, columns = self.option(KEY_COLUMN), self.option(KEY_COLUMNS)
+        if columns is not None:
+            return tuple(part.strip() for part in columns.split(","))
+        return () if column is None else (column,)
+
+    @property
+    def read_only(self) -> str | None:
+        """Returns why no INSERT can write such values, None if one can."""
+        if self.format.has_changes:
+            return f"{FORMAT} {self.format} is read only: write into a table with {FORMAT} json or avro"
+        if self.format.is_avro and self.avro_header is not AvroHeader.NONE:
+            return f"{AVRO_HEADER} {self.avro_header} is read only, no id of the schema is known: write into a table without it"
+        return None
+
+    @property
     def value_columns(self) -> tuple[KafkaColumn, ...]:
         """Returns the declared columns that are in the value."""
-        has_operation = self.format is ValueFormat.DEBEZIUM
+        has_operation = self.format.has_changes
         return tuple(c for c in self.columns if not c.is_of_record and not (has_operation and c.is_operation))
 
     @property
@@ -182,6 +258,8 @@ def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, s
     if (table.option(FORMAT) or ValueFormat.RAW).lower() != declared.lower():
         raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
     check_options(table, policy)
+    _check_avro(table)  # what the query gives
+    _check_key(table)
     return table
 
 
@@ -201,8 +279,8 @@ def check_table(table: KafkaTable, policy: SqlPolicy) -> None:
     """Raises StatementError for a definition that could not be read, or that SQL may not give."""
     check_options(table, policy)
     for key in table.options:
-        if key.lower().startswith(_OWN_PREFIXES) and key.lower() not in _OWN:
-            raise table.invalid(f"option {key!r} is not known: there are {', '.join(sorted(_OWN))}")
+        if key.lower().startswith(_OWN_PREFIXES) and not _is_own(key.lower()):
+            raise table.invalid(f"option {key!r} is not known: there are {', '.join(sorted(_OWN))}, {AVRO_SCHEMA}.ID")
     if table.format is ValueFormat.RAW:
         _check_raw(table)
     else:
@@ -211,10 +289,11 @@ def check_table(table: KafkaTable, policy: SqlPolicy) -> None:
 
 def _check_raw(table: KafkaTable) -> None:
     if table.columns:
-        message = f"columns are declared, so option {FORMAT!r} must say what the value is: json, avro or debezium"
+        formats = ", ".join(each for each in ValueFormat if each is not ValueFormat.RAW)
+        message = f"columns are declared, so option {FORMAT!r} must say what the value is, one of {formats}"
         raise table.invalid(message)
-    for name in (MODE, AVRO_SCHEMA, KEY_COLUMN):
-        if table.option(name) is not None:
+    for name in table.options:
+        if _is_own(name.lower()) and name.lower() != FORMAT:
             raise table.invalid(f"option {name!r} needs declared columns and option {FORMAT!r}")
 
 
@@ -227,27 +306,47 @@ def _check_declared(table: KafkaTable) -> None:
         types = ("string",) if _is_op(table, column) else RECORD_COLUMNS.get(column.name.lower(), ("", ()))[1]
         if types and column.type_name not in types:
             raise table.invalid(f"column {column.name} is of the record and must be {' or '.join(types).upper()}")
-    if (table.format is ValueFormat.AVRO) != (table.option(AVRO_SCHEMA) is not None):
-        raise table.invalid(
-            f"option {AVRO_SCHEMA!r}, the Avro schema as JSON, goes with {FORMAT!r} = 'avro', each needs the other"
-        )
-    if table.format is ValueFormat.AVRO and table.mode is ParseMode.DROPMALFORMED:
-        raise table.invalid(f"option {MODE!r} can be FAILFAST or PERMISSIVE with avro, not DROPMALFORMED")
+    _check_avro(table)
     _check_key(table)
 
 
-def _check_key(table: KafkaTable) -> None:
-    key = table.option(KEY_COLUMN)
-    if key is None:
+def _check_avro(table: KafkaTable) -> None:
+    given = [name for name in table.options if name.lower().startswith(_AVRO_PREFIX)]
+    if not table.format.is_avro:
+        if given:
+            raise table.invalid(f"option {given[0]!r} goes with {FORMAT!r} = 'avro' or 'debezium-avro': leave it out")
         return
-    if key.lower() not in {column.name.lower() for column in table.value_columns}:
-        raise table.invalid(f"option {KEY_COLUMN!r} is {key!r}, which is not a declared column of the value")
-    if any(column.name.lower() == "_key" for column in table.columns):
+    if table.option(AVRO_SCHEMA) is None:
+        raise table.invalid(f"{FORMAT!r} = {str(table.format)!r} needs option {AVRO_SCHEMA!r}, the Avro schema as JSON")
+    header, schemas = table.avro_header, table.writers_schemas
+    if schemas and header is AvroHeader.NONE:
+        raise table.invalid(
+            f"option {AVRO_SCHEMA}.{min(schemas)} is for an id in a header: set {AVRO_HEADER!r} to confluent or apicurio"
+        )
+    for number in schemas:
+        if number >= 1 << (8 * header.id_bytes - 1):
+            raise table.invalid(
+                f"option {AVRO_SCHEMA}.{number}: an id of {header} has {header.id_bytes} bytes, take a smaller one"
+            )
+
+
+def _check_key(table: KafkaTable) -> None:
+    column = table.option(KEY_COLUMN)
+    known = {column.name.lower() for column in table.value_columns}
+    for key in (*table.keys, *([] if column is None else [column])):
+        if key.lower() not in known:
+            name = KEY_COLUMN if key == column else KEY_COLUMNS
+            raise table.invalid(f"option {name!r} has {key!r}, which is not a declared column of the value")
+    if column is not None and any(each.name.lower() == "_key" for each in table.columns):
         raise table.invalid(f"the key is written from column _key or from option {KEY_COLUMN!r}: take one of them away")
 
 
+def _is_own(name: str) -> bool:
+    return name in _OWN or _WRITERS_SCHEMA.fullmatch(name) is not None
+
+
 def _is_op(table: KafkaTable, column: KafkaColumn) -> bool:
-    return table.format is ValueFormat.DEBEZIUM and column.is_operation
+    return table.format.has_changes and column.is_operation
 
 
 def _merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -30,8 +30,8 @@ def topic_of(driver: SparkDriver, session: JvmSession, insert: Any) -> Topic | N
         raise table.invalid(
             "it has no PARTITION; give the column `partition` to choose the topic's partition of a record"
         )
-    if table.format is ValueFormat.DEBEZIUM:
-        raise table.invalid("value.format debezium is read only: write into a table with value.format json or avro")
+    if (problem := table.read_only) is not None:
+        raise table.invalid(problem)
     return Topic(driver, session, insert, table, is_view(metadata))
 
 

@@ -10,9 +10,12 @@ import re
 from typing import Any
 
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
+from sparksql.gateway.streaming.kafka import avro, envelopes
+from sparksql.gateway.streaming.kafka.envelopes import CHANGED_ROW, CORRUPT, Envelope
 from sparksql.gateway.streaming.kafka.options import (
     AVRO_SCHEMA,
     KEY_COLUMN,
+    KEY_COLUMNS,
     OP,
     PROVIDER,
     RECORD_COLUMNS,
@@ -21,19 +24,11 @@ from sparksql.gateway.streaming.kafka.options import (
     ParseMode,
     ValueFormat,
 )
+from sparksql.gateway.streaming.source_keys import mark
 
-_VALUE, _CORRUPT, _ROW, _CHANGE = "__value", "__corrupt", "__row", "__change"
-# Of a change of Debezium: its envelope, which stands in `payload` if the schema is in the value, and what `__row` has of it.
-_ENVELOPE = (
-    f"coalesce({_VALUE}.payload, named_struct('before', {_VALUE}.before, 'after', {_VALUE}.after, 'op', {_VALUE}.op))"
-)
-_CHANGED_ROW = "changed"
-_CHANGED = (
-    f"named_struct('{_CHANGED_ROW}', CASE WHEN {_CHANGE}.op = 'd' THEN {_CHANGE}.before ELSE {_CHANGE}.after END, "
-    f"'{OP}', {_CHANGE}.op)"
-)
-_AVRO_CLASS = "org.apache.spark.sql.avro.functions"
+_ROW = "__row"
 _UNSAFE = re.compile(r"[^\w.$ -]")  # what a name may not have inside a literal
+_REMEDY = "value.mode DROPMALFORMED leaves such records out, value.mode PERMISSIVE gives NULLs for what cannot be read"
 _PLACE = "concat('{problem}: topic ', topic, ', partition ', partition, ', offset ', offset, '. {remedy}')"
 
 
@@ -42,20 +37,29 @@ def read(jvm: Jvm, session: JvmSession, table: KafkaTable, *, streaming: bool) -
     reader = (session.readStream() if streaming else session.read()).format(PROVIDER)
     for key, value in table.reading().items():
         reader = reader.option(key, value)
-    return _decoded(jvm, session, table, reader.load())
+    frame = decoded(jvm, session, table, reader.load())
+    if streaming:
+        mark(jvm, frame, table.name, table.keys, f"name its key columns in option {KEY_COLUMNS!r} of the table")
+    return frame
 
 
-def _decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
-    """A Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
+def decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
+    """Returns a Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
     match table.format:
         case ValueFormat.RAW:
             return records
         case ValueFormat.JSON:
             return _selected(jvm, table, _parsed(jvm, table, records, _struct(jvm, table.value_columns)))
         case ValueFormat.DEBEZIUM:
-            return _selected(jvm, table, _changes(jvm, table, records))
+            struct = envelopes.debezium_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
+            return _changes(jvm, table, records, _from_json(jvm, struct), envelopes.DEBEZIUM)
+        case ValueFormat.MAXWELL:
+            struct = envelopes.maxwell_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
+            return _changes(jvm, table, records, _from_json(jvm, struct), envelopes.MAXWELL)
         case ValueFormat.AVRO:
             return _selected(jvm, table, _avro(jvm, session, table, records))
+        case ValueFormat.DEBEZIUM_AVRO:
+            return _changes(jvm, table, records, avro.parsed(jvm, session, table), envelopes.DEBEZIUM_AVRO)
 
 
 def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
@@ -63,7 +67,7 @@ def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
     functions, to_seq = jvm.org.apache.spark.sql.functions, jvm.PythonUtils.toSeq
     value = functions.struct(to_seq([_column(jvm, column.name) for column in table.value_columns]))
     if table.format is ValueFormat.AVRO:
-        value = _avro_functions(jvm, session, table).to_avro(value, table.option(AVRO_SCHEMA))
+        value = avro.functions(jvm, session, table).to_avro(value, table.option(AVRO_SCHEMA))
     else:
         value = functions.to_json(value)
     columns = [value.alias("value")]
@@ -77,41 +81,37 @@ def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
 def _parsed(jvm: Jvm, table: KafkaTable, records: Any, struct: Any) -> Any:
     """Records with the JSON of their values as `__row`, treated as the table's mode says. A missing value is malformed."""
     parsed = _with_value(jvm, table, records, _ROW, _from_json(jvm, struct))
-    bad = f"{_ROW} IS NULL OR {_ROW}.{_CORRUPT} IS NOT NULL"
+    bad = f"{_ROW} IS NULL OR {_ROW}.{CORRUPT} IS NOT NULL"
     return _treated(jvm, table, parsed, bad, "a value is not JSON with the columns that the table declares")
 
 
-def _changes(jvm: Jvm, table: KafkaTable, records: Any) -> Any:
-    """Returns records of Debezium, with or without their schema, as the changed row `__row` and its operation.
+def _changes(jvm: Jvm, table: KafkaTable, records: Any, value: Any, envelope: Envelope) -> Any:
+    """The changed rows with their operation, of records whose values are parsed by `value`.
 
     Tombstones are left out: they only tell the broker that it may forget a key.
     """
-    row = _struct(jvm, table.value_columns)
-    types = jvm.org.apache.spark.sql.types
-    envelope = types.StructType().add("before", row).add("after", row).add("op", "string")
-    value = envelope.add("payload", envelope)
     records = records.where("value IS NOT NULL")
-    parsed = _with_value(jvm, table, records, _VALUE, _from_json(jvm, value))
-    for name, text in ((_CHANGE, _ENVELOPE), (_ROW, _CHANGED)):
+    if envelope.markers is None:
+        parsed = _with_value(jvm, table, records, envelopes.VALUE, value)
+    else:
+        parsed = _computed_once(jvm, records, envelopes.VALUE, value).where(f"NOT ({envelope.markers})")
+    if table.format.is_avro:
+        record = avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType())
+        avro.check_columns(table, envelopes.row_type(table, record), "before and after in ")
+    for name, text in ((envelopes.CHANGE, envelope.change), (_ROW, envelopes.ROW)):
         parsed = parsed.withColumn(name, _expression(jvm, text))
-    bad = f"{_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL OR {_ROW}.{OP} IS NULL OR {_ROW}.{_CHANGED_ROW} IS NULL"
-    problem = "a value is not a change of Debezium with the columns that the table declares (a delete needs its row in before)"
-    return _treated(jvm, table, parsed, bad, problem)
+    bad = f"{envelope.unread} OR {_ROW}.{OP} IS NULL OR {_ROW}.{CHANGED_ROW} IS NULL"
+    return _selected(jvm, table, _treated(jvm, table, parsed, bad, f"a value is not a change of {envelope.writer}"))
 
 
 def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
-    mode = {"mode": table.mode.value}
-    value = _avro_functions(jvm, session, table).from_avro(_column(jvm, "value"), table.option(AVRO_SCHEMA), mode)
-    parsed = _with_value(jvm, table, records, _ROW, value)
-    fields = parsed.schema().apply(_ROW).dataType()
-    has = {str(name): fields.apply(name).dataType() for name in fields.fieldNames()}
-    for column in table.value_columns:
-        if column.name not in has:
-            raise table.invalid(f"column {column.name} is not a field of the schema in {AVRO_SCHEMA!r}")
-        if has[column.name].simpleString() != column.type_name:
-            message = f"column {column.name} is {column.type_name.upper()}, the Avro schema makes it {has[column.name].sql()}: declare it so"
-            raise table.invalid(message)
-    return _treated(jvm, table, parsed, f"{_ROW} IS NULL", "a record has no value")
+    """Records with their Avro record as `__row`, treated as the table's mode says. A missing value is malformed."""
+    parsed = _with_value(jvm, table, records, envelopes.VALUE, avro.parsed(jvm, session, table))
+    avro.check_columns(table, avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType()))
+    parsed = parsed.withColumn(_ROW, _expression(jvm, f"{envelopes.VALUE}.{avro.RECORD}"))
+    return _treated(
+        jvm, table, parsed, f"{_ROW} IS NULL", "a value is not an Avro record of the schema that the table declares"
+    )
 
 
 def _with_value(jvm: Jvm, table: KafkaTable, records: Any, name: str, value: Any) -> Any:
@@ -141,15 +141,10 @@ def _treated(jvm: Jvm, table: KafkaTable, parsed: Any, bad: str, problem: str) -
             return parsed.where(f"NOT ({bad})")
         case ParseMode.FAILFAST:
             name = _UNSAFE.sub("", table.name)
-            place = _PLACE.format(problem=f"Kafka table {name}: {problem}", remedy=_remedy(table))
+            place = _PLACE.format(problem=f"Kafka table {name}: {problem}", remedy=_REMEDY)
             # Not a filter: one of the query's own could come before it, and leave the record out without a word.
             row = _expression(jvm, f"CASE WHEN {bad} THEN raise_error({place}) ELSE {_ROW} END")
             return _computed_once(jvm, parsed, _ROW, row)
-
-
-def _remedy(table: KafkaTable) -> str:
-    drops = "" if table.format is ValueFormat.AVRO else "value.mode DROPMALFORMED leaves such records out, "
-    return f"{drops}value.mode PERMISSIVE gives NULLs for what cannot be read"
 
 
 def _selected(jvm: Jvm, table: KafkaTable, parsed: Any) -> Any:
@@ -160,8 +155,8 @@ def _select(jvm: Jvm, table: KafkaTable, column: KafkaColumn) -> Any:
     if column.is_of_record:
         return _column(jvm, RECORD_COLUMNS[column.name.lower()][0]).cast(column.type).alias(column.name)
     row = _column(jvm, _ROW)
-    if table.format is ValueFormat.DEBEZIUM:
-        row = row.getField(OP) if column.is_operation else row.getField(_CHANGED_ROW).getField(column.name)
+    if table.format.has_changes:
+        row = row.getField(OP) if column.is_operation else row.getField(CHANGED_ROW).getField(column.name)
         return row.alias(column.name)
     return row.getField(column.name).alias(column.name)
 
@@ -171,9 +166,9 @@ def _expression(jvm: Jvm, text: str) -> Any:
 
 
 def _from_json(jvm: Jvm, struct: Any) -> Any:
-    options = {"mode": ParseMode.PERMISSIVE.value, "columnNameOfCorruptRecord": _CORRUPT}
+    options = {"mode": ParseMode.PERMISSIVE.value, "columnNameOfCorruptRecord": CORRUPT}
     text = _column(jvm, "value").cast("string")
-    return jvm.org.apache.spark.sql.functions.from_json(text, struct.add(_CORRUPT, "string"), options)
+    return jvm.org.apache.spark.sql.functions.from_json(text, struct.add(CORRUPT, "string"), options)
 
 
 def _struct(jvm: Jvm, columns: tuple[KafkaColumn, ...]) -> Any:
@@ -185,15 +180,3 @@ def _struct(jvm: Jvm, columns: tuple[KafkaColumn, ...]) -> Any:
 
 def _column(jvm: Jvm, name: str) -> Any:
     return jvm.org.apache.spark.sql.functions.col("`" + name.replace("`", "``") + "`")
-
-
-def _avro_functions(jvm: Jvm, session: JvmSession, table: KafkaTable) -> Any:
-    """Spark's Avro functions. Raises StatementError where their jar is not there."""
-    try:
-        session.getClass().getClassLoader().loadClass(_AVRO_CLASS)
-    except Exception:
-        message = (
-            "value.format avro needs Spark's jar spark-avro_2.13 in the session's image, of the image's Spark version"
-        )
-        raise table.invalid(message) from None
-    return jvm.org.apache.spark.sql.avro.functions
