@@ -218,6 +218,12 @@ def _read(driver: SparkDriver, session: JvmSession, metadata: Any, provider: str
     streaming = bool(node.isStreaming())
     if provider == PROVIDER:
         table = kafka_table(metadata, given_options(node), driver.policy, streaming=streaming)
+        if table.has_all_changes and not streaming:
+            message = (
+                "with 'changelog.rows' = 'all' it can be read as a STREAM only; in a batch read the table that a stream keeps, or one "
+                "over the same topic with 'changelog.rows' = 'latest'"
+            )
+            raise table.invalid(message)
         return read(driver.jvm, session, table, streaming=streaming)
     reader = session.readStream().format(provider)
     options = {str(pair._1()): str(pair._2()) for pair in elements(metadata.storage().properties())}

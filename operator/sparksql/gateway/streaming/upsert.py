@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sparksql.api.execution import Upsert
+from sparksql.gateway.changelog.batches import netted
+from sparksql.gateway.changelog.relations import DELETED, ORDER
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
@@ -123,6 +125,7 @@ class UpsertWriter:
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
         may_be_there, self._may_be_there = self._may_be_there, False
+        frame = netted(self._driver.jvm, frame)
         batch = self._prepared(frame).persist()  # MERGE may read it more than once
         try:
             # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
@@ -135,7 +138,7 @@ class UpsertWriter:
                 return
             batch.createOrReplaceTempView(_VIEW)
             self._mark(session, query_id, batch_id)
-            session.sql(merge_statement(self._options, self._target))
+            session.sql(merge_statement(self._options, self._target, takes_back=DELETED in frame.columns()))
             session.catalog().dropTempView(_VIEW)
         finally:
             batch.unpersist()
@@ -143,13 +146,16 @@ class UpsertWriter:
     def _prepared(self, frame: Dataset) -> Any:
         """The batch under names of our own, one row for each key. Without an order two rows of one key are an error."""
         options, jvm = self._options, self._driver.jvm
-        order = f"({options.order_by})" if options.order_by else "1"
+        given = [str(name) for name in frame.columns()]  # changes of a changelog bring their order, and which are gone
+        by = options.order_by or (ORDER if ORDER in given else None)
+        order = f"({by})" if by else "1"
         delete = f"coalesce(({options.delete_when}), false)" if options.delete_when else "false"
+        delete = f"({DELETED} OR {delete})" if DELETED in given else delete
         columns = [f"{_quoted(name)} AS {_quoted(_PREFIX + name)}" for name in self._target.columns]
         batch = frame.selectExpr(jvm.PythonUtils.toSeq([*columns, f"{order} AS {_ORDER}", f"{delete} AS {_DELETE}"]))
         keys = ", ".join(_quoted(_PREFIX + _own(key, self._target)) for key in options.keys)
         rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {_ORDER} DESC NULLS LAST)"
-        others = "false" if options.order_by else f"CAST(raise_error('{_NO_ORDER}') AS BOOLEAN)"
+        others = "false" if by else f"CAST(raise_error('{_NO_ORDER}') AS BOOLEAN)"
         ranked = batch.withColumn(_RANK, jvm.org.apache.spark.sql.functions.expr(rank))
         return ranked.where(f"CASE WHEN {_RANK} = 1 THEN true ELSE {others} END")
 
@@ -172,8 +178,8 @@ class UpsertWriter:
             conf.set(f"spark.sql.iceberg.snapshot-property.{_BATCH_PROPERTY}", str(batch_id))
 
 
-def merge_statement(options: Upsert, target: UpsertTarget) -> str:
-    """Returns the MERGE of a prepared batch."""
+def merge_statement(options: Upsert, target: UpsertTarget, *, takes_back: bool = False) -> str:
+    """Returns the MERGE of a prepared batch; `takes_back` tells that its rows are of a changelog, and may be gone."""
     keys = " AND ".join(
         f"t.{_quoted(_own(key, target))} <=> s.{_quoted(_PREFIX + _own(key, target))}" for key in options.keys
     )
@@ -183,7 +189,7 @@ def merge_statement(options: Upsert, target: UpsertTarget) -> str:
     assignments = ", ".join(f"t.{_quoted(c)} = s.{_quoted(_PREFIX + c)}" for c in target.columns)
     columns = ", ".join(map(_quoted, target.columns))
     values = ", ".join(f"s.{_quoted(_PREFIX + c)}" for c in target.columns)
-    delete = f"WHEN MATCHED{newer} AND s.{_DELETE} THEN DELETE " if options.delete_when else ""
+    delete = f"WHEN MATCHED{newer} AND s.{_DELETE} THEN DELETE " if options.delete_when or takes_back else ""
     return " ".join(
         (
             f"MERGE INTO {target.name} t USING {_VIEW} s ON {keys}",

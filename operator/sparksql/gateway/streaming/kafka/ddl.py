@@ -13,6 +13,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import (
+    CHANGELOG_COLUMNS,
     ENDS,
     OP,
     PROVIDER,
@@ -99,7 +100,12 @@ def _schema(driver: SparkDriver, session: JvmSession, table: KafkaTable) -> Any:
     schema = driver.jvm.org.apache.spark.sql.types.StructType()
     for column in columns:
         schema = schema.add(column.name, column.type)
-    if table.format is ValueFormat.DEBEZIUM and not any(column.is_operation for column in columns):
+    if table.has_all_changes:
+        declared = {column.name.lower() for column in columns}
+        for name, type_name in CHANGELOG_COLUMNS.items():
+            if name not in declared:
+                schema = schema.add(name, type_name)
+    elif table.format is ValueFormat.DEBEZIUM and not any(column.is_operation for column in columns):
         schema = schema.add(OP, "string")  # whoever does not see it takes a delete for a row
     whole = replace(table, columns=columns_of(schema))
     read(driver.jvm, session, whole, streaming=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from sparksql.gateway.changelog.source import ROW_KIND, SEQ
 from sparksql.gateway.spark.scala import elements, option
 from sparksql.gateway.sql import kafka_options
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -19,7 +20,7 @@ from sparksql.wire.driver import SqlPolicy
 
 PROVIDER = "kafka"
 OP = "_op"
-_OWN_PREFIXES = ("value.", "key.")
+_OWN_PREFIXES = ("value.", "key.", "changelog.")
 
 
 class ValueFormat(StrEnum):
@@ -39,8 +40,18 @@ class ParseMode(StrEnum):
     PERMISSIVE = "PERMISSIVE"
 
 
+class ChangelogRows(StrEnum):
+    """Names what the rows of a table of changes are. LATEST: one for each change; ALL: what goes and what comes."""
+
+    LATEST = "latest"
+    ALL = "all"
+
+
 FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN = "value.format", "value.mode", "value.avro.schema", "key.column"
-_OWN = frozenset({FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN})
+CHANGELOG_ROWS, CHANGELOG_KEY = "changelog.rows", "changelog.key"
+_OWN = frozenset({FORMAT, MODE, AVRO_SCHEMA, KEY_COLUMN, CHANGELOG_ROWS, CHANGELOG_KEY})
+# Columns of a table with the rows of changes that are not of the value, and their types.
+CHANGELOG_COLUMNS: Mapping[str, str] = {ROW_KIND: "string", SEQ: "struct<partition:int,offset:bigint,half:int>"}
 # Columns of these names are filled from the record, not from its value: Kafka's column, and the types they may be declared with.
 RECORD_COLUMNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "_key": ("key", ("string", "binary")),
@@ -115,9 +126,26 @@ class KafkaTable:
             raise self.invalid(f"option {MODE!r} is {text!r}: it must be one of {', '.join(ParseMode)}") from None
 
     @property
+    def has_all_changes(self) -> bool:
+        """Returns whether the table has the rows of changes. Raises StatementError for an option that is not known."""
+        text = self.option(CHANGELOG_ROWS)
+        try:
+            return ChangelogRows((text or ChangelogRows.LATEST).lower()) is ChangelogRows.ALL
+        except ValueError:
+            known = ", ".join(ChangelogRows)
+            raise self.invalid(f"option {CHANGELOG_ROWS!r} is {text!r}: it must be one of {known}") from None
+
+    @property
+    def changelog_key(self) -> tuple[str, ...]:
+        """Returns the columns that tell the rows of the changed table apart, none when they are not given."""
+        return tuple(name.strip() for name in (self.option(CHANGELOG_KEY) or "").split(",") if name.strip())
+
+    @property
     def value_columns(self) -> tuple[KafkaColumn, ...]:
         """Returns the declared columns that are in the value."""
         has_operation = self.format is ValueFormat.DEBEZIUM
+        if self.has_all_changes:
+            return tuple(c for c in self.columns if c.name.lower() not in CHANGELOG_COLUMNS)
         return tuple(c for c in self.columns if not c.is_of_record and not (has_operation and c.is_operation))
 
     @property
@@ -178,9 +206,11 @@ def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, s
         columns=columns_of(metadata.schema()),
         options=_merged(own, given),
     )
-    declared = next((value for key, value in own.items() if key.lower() == FORMAT), ValueFormat.RAW)
-    if (table.option(FORMAT) or ValueFormat.RAW).lower() != declared.lower():
-        raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
+    for name, default in ((FORMAT, ValueFormat.RAW), (CHANGELOG_ROWS, ChangelogRows.LATEST), (CHANGELOG_KEY, "")):
+        declared = next((value for key, value in own.items() if key.lower() == name), default)
+        if (table.option(name) or default).lower() != declared.lower():
+            raise table.invalid(f"option {name!r} belongs to the table and its columns: a query cannot change it")
+    _check_changes(table)
     check_options(table, policy)
     return table
 
@@ -213,7 +243,7 @@ def _check_raw(table: KafkaTable) -> None:
     if table.columns:
         message = f"columns are declared, so option {FORMAT!r} must say what the value is: json, avro or debezium"
         raise table.invalid(message)
-    for name in (MODE, AVRO_SCHEMA, KEY_COLUMN):
+    for name in (MODE, AVRO_SCHEMA, KEY_COLUMN, CHANGELOG_ROWS, CHANGELOG_KEY):
         if table.option(name) is not None:
             raise table.invalid(f"option {name!r} needs declared columns and option {FORMAT!r}")
 
@@ -234,6 +264,33 @@ def _check_declared(table: KafkaTable) -> None:
     if table.format is ValueFormat.AVRO and table.mode is ParseMode.DROPMALFORMED:
         raise table.invalid(f"option {MODE!r} can be FAILFAST or PERMISSIVE with avro, not DROPMALFORMED")
     _check_key(table)
+    _check_changes(table)
+
+
+def _check_changes(table: KafkaTable) -> None:
+    """Raises StatementError for rows of changes that could not be taken back as they came."""
+    if not table.has_all_changes:
+        if table.changelog_key:
+            raise table.invalid(f"option {CHANGELOG_KEY!r} goes with {CHANGELOG_ROWS!r} = {str(ChangelogRows.ALL)!r}")
+        return
+    where = f"with {CHANGELOG_ROWS!r} = {str(ChangelogRows.ALL)!r}"
+    if table.format is not ValueFormat.DEBEZIUM:
+        raise table.invalid(f"option {FORMAT!r} is {table.format}: {where} it must be {ValueFormat.DEBEZIUM}")
+    if table.mode is not ParseMode.FAILFAST:
+        raise table.invalid(
+            f"option {MODE!r} is {table.mode}: {where} no change may be left out, it must be {ParseMode.FAILFAST}"
+        )
+    for column in table.columns:
+        wanted = CHANGELOG_COLUMNS.get(column.name.lower())
+        if wanted is not None and column.type_name != wanted:
+            raise table.invalid(f"column {column.name} must be {wanted.upper()}: leave it out, the table gets it")
+        if column.is_of_record or column.is_operation:
+            message = f"column {column.name} is of a change, not of a row that comes and goes: {where} leave it out, {SEQ} has the place"
+            raise table.invalid(message)
+    names = {column.name.lower() for column in table.value_columns}
+    for name in table.changelog_key:
+        if name.lower() not in names:
+            raise table.invalid(f"option {CHANGELOG_KEY!r} names {name!r}, which is not a declared column of the value")
 
 
 def _check_key(table: KafkaTable) -> None:

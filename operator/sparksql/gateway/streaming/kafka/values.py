@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sparksql.gateway.changelog.source import ROW_KIND, SEQ, guarded
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.streaming.kafka.options import (
     AVRO_SCHEMA,
@@ -32,6 +33,14 @@ _CHANGED = (
     f"named_struct('{_CHANGED_ROW}', CASE WHEN {_CHANGE}.op = 'd' THEN {_CHANGE}.before ELSE {_CHANGE}.after END, "
     f"'{OP}', {_CHANGE}.op)"
 )
+# The same with both halves of an update, and which of them a row is.
+_HALVES = (
+    f"CASE {_CHANGE}.op WHEN 'd' THEN array({{goes}}) WHEN 'u' THEN array({{goes}}, {{comes}}) "
+    f"WHEN 'c' THEN array({{comes}}) WHEN 'r' THEN array({{comes}}) END"
+).format(
+    goes=f"named_struct('{_CHANGED_ROW}', {_CHANGE}.before, 'kind', if({_CHANGE}.op = 'd', '-D', '-U'), 'half', 0)",
+    comes=f"named_struct('{_CHANGED_ROW}', {_CHANGE}.after, 'kind', if({_CHANGE}.op = 'u', '+U', '+I'), 'half', 1)",
+)
 _AVRO_CLASS = "org.apache.spark.sql.avro.functions"
 _UNSAFE = re.compile(r"[^\w.$ -]")  # what a name may not have inside a literal
 _PLACE = "concat('{problem}: topic ', topic, ', partition ', partition, ', offset ', offset, '. {remedy}')"
@@ -53,6 +62,10 @@ def _decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> 
         case ValueFormat.JSON:
             return _selected(jvm, table, _parsed(jvm, table, records, _struct(jvm, table.value_columns)))
         case ValueFormat.DEBEZIUM:
+            if table.has_all_changes:
+                return guarded(
+                    jvm, _selected(jvm, table, _halves(jvm, table, records)), table.name, table.changelog_key
+                )
             return _selected(jvm, table, _changes(jvm, table, records))
         case ValueFormat.AVRO:
             return _selected(jvm, table, _avro(jvm, session, table, records))
@@ -86,17 +99,36 @@ def _changes(jvm: Jvm, table: KafkaTable, records: Any) -> Any:
 
     Tombstones are left out: they only tell the broker that it may forget a key.
     """
+    parsed = _envelopes(jvm, table, records).withColumn(_ROW, _expression(jvm, _CHANGED))
+    bad = f"{_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL OR {_ROW}.{OP} IS NULL OR {_ROW}.{_CHANGED_ROW} IS NULL"
+    problem = "a value is not a change of Debezium with the columns that the table declares (a delete needs its row in before)"
+    return _treated(jvm, table, parsed, bad, problem)
+
+
+def _halves(jvm: Jvm, table: KafkaTable, records: Any) -> Any:
+    """Returns records of Debezium as the rows `__row` that go and come with each."""
+    parsed = _envelopes(jvm, table, records).withColumn(_ROW, _expression(jvm, _HALVES))
+    bad = (
+        f"{_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL OR {_ROW} IS NULL OR "
+        f"exists({_ROW}, half -> half.{_CHANGED_ROW} IS NULL)"
+    )
+    problem = (
+        "a value is not a change of Debezium (c, r, u or d) with the columns that the table declares (an update and a delete need "
+        "the old row in before)"
+    )
+    treated = _treated(jvm, table, parsed, bad, problem)
+    return treated.withColumn(_ROW, jvm.org.apache.spark.sql.functions.explode(_column(jvm, _ROW)))
+
+
+def _envelopes(jvm: Jvm, table: KafkaTable, records: Any) -> Any:
+    """Records of Debezium with their change, as JSON tells it, as `__change`."""
     row = _struct(jvm, table.value_columns)
     types = jvm.org.apache.spark.sql.types
     envelope = types.StructType().add("before", row).add("after", row).add("op", "string")
     value = envelope.add("payload", envelope)
     records = records.where("value IS NOT NULL")
     parsed = _with_value(jvm, table, records, _VALUE, _from_json(jvm, value))
-    for name, text in ((_CHANGE, _ENVELOPE), (_ROW, _CHANGED)):
-        parsed = parsed.withColumn(name, _expression(jvm, text))
-    bad = f"{_VALUE} IS NULL OR {_VALUE}.{_CORRUPT} IS NOT NULL OR {_ROW}.{OP} IS NULL OR {_ROW}.{_CHANGED_ROW} IS NULL"
-    problem = "a value is not a change of Debezium with the columns that the table declares (a delete needs its row in before)"
-    return _treated(jvm, table, parsed, bad, problem)
+    return parsed.withColumn(_CHANGE, _expression(jvm, _ENVELOPE))
 
 
 def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
@@ -160,10 +192,23 @@ def _select(jvm: Jvm, table: KafkaTable, column: KafkaColumn) -> Any:
     if column.is_of_record:
         return _column(jvm, RECORD_COLUMNS[column.name.lower()][0]).cast(column.type).alias(column.name)
     row = _column(jvm, _ROW)
+    if table.has_all_changes:
+        return _half(jvm, row, column.name)
     if table.format is ValueFormat.DEBEZIUM:
         row = row.getField(OP) if column.is_operation else row.getField(_CHANGED_ROW).getField(column.name)
         return row.alias(column.name)
     return row.getField(column.name).alias(column.name)
+
+
+def _half(jvm: Jvm, row: Any, name: str) -> Any:
+    """A column of one half of a change. Both halves of one record are rows of one batch, the one that goes before the other."""
+    match name.lower():
+        case kind if kind == ROW_KIND:
+            return row.getField("kind").alias(name)
+        case place if place == SEQ:
+            return _expression(jvm, f"struct(partition, offset, {_ROW}.half AS half)").alias(name)
+        case _:
+            return row.getField(_CHANGED_ROW).getField(name).alias(name)
 
 
 def _expression(jvm: Jvm, text: str) -> Any:
