@@ -13,6 +13,12 @@ _MANY = (
 )
 
 
+def takes_back(batch: Dataset) -> bool:
+    """Returns whether rows of a batch tell that others are gone."""
+    columns = [str(name) for name in batch.columns()]
+    return WEIGHT in columns or DELETED in columns
+
+
 def netted(jvm: Jvm, batch: Dataset) -> Any:
     """Returns a batch with what comes and goes of equal rows set off; itself if it has no weights.
 

@@ -17,7 +17,7 @@ from sparksql.gateway.spark.plans import children
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
-from sparksql.gateway.windowing.calls import span_of
+from sparksql.gateway.windowing.calls import Span, span_of
 from sparksql.gateway.windowing.expressions import aggregate, as_long, column_id, is_column, project, replaced
 from sparksql.gateway.windowing.marks import alias
 
@@ -25,10 +25,12 @@ from sparksql.gateway.windowing.marks import alias
 WEIGHT, ORDER, DELETED = "__changelog_weight", "__changelog_order", "__changelog_deleted"
 # Words of a text for nodes that a user writes, in messages.
 _WORDS = {
+    "Aggregate": "GROUP BY",
     "Deduplicate": "removal of duplicates",
     "Distinct": "SELECT DISTINCT",
     "EventTimeWatermark": "WATERMARK",
     "Expand": "GROUPING SETS or a window that slides",
+    "Generate": "explode and the like",
     "GlobalLimit": "LIMIT",
     "Sort": "ORDER BY",
     "Union": "UNION",
@@ -72,10 +74,11 @@ class Changes:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of an aggregation over changes. In the hidden column `deleted` stands whether one is gone."""
+    """Groups of an aggregation over changes. In the hidden column `deleted` stands whether one is gone; `span` is its place in the text."""
 
     plan: LogicalPlan
     deleted: Any
+    span: Span | None
 
     @property
     def shown(self) -> list[Any]:
@@ -137,7 +140,9 @@ class Reading:
                 literal = scala_object(expressions, "Literal")
                 holds = expressions.Coalesce(self.jvm.PythonUtils.toSeq([node.condition(), literal.FalseLiteral()]))
                 deleted = alias(self.jvm, expressions.Or(below.deleted, expressions.Not(holds)), DELETED)
-                return Groups(project(self.jvm, [*below.shown, deleted], below.plan), deleted.toAttribute())
+                return Groups(
+                    project(self.jvm, [*below.shown, deleted], below.plan), deleted.toAttribute(), below.span
+                )
             case _:
                 raise _unknown(kind, node, "an aggregation of a changelog")
 
@@ -227,7 +232,7 @@ class Reading:
         made = [self._unless(is_gone, each, grouping, result) for each, result in zip(results, aggregated, strict=True)]
         deleted = alias(jvm, is_gone, DELETED)
         plan = aggregate(jvm, node, grouping, [*made, deleted], below.plan)
-        groups = Groups(plan, deleted.toAttribute())
+        groups = Groups(plan, deleted.toAttribute(), span_of(node))
         if not self.is_whole:
             return groups
         there = jvm.org.apache.spark.sql.catalyst.plans.logical.Filter(expressions.Not(groups.deleted), plan)

@@ -86,7 +86,7 @@ def _check_groups(groups: Groups, output_mode: str, upsert: Upsert | None) -> No
             "an aggregation of a changelog changes its rows and takes some away: use spec.streaming.outputMode: Update with "
             "spec.streaming.upsert by the columns that it groups by, or outputMode: Complete"
         )
-        raise PlacedError(message, span_of(groups.plan))
+        raise PlacedError(message, groups.span)
     _check_order(upsert)
     keys, columns = result_keys(groups.plan), elements(groups.plan.output())
     wanted = None if keys is None else {str(columns[key].name()).lower() for key in keys}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sparksql.api.execution import Upsert
-from sparksql.gateway.changelog.batches import netted
+from sparksql.gateway.changelog.batches import netted, takes_back
 from sparksql.gateway.changelog.relations import DELETED, ORDER
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, simple_name
@@ -125,7 +125,6 @@ class UpsertWriter:
         session = frame.sparkSession()
         query_id = str(session.sparkContext().getLocalProperty(_QUERY_ID))
         may_be_there, self._may_be_there = self._may_be_there, False
-        frame = netted(self._driver.jvm, frame)
         batch = self._prepared(frame).persist()  # MERGE may read it more than once
         try:
             # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
@@ -138,7 +137,7 @@ class UpsertWriter:
                 return
             batch.createOrReplaceTempView(_VIEW)
             self._mark(session, query_id, batch_id)
-            session.sql(merge_statement(self._options, self._target, takes_back=DELETED in frame.columns()))
+            session.sql(merge_statement(self._options, self._target, takes_back=takes_back(frame)))
             session.catalog().dropTempView(_VIEW)
         finally:
             batch.unpersist()
@@ -146,6 +145,7 @@ class UpsertWriter:
     def _prepared(self, frame: Dataset) -> Any:
         """The batch under names of our own, one row for each key. Without an order two rows of one key are an error."""
         options, jvm = self._options, self._driver.jvm
+        frame = netted(jvm, frame)
         given = [str(name) for name in frame.columns()]  # changes of a changelog bring their order, and which are gone
         by = options.order_by or (ORDER if ORDER in given else None)
         order = f"({by})" if by else "1"

@@ -51,11 +51,11 @@ def read(jvm: Jvm, session: JvmSession, table: KafkaTable, *, streaming: bool) -
     reader = (session.readStream() if streaming else session.read()).format(PROVIDER)
     for key, value in table.reading().items():
         reader = reader.option(key, value)
-    return _decoded(jvm, session, table, reader.load())
+    return decoded(jvm, session, table, reader.load())
 
 
-def _decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
-    """A Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
+def decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
+    """Returns a Dataset with the table's columns, of one with Kafka's own columns. Raises StatementError."""
     match table.format:
         case ValueFormat.RAW:
             return records
