@@ -97,10 +97,14 @@ class Changing:
         options = Upsert(keys=keys)
         frame = self.planned(text, output_mode, options)
         columns = tuple(str(name) for name in frame.columns() if not str(name).startswith("__"))
-        batches = _Batches(UpsertWriter(self._driver, options, UpsertTarget("t", columns, False)), columns, keys, self.after)
+        batches = _Batches(
+            UpsertWriter(self._driver, options, UpsertTarget("t", columns, False)), columns, keys, self.after
+        )
         jvm = self._driver.jvm
         ensure_callback_server_started(self._driver.context._gateway)
-        writer = frame.writeStream().outputMode(output_mode).option("checkpointLocation", str(self._folder / "checkpoint"))
+        writer = (
+            frame.writeStream().outputMode(output_mode).option("checkpointLocation", str(self._folder / "checkpoint"))
+        )
         jvm.org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper.callForeachBatch(writer, batches)
         with start_allowed(self._session, frame.queryExecution().analyzed()):
             query = writer.trigger(jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow()).start()

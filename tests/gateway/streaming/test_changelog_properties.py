@@ -85,7 +85,9 @@ orders = st.fixed_dictionaries(
         "x": st.one_of(st.none(), st.integers(-40, 40).map(lambda quarters: quarters / 4)),
     }
 )
-customers = st.fixed_dictionaries({"id": st.integers(0, 4), "name": st.sampled_from((None, "a", "b", "c")), "factor": some})
+customers = st.fixed_dictionaries(
+    {"id": st.integers(0, 4), "name": st.sampled_from((None, "a", "b", "c")), "factor": some}
+)
 # What is done to a table: a row is put, or one is deleted.
 Step = Sequence[tuple[str, Row, bool]]
 steps = st.lists(
@@ -118,7 +120,9 @@ class Tables:
     def answer(self, text: str) -> list[tuple[Any, ...]]:
         """Returns what DuckDB answers."""
         with duckdb.connect() as connection:
-            connection.execute(f"CREATE TABLE dim AS {DIM.replace('FROM VALUES', 'FROM (VALUES').replace(' AS t(', ') AS t(')}")
+            connection.execute(
+                f"CREATE TABLE dim AS {DIM.replace('FROM VALUES', 'FROM (VALUES').replace(' AS t(', ') AS t(')}"
+            )
             for name, rows in self.rows.items():
                 connection.execute(f"CREATE TABLE {name} ({COLUMNS[name]})")
                 for row in rows.values():

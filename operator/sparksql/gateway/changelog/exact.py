@@ -53,7 +53,7 @@ def check_exact(jvm: Jvm, expressions: Iterable[Expression], reserved: frozenset
             raise PlacedError("over a changelog there are no subqueries in expressions: use an inner JOIN", span)
         if columns_in(each) & reserved:
             message = (
-                f"columns {ROW_KIND} and {SEQ} of a changelog can be selected, and not computed with: the query takes changes "
+                f"columns {ROW_KIND} and {SEQ} of a changelog can be selected, and not decided by: the query takes changes "
                 "back by itself; to handle changes as rows, read a table with 'changelog.rows' = 'latest' and its column _op"
             )
             raise PlacedError(message, span)

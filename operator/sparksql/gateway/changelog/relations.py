@@ -18,7 +18,15 @@ from sparksql.gateway.spark.scala import elements, option, scala_object, simple_
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.windowing.calls import Span, span_of
-from sparksql.gateway.windowing.expressions import aggregate, as_long, column_id, is_column, project, replaced
+from sparksql.gateway.windowing.expressions import (
+    aggregate,
+    as_long,
+    column_id,
+    columns_in,
+    is_column,
+    project,
+    replaced,
+)
 from sparksql.gateway.windowing.marks import alias
 
 # Hidden columns.
@@ -49,8 +57,8 @@ class Rows:
 class Changes:
     """Rows that come and go, with the hidden columns `weight` and, of the rows of one source, `order`.
 
-    `kinds` are the ids of columns that tell the kind of a change, `reserved` of these and those that tell its place. `keys` are
-    sets of columns' ids: of any of them there is one row at a time.
+    `kinds` are the ids of columns that tell the kind of a change, `reserved` of all that are made of its kind and place. `keys`
+    are sets of columns' ids: of any of them there is one row at a time.
     """
 
     plan: LogicalPlan
@@ -74,7 +82,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of an aggregation over changes. In the hidden column `deleted` stands whether one is gone; `span` is its place in the text."""
+    """Groups of an aggregation over changes, whose place in the text is `span`.
+
+    In the hidden column `deleted` stands whether a group is gone.
+    """
 
     plan: LogicalPlan
     deleted: Any
@@ -140,9 +151,7 @@ class Reading:
                 literal = scala_object(expressions, "Literal")
                 holds = expressions.Coalesce(self.jvm.PythonUtils.toSeq([node.condition(), literal.FalseLiteral()]))
                 deleted = alias(self.jvm, expressions.Or(below.deleted, expressions.Not(holds)), DELETED)
-                return Groups(
-                    project(self.jvm, [*below.shown, deleted], below.plan), deleted.toAttribute(), below.span
-                )
+                return Groups(project(self.jvm, [*below.shown, deleted], below.plan), deleted.toAttribute(), below.span)
             case _:
                 raise _unknown(kind, node, "an aggregation of a changelog")
 
@@ -172,14 +181,15 @@ class Reading:
         named = elements(node.projectList())
         copies = [(_id(each), _handed_on(each)) for each in named]
         computed = [each for each, (_, origin) in zip(named, copies, strict=True) if origin is None]
-        check_exact(self.jvm, computed, below.reserved, node)
+        check_exact(self.jvm, computed, frozenset(), node)
+        told = {_id(each) for each in computed if columns_in(each) & below.reserved}  # of the change, not of its row
         new_ids = {origin: made for made, origin in reversed(copies) if origin is not None}
         keys = (frozenset(new_ids.get(column, -1) for column in key) for key in below.keys)
         return replace(
             below,
             plan=project(self.jvm, [*named, *below.hidden], below.plan),
             kinds=frozenset(made for made, origin in copies if origin in below.kinds),
-            reserved=frozenset(made for made, origin in copies if origin in below.reserved),
+            reserved=frozenset(made for made, origin in copies if origin in below.reserved or made in told),
             keys=frozenset(key for key in keys if -1 not in key),
         )
 
