@@ -21,7 +21,7 @@ from ..local_spark import local_spark
 from .change_runs import Change, Changing, Row
 
 COLUMNS = {
-    "orders": "id BIGINT, customer INT, region STRING, n INT, l BIGINT, d DECIMAL(10, 2), x DOUBLE",
+    "orders": "id BIGINT, customer BIGINT, region STRING, n INT, l BIGINT, d DECIMAL(10, 2), x DOUBLE",
     "customers": "id INT, name STRING, factor INT",
 }
 DIM = "SELECT * FROM VALUES (1, 'one'), (2, 'two'), (2, 'zwei'), (NULL, 'none') AS t(factor, label)"

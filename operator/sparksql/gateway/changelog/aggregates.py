@@ -18,8 +18,8 @@ from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import as_long, cast, column_id, replaced
 
-_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-_FLOATS = frozenset({"float", "double"})
+INTEGERS = ("tinyint", "smallint", "int", "bigint")  # the narrow ones first
+_FLOATS = ("float", "double")
 _GAP = (
     "a change takes back a row that has not come: the topic must be read from its beginning, with every change once, "
     "and the log of the database must have the old rows whole"
@@ -70,7 +70,7 @@ class Weighted:
         """Spark's own quotient, of another sum and another count."""
         jvm, value, type_name = self.jvm, function.child(), self._number(function)
         types = jvm.org.apache.spark.sql.types
-        exact = types.DecimalType(20, 0) if type_name in _INTEGERS else self._summed_type(function, type_name)
+        exact = types.DecimalType(20, 0) if type_name in INTEGERS else self._summed_type(function, type_name)
         sums = jvm.org.apache.spark.sql.catalyst.expressions.aggregate
         total = self._total(sums.Sum(cast(jvm, value, exact)), self._signed(cast(jvm, value, exact)), condition)
         present = self._present(value, condition)
@@ -85,7 +85,7 @@ class Weighted:
     def _number(self, function: Any) -> str:
         """The type of what is summed. Raises PlacedError for one that is no number."""
         type_name = str(function.child().dataType().catalogString())
-        if type_name in _INTEGERS | _FLOATS or type_name.startswith("decimal"):
+        if type_name in INTEGERS + _FLOATS or type_name.startswith("decimal"):
             return type_name
         message = f"{function.prettyName()} over a changelog is of numbers, not of {type_name.upper()}"
         raise PlacedError(message, span_of(function))
@@ -93,7 +93,7 @@ class Weighted:
     def _summed_type(self, function: Any, type_name: str) -> Any:
         """A type in which each value has its negative, and whose sum is of Spark's type."""
         types = self.jvm.org.apache.spark.sql.types.DataTypes
-        if type_name in _INTEGERS:
+        if type_name in INTEGERS:
             return types.LongType
         return types.DoubleType if type_name in _FLOATS else function.child().dataType()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparksql.gateway.changelog.aggregates import Weighted
+from sparksql.gateway.changelog.aggregates import INTEGERS, Weighted
 from sparksql.gateway.changelog.exact import check_exact, check_table
 from sparksql.gateway.changelog.source import Source, source_of
 from sparksql.gateway.spark.plans import children
@@ -272,26 +272,34 @@ class Reading:
         return node.withNewChildren(self.jvm.PythonUtils.toSeq(below))
 
 
-def _keys_of_join(left: Changes, right: Changes, equal: list[tuple[int, int]]) -> frozenset[frozenset[int]]:
-    """The keys of both sides together; those of one alone where it tells a key of the other."""
-    pairs = {*equal, *((there, here) for here, there in equal)}
+def _keys_of_join(left: Changes, right: Changes, equal: list[tuple[Any, Any]]) -> frozenset[frozenset[int]]:
+    """The keys of both sides together; those of one alone where its rows tell a key of the other."""
     found = {here | there for here in left.keys for there in right.keys}
     for one, other in ((left, right), (right, left)):
         columns = {_id(column) for column in one.shown}
-        told = {there for here, there in pairs if here in columns}
+        told = {_told_by(there) for here, there in equal if columns_in(here) <= columns}
         if any(key <= told for key in other.keys):
             found |= one.keys
     return frozenset(found)
 
 
-def _equalities(condition: Any) -> list[tuple[int, int]]:
-    """The ids of columns that a condition of AND says are equal."""
+def _equalities(condition: Any) -> list[tuple[Any, Any]]:
+    """What a condition of AND says is equal, both ways round."""
     if simple_name(condition) == "And":
         return [pair for part in elements(condition.children()) for pair in _equalities(part)]
     if simple_name(condition) != "EqualTo":
         return []
-    left, right = column_id(condition.left()), column_id(condition.right())
-    return [] if left is None or right is None else [(left, right)]
+    return [(condition.left(), condition.right()), (condition.right(), condition.left())]
+
+
+def _told_by(expression: Any) -> int | None:
+    """The id of the column that a value of an expression tells: itself, or an integer made wider."""
+    if simple_name(expression) == "Cast":
+        types = [str(each.dataType().catalogString()) for each in (expression.child(), expression)]
+        if not all(each in INTEGERS for each in types) or INTEGERS.index(types[0]) > INTEGERS.index(types[1]):
+            return None
+        expression = expression.child()
+    return column_id(expression)
 
 
 def _without(plan: LogicalPlan, hidden: list[Any]) -> list[Any]:

@@ -180,6 +180,8 @@ def _treated(jvm: Jvm, table: KafkaTable, parsed: Any, bad: str, problem: str) -
 
 
 def _remedy(table: KafkaTable) -> str:
+    if table.has_all_changes:
+        return "No change may be left out of a changelog: have the connector write what the columns declare, and the old rows whole"
     drops = "" if table.format is ValueFormat.AVRO else "value.mode DROPMALFORMED leaves such records out, "
     return f"{drops}value.mode PERMISSIVE gives NULLs for what cannot be read"
 
