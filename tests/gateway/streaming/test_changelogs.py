@@ -118,6 +118,6 @@ async def test_a_query_that_cannot_take_changes_back_is_refused_at_its_place(ord
         (BAD.format("id INT", "json"), "must be debezium", None),
         (BAD.format("name STRING", "debezium"), "names 'id'", None),
     ):
-        view = await orders.run(sql, mode=StatementMode.EXECUTE if "CREATE" in sql else StatementMode.VALIDATE)
+        view = await orders.run(sql, mode=StatementMode.EXECUTE if "CREATE" in sql else StatementMode.PREVIEW)
         assert view.error is not None and says in view.error.message, (sql, view.error)
         assert view.error.fragment == fragment, (sql, view.error)
