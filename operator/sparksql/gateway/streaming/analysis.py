@@ -21,8 +21,9 @@ from sparksql.gateway.spark.scala import elements, option, scala_object, simple_
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.sql.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
-from sparksql.gateway.streaming.kafka.options import PROVIDER, ValueFormat, kafka_table
+from sparksql.gateway.streaming.kafka.options import PROVIDER, ValueFormat
 from sparksql.gateway.streaming.kafka.sink import topic_of
+from sparksql.gateway.streaming.kafka.tables import kafka_table
 from sparksql.gateway.streaming.kafka.values import read
 from sparksql.gateway.windowing.expand import has_calls
 from sparksql.gateway.windowing.rewrite import for_table, with_windows_called
@@ -218,6 +219,12 @@ def _read(driver: SparkDriver, session: JvmSession, metadata: Any, provider: str
     streaming = bool(node.isStreaming())
     if provider == PROVIDER:
         table = kafka_table(metadata, given_options(node), driver.policy, streaming=streaming)
+        if table.has_all_changes and not streaming:
+            message = (
+                "with 'changelog.rows' = 'all' it can be read as a STREAM only; in a batch read the table that a stream keeps, or one "
+                "over the same topic with 'changelog.rows' = 'latest'"
+            )
+            raise table.invalid(message)
         return read(driver.jvm, session, table, streaming=streaming)
     reader = session.readStream().format(provider)
     options = {str(pair._1()): str(pair._2()) for pair in elements(metadata.storage().properties())}

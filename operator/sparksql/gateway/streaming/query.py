@@ -25,6 +25,7 @@ from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
 from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
+from sparksql.gateway.streaming.changes import taken_back
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
@@ -225,10 +226,12 @@ class Streams:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
         query = self.prepared(session, self._limited(parsed.query, options))
-        frame = for_stream(self._driver, session, self._driver.of_rows(session, query), options.output_mode)
+        frame = self._driver.of_rows(session, query)
+        frame, keyed = taken_back(self._driver, session, frame, options.output_mode, options.upsert)
+        frame = for_stream(self._driver, session, frame, options.output_mode)
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
-        if options.upsert is not None:
-            upsert = keyed_writer(self._driver, session, parsed, frame, options.upsert)
+        if keyed is not None:
+            upsert = keyed_writer(self._driver, session, parsed, frame, keyed)
             planned = _Planned(parsed, options, frame, frame.queryExecution().analyzed(), Sink(), upsert)
         else:
             insert = resolve_insert(self._driver, session, parsed, frame)

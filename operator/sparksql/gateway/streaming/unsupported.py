@@ -17,6 +17,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
+from sparksql.gateway.changelog.rewrite import for_checker, joins_streams
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
@@ -62,9 +63,8 @@ def check_supported(
     try:
         if session.sessionState().conf().isUnsupportedOperationCheckEnabled():
             checker = scala_object(jvm.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker")
-            checker.checkForStreaming(
-                without_windows(jvm, analysed) if output_mode.lower() == "append" else analysed, mode
-            )
+            hides = without_windows if output_mode.lower() == "append" else for_checker
+            checker.checkForStreaming(hides(jvm, analysed), mode)
         _plan(jvm, session, analysed, mode)
     except AnalysisException as refused:
         raise _refusal(refused, analysed, fragment, sql) from refused
@@ -77,9 +77,11 @@ def check_supported(
 def start_allowed(session: JvmSession, analysed: LogicalPlan) -> Iterator[None]:
     """Lets a query that `check_supported` has passed start, though it has functions OVER partitions that come in one batch.
 
-    Spark's checker knows no such case, so it is off for a moment; the session must be the statement's own.
+    So it does with aggregations of joined changes. Spark's checker knows no such cases, so it is off for a moment; the session
+    must be the statement's own.
     """
-    if not any(simple_name(node) == "Window" and node.isStreaming() for node in nodes(analysed)):
+    has_windows = any(simple_name(node) == "Window" and node.isStreaming() for node in nodes(analysed))
+    if not has_windows and not joins_streams(analysed):
         yield
         return
     conf = session.conf()

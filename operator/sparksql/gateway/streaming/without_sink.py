@@ -7,9 +7,10 @@ from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import Dataset, JvmSession
-from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
+from sparksql.gateway.streaming.changes import taken_back
 from sparksql.gateway.windowing.rewrite import for_stream
 
 
@@ -27,7 +28,12 @@ def shown(
     """
     refusals: list[StatementError] = []
     for mode in modes:
-        ready = limited(for_stream(driver, session, frame, mode))
+        try:
+            exact, _ = taken_back(driver, session, frame, mode, None)
+        except PlacedError as refused:
+            refusals.append(StatementError(operation_error(refused, *place)))
+            continue
+        ready = limited(for_stream(driver, session, exact, mode))
         try:
             unsupported.check_supported(driver, session, ready.queryExecution().analyzed(), mode, *place)
         except StatementError as refused:

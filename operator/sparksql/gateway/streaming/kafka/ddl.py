@@ -13,17 +13,17 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import (
+    CHANGELOG_COLUMNS,
     ENDS,
     OP,
     PROVIDER,
     KafkaColumn,
     KafkaTable,
     ValueFormat,
-    check_table,
     columns_of,
     is_kafka,
-    kafka_table,
 )
+from sparksql.gateway.streaming.kafka.tables import check_table, kafka_table
 from sparksql.gateway.streaming.kafka.values import read
 
 _KEEPS_PLAN = "view.storingAnalyzedPlan"  # Spark's CatalogTable.VIEW_STORING_ANALYZED_PLAN
@@ -99,7 +99,12 @@ def _schema(driver: SparkDriver, session: JvmSession, table: KafkaTable) -> Any:
     schema = driver.jvm.org.apache.spark.sql.types.StructType()
     for column in columns:
         schema = schema.add(column.name, column.type)
-    if table.format.has_changes and not any(column.is_operation for column in columns):
+    if table.has_all_changes:
+        declared = {column.name.lower() for column in columns}
+        for name, type_name in CHANGELOG_COLUMNS.items():
+            if name not in declared:
+                schema = schema.add(name, type_name)
+    elif table.format.has_changes and not any(column.is_operation for column in columns):
         schema = schema.add(OP, "string")  # whoever does not see it takes a delete for a row
     whole = replace(table, columns=columns_of(schema))
     read(driver.jvm, session, whole, streaming=True)

@@ -17,6 +17,14 @@ ROW = (
     f"named_struct('{CHANGED_ROW}', CASE WHEN {CHANGE}.op = 'd' THEN {CHANGE}.before ELSE {CHANGE}.after END, "
     f"'{OP}', {CHANGE}.op)"
 )
+# The same with both halves of an update, and which of them a row is.
+HALVES = (
+    f"CASE {CHANGE}.op WHEN 'd' THEN array({{goes}}) WHEN 'u' THEN array({{goes}}, {{comes}}) "
+    f"WHEN 'c' THEN array({{comes}}) WHEN 'r' THEN array({{comes}}) END"
+).format(
+    goes=f"named_struct('{CHANGED_ROW}', {CHANGE}.before, 'kind', if({CHANGE}.op = 'd', '-D', '-U'), 'half', 0)",
+    comes=f"named_struct('{CHANGED_ROW}', {CHANGE}.after, 'kind', if({CHANGE}.op = 'u', '+U', '+I'), 'half', 1)",
+)
 UNREAD_JSON = f"{VALUE} IS NULL OR {VALUE}.{CORRUPT} IS NOT NULL"
 
 

@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sparksql.gateway.spark.scala import elements, option
-from sparksql.gateway.sql import kafka_options
+from sparksql.gateway.changelog.source import ROW_KIND, SEQ
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
-from sparksql.wire.driver import SqlPolicy
 
 PROVIDER = "kafka"
 OP = "_op"
-_OWN_PREFIXES = ("value.", "key.")
+OWN_PREFIXES = ("value.", "key.", "changelog.")
 
 
 class ValueFormat(StrEnum):
@@ -42,6 +40,11 @@ class ValueFormat(StrEnum):
     def has_changes(self) -> bool:
         """Returns whether a value is a change of a row: such a table has the column `_op`, and is read only."""
         return self in (ValueFormat.DEBEZIUM, ValueFormat.DEBEZIUM_AVRO, ValueFormat.MAXWELL)
+
+    @property
+    def has_old_rows(self) -> bool:
+        """Returns whether a change tells the whole row that was before it."""
+        return self in (ValueFormat.DEBEZIUM, ValueFormat.DEBEZIUM_AVRO)
 
 
 class AvroHeader(StrEnum):
@@ -74,12 +77,18 @@ class ParseMode(StrEnum):
     PERMISSIVE = "PERMISSIVE"
 
 
+class ChangelogRows(StrEnum):
+    """Names what the rows of a table of changes are. LATEST: one for each change; ALL: what goes and what comes."""
+
+    LATEST = "latest"
+    ALL = "all"
+
+
 FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER = "value.format", "value.mode", "value.avro.schema", "value.avro.header"
-KEY_COLUMN, KEY_COLUMNS = "key.column", "key.columns"
-_OWN = (FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER, KEY_COLUMN, KEY_COLUMNS)
-_AVRO_PREFIX = "value.avro."
+KEY_COLUMN, KEY_COLUMNS, CHANGELOG_ROWS = "key.column", "key.columns", "changelog.rows"
+OWN = (FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER, KEY_COLUMN, KEY_COLUMNS, CHANGELOG_ROWS)
 # The schema of records with this id in their header, where it is not the one of the table.
-_WRITERS_SCHEMA = re.compile(re.escape(AVRO_SCHEMA) + r"\.(\d{1,18})")
+WRITERS_SCHEMA = re.compile(re.escape(AVRO_SCHEMA) + r"\.(\d{1,18})")
 # Columns of these names are filled from the record, not from its value: Kafka's column, and the types they may be declared with.
 RECORD_COLUMNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "_key": ("key", ("string", "binary")),
@@ -89,8 +98,9 @@ RECORD_COLUMNS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "_timestamp": ("timestamp", ("timestamp",)),
     "_headers": ("headers", ("array<struct<key:string,value:binary>>",)),
 }
+# Columns of a table with the rows of changes that are not of the value, and their types.
+CHANGELOG_COLUMNS: Mapping[str, str] = {ROW_KIND: "string", SEQ: "struct<partition:int,offset:bigint,half:int>"}
 _WRITABLE = frozenset({"_key", "_headers"})
-_STARTS = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"})
 ENDS = frozenset({"endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"})
 # What the sink's producer is given where the table says nothing. One request at a time: with more, a partition that is being
 # created takes the second batch and refuses the first from then on (KAFKA-15591, mended in Kafka 4.5). Batches of 128 KiB
@@ -100,8 +110,6 @@ _PRODUCER = {"kafka.max.in.flight.requests.per.connection": "1", "kafka.batch.si
 # and the next batch waits for that answer: until another record comes, or Kafka's default of 500 ms is over. Only in mode
 # RealTime is a consumer asked all the time, and then asks its broker 50 times a second for a partition to which nothing comes.
 _CONSUMER = {"kafka.fetch.max.wait.ms": "20"}
-# Options that say the same in different ways: one that a query gives puts out all of the table's.
-_RIVALS = (frozenset({"subscribe", "subscribepattern", "assign"}), _STARTS, ENDS)
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,7 @@ class KafkaTable:
 
         Empty where every record is of the one schema in `value.avro.schema`.
         """
-        found = ((_WRITERS_SCHEMA.fullmatch(key.lower()), value) for key, value in self.options.items())
+        found = ((WRITERS_SCHEMA.fullmatch(key.lower()), value) for key, value in self.options.items())
         return {int(match[1]): schema for match, schema in found if match is not None}
 
     @property
@@ -191,8 +199,20 @@ class KafkaTable:
         return None
 
     @property
+    def has_all_changes(self) -> bool:
+        """Returns whether the table has the rows of changes. Raises StatementError for an option that is not known."""
+        text = self.option(CHANGELOG_ROWS)
+        try:
+            return ChangelogRows((text or ChangelogRows.LATEST).lower()) is ChangelogRows.ALL
+        except ValueError:
+            known = ", ".join(ChangelogRows)
+            raise self.invalid(f"option {CHANGELOG_ROWS!r} is {text!r}: it must be one of {known}") from None
+
+    @property
     def value_columns(self) -> tuple[KafkaColumn, ...]:
         """Returns the declared columns that are in the value."""
+        if self.has_all_changes:
+            return tuple(c for c in self.columns if c.name.lower() not in CHANGELOG_COLUMNS)
         has_operation = self.format.has_changes
         return tuple(c for c in self.columns if not c.is_of_record and not (has_operation and c.is_operation))
 
@@ -207,7 +227,7 @@ class KafkaTable:
 
     def reading(self) -> dict[str, str]:
         """Returns the options for Spark's Kafka source."""
-        given = {key: value for key, value in self.options.items() if not key.lower().startswith(_OWN_PREFIXES)}
+        given = {key: value for key, value in self.options.items() if not key.lower().startswith(OWN_PREFIXES)}
         options = _with_defaults(_CONSUMER, given)
         if any(column.name.lower() == "_headers" for column in self.columns):
             options["includeHeaders"] = "true"
@@ -234,122 +254,6 @@ def is_kafka(provider: object) -> bool:
     return str(provider or "").lower() == PROVIDER
 
 
-def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, streaming: bool) -> KafkaTable:
-    """Returns the table of a CatalogTable, with the options that a query gives it. Raises StatementError.
-
-    The query's options win over the table's. Of the table's own options, those that are meant for the other kind of
-    query are left out: a stream knows nothing of an end, and a batch cannot begin at the end.
-    """
-    own: dict[str, str] = {}
-    for pair in elements(metadata.storage().properties()):
-        key, value = str(pair._1()), str(pair._2())
-        begins_at_end = key.lower() == "startingoffsets" and value.strip().lower() == "latest"
-        if (key.lower() in ENDS) if streaming else begins_at_end:
-            continue
-        own[key] = value
-    identifier = metadata.identifier()
-    names = [option(identifier.database()), identifier.table()]
-    table = KafkaTable(
-        name=".".join(str(name) for name in names if name),
-        columns=columns_of(metadata.schema()),
-        options=_merged(own, given),
-    )
-    declared = next((value for key, value in own.items() if key.lower() == FORMAT), ValueFormat.RAW)
-    if (table.option(FORMAT) or ValueFormat.RAW).lower() != declared.lower():
-        raise table.invalid(f"option {FORMAT!r} belongs to the table and its columns: a query cannot change it")
-    check_options(table, policy)
-    _check_avro(table)  # what the query gives
-    _check_key(table)
-    return table
-
-
 def columns_of(schema: Any) -> tuple[KafkaColumn, ...]:
     """Returns the columns of a StructType."""
     return tuple(KafkaColumn(str(f.name()), f.dataType()) for f in (schema.apply(i) for i in range(schema.length())))
-
-
-def check_options(table: KafkaTable, policy: SqlPolicy) -> None:
-    """Raises StatementError for options of Kafka's clients that SQL may not give, whoever wrote them into the catalog."""
-    problem = kafka_options.problem(table.options, policy.conf_allow)
-    if problem is not None:
-        raise refusal(ErrorReason.NOT_ALLOWED, f"Kafka table {table.name}: {problem}")
-
-
-def check_table(table: KafkaTable, policy: SqlPolicy) -> None:
-    """Raises StatementError for a definition that could not be read, or that SQL may not give."""
-    check_options(table, policy)
-    for key in table.options:
-        if key.lower().startswith(_OWN_PREFIXES) and not _is_own(key.lower()):
-            raise table.invalid(f"option {key!r} is not known: there are {', '.join(sorted(_OWN))}, {AVRO_SCHEMA}.ID")
-    if table.format is ValueFormat.RAW:
-        _check_raw(table)
-    else:
-        _check_declared(table)
-
-
-def _check_raw(table: KafkaTable) -> None:
-    if table.columns:
-        formats = ", ".join(each for each in ValueFormat if each is not ValueFormat.RAW)
-        message = f"columns are declared, so option {FORMAT!r} must say what the value is, one of {formats}"
-        raise table.invalid(message)
-    for name in table.options:
-        if _is_own(name.lower()) and name.lower() != FORMAT:
-            raise table.invalid(f"option {name!r} needs declared columns and option {FORMAT!r}")
-
-
-def _check_declared(table: KafkaTable) -> None:
-    if not table.value_columns:
-        raise table.invalid(
-            f"option {FORMAT!r} is {table.format}: declare the columns of the value, CREATE TABLE t (id BIGINT, ...)"
-        )
-    for column in table.columns:
-        types = ("string",) if _is_op(table, column) else RECORD_COLUMNS.get(column.name.lower(), ("", ()))[1]
-        if types and column.type_name not in types:
-            raise table.invalid(f"column {column.name} is of the record and must be {' or '.join(types).upper()}")
-    _check_avro(table)
-    _check_key(table)
-
-
-def _check_avro(table: KafkaTable) -> None:
-    given = [name for name in table.options if name.lower().startswith(_AVRO_PREFIX)]
-    if not table.format.is_avro:
-        if given:
-            raise table.invalid(f"option {given[0]!r} goes with {FORMAT!r} = 'avro' or 'debezium-avro': leave it out")
-        return
-    if table.option(AVRO_SCHEMA) is None:
-        raise table.invalid(f"{FORMAT!r} = {str(table.format)!r} needs option {AVRO_SCHEMA!r}, the Avro schema as JSON")
-    header, schemas = table.avro_header, table.writers_schemas
-    if schemas and header is AvroHeader.NONE:
-        raise table.invalid(
-            f"option {AVRO_SCHEMA}.{min(schemas)} is for an id in a header: set {AVRO_HEADER!r} to confluent or apicurio"
-        )
-    for number in schemas:
-        if number >= 1 << (8 * header.id_bytes - 1):
-            raise table.invalid(
-                f"option {AVRO_SCHEMA}.{number}: an id of {header} has {header.id_bytes} bytes, take a smaller one"
-            )
-
-
-def _check_key(table: KafkaTable) -> None:
-    column = table.option(KEY_COLUMN)
-    known = {column.name.lower() for column in table.value_columns}
-    for key in (*table.keys, *([] if column is None else [column])):
-        if key.lower() not in known:
-            name = KEY_COLUMN if key == column else KEY_COLUMNS
-            raise table.invalid(f"option {name!r} has {key!r}, which is not a declared column of the value")
-    if column is not None and any(each.name.lower() == "_key" for each in table.columns):
-        raise table.invalid(f"the key is written from column _key or from option {KEY_COLUMN!r}: take one of them away")
-
-
-def _is_own(name: str) -> bool:
-    return name in _OWN or _WRITERS_SCHEMA.fullmatch(name) is not None
-
-
-def _is_op(table: KafkaTable, column: KafkaColumn) -> bool:
-    return table.format.has_changes and column.is_operation
-
-
-def _merged(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    taken = {key.lower() for key in given}
-    taken |= {name for rivals in _RIVALS if rivals & taken for name in rivals}
-    return {**{key: value for key, value in own.items() if key.lower() not in taken}, **given}

@@ -11,7 +11,8 @@ from sparksql.gateway.spark.shapes import Dataset, JvmSession
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.relations import given_options, is_view, metadata_of, provider_of
 from sparksql.gateway.streaming.columns import aligned, check_count
-from sparksql.gateway.streaming.kafka.options import PROVIDER, KafkaTable, ValueFormat, is_kafka, kafka_table
+from sparksql.gateway.streaming.kafka.options import PROVIDER, KafkaTable, ValueFormat, is_kafka
+from sparksql.gateway.streaming.kafka.tables import kafka_table
 from sparksql.gateway.streaming.kafka.values import encoded
 
 _SINK_COLUMNS = ("key", "value", "headers", "topic", "partition")

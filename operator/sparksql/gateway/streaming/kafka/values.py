@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sparksql.gateway.changelog.source import ROW_KIND, SEQ, guarded
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.streaming.kafka import avro, envelopes
 from sparksql.gateway.streaming.kafka.envelopes import CHANGED_ROW, CORRUPT, Envelope
@@ -98,10 +99,24 @@ def _changes(jvm: Jvm, table: KafkaTable, records: Any, value: Any, envelope: En
     if table.format.is_avro:
         record = avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType())
         avro.check_columns(table, envelopes.row_type(table, record), "before and after in ")
-    for name, text in ((envelopes.CHANGE, envelope.change), (_ROW, envelopes.ROW)):
-        parsed = parsed.withColumn(name, _expression(jvm, text))
+    parsed = parsed.withColumn(envelopes.CHANGE, _expression(jvm, envelope.change))
+    if table.has_all_changes:
+        return guarded(jvm, _selected(jvm, table, _halves(jvm, table, parsed, envelope)), table.name, table.keys)
+    parsed = parsed.withColumn(_ROW, _expression(jvm, envelopes.ROW))
     bad = f"{envelope.unread} OR {_ROW}.{OP} IS NULL OR {_ROW}.{CHANGED_ROW} IS NULL"
     return _selected(jvm, table, _treated(jvm, table, parsed, bad, f"a value is not a change of {envelope.writer}"))
+
+
+def _halves(jvm: Jvm, table: KafkaTable, parsed: Any, envelope: Envelope) -> Any:
+    """The rows that go and come with each change, as `__row`."""
+    parsed = parsed.withColumn(_ROW, _expression(jvm, envelopes.HALVES))
+    bad = f"{envelope.unread} OR {_ROW} IS NULL OR exists({_ROW}, half -> half.{CHANGED_ROW} IS NULL)"
+    problem = (
+        "a value is not a change of Debezium (c, r, u or d) with the columns that the table declares (an update and a delete need "
+        "the old row in before)"
+    )
+    treated = _treated(jvm, table, parsed, bad, problem)
+    return treated.withColumn(_ROW, jvm.org.apache.spark.sql.functions.explode(_column(jvm, _ROW)))
 
 
 def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
@@ -155,10 +170,23 @@ def _select(jvm: Jvm, table: KafkaTable, column: KafkaColumn) -> Any:
     if column.is_of_record:
         return _column(jvm, RECORD_COLUMNS[column.name.lower()][0]).cast(column.type).alias(column.name)
     row = _column(jvm, _ROW)
+    if table.has_all_changes:
+        return _half(jvm, row, column.name)
     if table.format.has_changes:
         row = row.getField(OP) if column.is_operation else row.getField(CHANGED_ROW).getField(column.name)
         return row.alias(column.name)
     return row.getField(column.name).alias(column.name)
+
+
+def _half(jvm: Jvm, row: Any, name: str) -> Any:
+    """A column of one half of a change. Both halves of one record are rows of one batch, the one that goes before the other."""
+    match name.lower():
+        case kind if kind == ROW_KIND:
+            return row.getField("kind").alias(name)
+        case place if place == SEQ:
+            return _expression(jvm, f"struct(partition, offset, {_ROW}.half AS half)").alias(name)
+        case _:
+            return row.getField(CHANGED_ROW).getField(name).alias(name)
 
 
 def _expression(jvm: Jvm, text: str) -> Any:

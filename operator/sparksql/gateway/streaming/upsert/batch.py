@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
 
 from sparksql.api.execution import Upsert
+from sparksql.gateway.changelog import relations
+from sparksql.gateway.changelog.batches import netted
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
@@ -34,13 +36,17 @@ def prepared(jvm: Jvm, options: Upsert, columns: Iterable[str], keys: Iterable[s
     Beside them it has their order and whether they delete. Without an order two rows of one key are an error; of equal
     values of the order a delete wins.
     """
-    order = f"({options.order_by})" if options.order_by else "1"
+    frame = netted(jvm, frame)
+    given = [str(name) for name in frame.columns()]  # changes of a changelog bring their order, and which are gone
+    order_by = options.order_by or (relations.ORDER if relations.ORDER in given else None)
+    order = f"({order_by})" if order_by else "1"
     delete = f"coalesce(({options.delete_when}), false)" if options.delete_when else "false"
+    delete = f"({relations.DELETED} OR {delete})" if relations.DELETED in given else delete
     named = [f"{quoted(name)} AS {prefixed(name)}" for name in columns]
     batch = frame.selectExpr(jvm.PythonUtils.toSeq([*named, f"{order} AS {ORDER}", f"{delete} AS {DELETE}"]))
     by = ", ".join(map(prefixed, keys))
     rank = f"row_number() OVER (PARTITION BY {by} ORDER BY {ORDER} DESC NULLS LAST, {DELETE} DESC)"
-    others = "false" if options.order_by else f"CAST(raise_error('{_NO_ORDER}') AS BOOLEAN)"
+    others = "false" if order_by else f"CAST(raise_error('{_NO_ORDER}') AS BOOLEAN)"
     ranked = batch.withColumn(_RANK, jvm.org.apache.spark.sql.functions.expr(rank))
     return ranked.where(f"CASE WHEN {_RANK} = 1 THEN true ELSE {others} END").drop(_RANK)
 

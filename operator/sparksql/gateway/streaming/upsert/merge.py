@@ -12,6 +12,7 @@ was removed is kept beside the table (`deleted`).
 from __future__ import annotations
 
 from sparksql.api.execution import Upsert
+from sparksql.gateway.changelog.batches import takes_back
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
@@ -65,7 +66,8 @@ class MergeWriter:
             batch.createOrReplaceTempView(VIEW)
             if self._deleted is not None:
                 self._deleted.note(session)
-            self._merge(session, table, query_id, batch_id)
+            merge = merge_statement(options, target, takes_back=takes_back(frame))
+            self._merge(session, merge, table, query_id, batch_id)
             if self._deleted is not None:
                 self._deleted.expire(session)
             session.catalog().dropTempView(VIEW)
@@ -75,13 +77,13 @@ class MergeWriter:
     def _table(self, session: JvmSession) -> LogicalPlan:
         return session.table(self._target.name).logicalPlan()
 
-    def _merge(self, session: JvmSession, table: GuardedTable | None, query_id: str, batch_id: int) -> None:
+    def _merge(self, session: JvmSession, merge: str, table: GuardedTable | None, query_id: str, batch_id: int) -> None:
         marks = self._marks(query_id, batch_id)
         conf = session.conf()
         for key, value in marks.items():
             conf.set(key, value)
         try:
-            self._execute(session, merge_statement(self._options, self._target), table)
+            self._execute(session, merge, table)
         finally:  # commits into another table must not carry them: Delta would take the next one for this one
             for key in marks:
                 conf.unset(key)
@@ -120,8 +122,8 @@ class MergeWriter:
         return {f"{prefix}.{_QUERY_PROPERTY}": query_id, f"{prefix}.{_BATCH_PROPERTY}": str(batch_id)}
 
 
-def merge_statement(options: Upsert, target: UpsertTarget) -> str:
-    """Returns the MERGE of a prepared batch."""
+def merge_statement(options: Upsert, target: UpsertTarget, *, takes_back: bool = False) -> str:
+    """Returns the MERGE of a prepared batch; `takes_back` tells that its rows are of a changelog, and may be gone."""
     keys = " AND ".join(f"t.{quoted(key)} <=> s.{prefixed(key)}" for key in target.own(options.keys))
     source = VIEW if options.deleted_retention_seconds is None else f"({kept_changes(options, target)})"
     newer = (
@@ -130,7 +132,7 @@ def merge_statement(options: Upsert, target: UpsertTarget) -> str:
     assignments = ", ".join(f"t.{quoted(c)} = s.{prefixed(c)}" for c in target.columns)
     columns = ", ".join(map(quoted, target.columns))
     values = ", ".join(f"s.{prefixed(c)}" for c in target.columns)
-    delete = f"WHEN MATCHED{newer} AND s.{DELETE} THEN DELETE " if options.delete_when else ""
+    delete = f"WHEN MATCHED{newer} AND s.{DELETE} THEN DELETE " if options.delete_when or takes_back else ""
     return " ".join(
         (
             f"MERGE INTO {target.name} t USING {source} s ON {keys}",
