@@ -326,6 +326,11 @@ async def test_changes_of_every_format_are_merged_by_the_keys_of_their_tables(ka
     expected = [(1, "renamed"), (3, "n3")]
     found = await asyncio.gather(*map(merged, FEEDS))
     assert dict(zip(FEEDS, found, strict=True)) == dict.fromkeys(FEEDS, expected)
+    await kafka.ok("CREATE TABLE lake.$.names (name STRING, n BIGINT) USING iceberg")
+    grouped = "INSERT INTO lake.$.names SELECT count(*) AS n, name FROM STREAM $.json GROUP BY name"
+    await kafka.streams.drained(grouped, "grouped", upsert=Upsert(), output_mode=OutputMode.UPDATE)
+    counted = [(None, 2), ("n1", 1), ("n3", 1), ("renamed", 1)]
+    assert await kafka.rows("SELECT * FROM lake.$.names ORDER BY name") == counted
     await kafka.refused("INSERT INTO $.maxwell VALUES (1, 'a', 'c')", "maxwell is read only")
     await kafka.refused("INSERT INTO $.apicurio VALUES (1, 'a')", "apicurio is read only")
     unkeyed = "INSERT INTO lake.$.maxwell_rows SELECT id + 1 AS customer, name, _offset FROM STREAM $.maxwell"
