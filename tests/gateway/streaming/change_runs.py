@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -42,9 +43,7 @@ class Topic:
         """Adds a batch of changes."""
         lines = []
         for op, before, after in changes:
-            row = before or after
-            assert row is not None
-            partition = row["id"] % _PARTITIONS
+            partition = (before or after or {"id": 0})["id"] % _PARTITIONS
             value = json.dumps({"before": before, "after": after, "op": op})
             lines.append(json.dumps({"value": value, "partition": partition, "offset": self.offsets[partition]}))
             self.offsets[partition] += 1
@@ -109,6 +108,16 @@ class Changing:
         with start_allowed(self._session, frame.queryExecution().analyzed()):
             query = writer.trigger(jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow()).start()
         query.awaitTermination()
+
+    def whole(self, text: str) -> list[tuple[Any, ...]]:
+        """Returns the whole result of a query over all changes that are there."""
+        trigger = self._driver.jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow()
+        frame, name = self.planned(text, "complete", None), f"whole_{uuid.uuid4().hex}"
+        with start_allowed(self._session, frame.queryExecution().analyzed()):
+            query = frame.writeStream().format("memory").queryName(name).outputMode("complete").trigger(trigger).start()
+        query.awaitTermination()
+        rows = self._session.table(name).toJSON().collectAsList()
+        return [tuple(json.loads(row, parse_float=Decimal).values()) for row in rows]
 
     def _frame(self, text: str) -> Any:
         return self._driver.of_rows(self._session, self._session.sessionState().sqlParser().parsePlan(text))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparksql.api.execution import OutputMode, StatementMode, Upsert
+from sparksql.wire.control import ErrorReason
 from tests.support.process import GatewayProcess
 
 from ..streams import Streams
@@ -98,6 +99,11 @@ async def test_updates_in_kafka_are_taken_back_from_sums_and_joined_rows_in_iceb
     await put(customers, changed("u", {"id": 2, "name": "b"}, {"id": 2, "name": "z"}))
     await read()
     assert await orders.rows(read_sums) == [("z", 2, "20.00")]
+    some = f"INSERT INTO lake.$.sums SELECT name, count(*) AS n, sum(amount) AS total {joined} WHERE amount > 6 GROUP BY name"
+    other = await streams.run(some, "sums", upsert=Upsert(keys=("name",)), output_mode=OutputMode.UPDATE)
+    assert other.error is not None and other.error.reason is ErrorReason.STATE_INCOMPATIBLE, (
+        "rows went by other conditions"
+    )
     assert await orders.rows(read_rows) == [(1, "z", "12.00"), (3, "z", "8.00")]
     assert await orders.rows("SELECT * FROM $.log ORDER BY place, half") == [
         (1, "+I", 0, 1), (2, "+I", 1, 1), (3, "+I", 2, 1), (1, "-U", 3, 0), (1, "+U", 3, 1), (2, "-D", 4, 0),

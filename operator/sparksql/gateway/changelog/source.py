@@ -52,9 +52,15 @@ def guarded(jvm: Jvm, rows: Dataset, table: str, key: Iterable[str]) -> Any:
 
 def source_of(node: LogicalPlan) -> Source | None:
     """Returns the changes that a node of an analysed plan guards, None for any other node."""
-    if simple_name(node) != "Filter" or simple_name(node.child()) != "Project":
+    if (
+        simple_name(node) != "Filter"
+        or simple_name(node.condition()) != "Cast"
+        or simple_name(node.child()) != "Project"
+    ):
         return None
     rows = node.child()
+    if simple_name(node.condition().child()) != "RaiseError":
+        return None
     for named in elements(rows.projectList()):
         if simple_name(named) == "Alias" and named.metadata().contains(_MARK):
             told = json.loads(str(named.metadata().getString(_MARK)))

@@ -19,8 +19,6 @@ from sparksql.gateway.windowing.expressions import as_long, project
 from sparksql.gateway.windowing.marks import alias
 from sparksql.wire.control import ErrorReason
 
-_COMPLETE = "complete"
-
 
 def taken_back(
     driver: SparkDriver, session: JvmSession, frame: Dataset, output_mode: str, upsert: Upsert | None
@@ -33,7 +31,9 @@ def taken_back(
     plan = frame.queryExecution().analyzed()
     if not has_changes(plan):
         return frame, upsert
-    relation = relation_of(driver.jvm, plan, is_whole=output_mode.lower() == _COMPLETE)
+    is_complete = output_mode.lower() == "complete"
+    # Of an upsert a batch must tell the groups that are gone, though it tells all others.
+    relation = relation_of(driver.jvm, plan, is_whole=is_complete and upsert is None)
     match relation:
         case Rows():
             made = relation.plan
@@ -97,7 +97,7 @@ def _upserted(driver: SparkDriver, changes: Changes, upsert: Upsert) -> Any:
 
 
 def _check_groups(groups: Groups, output_mode: str, upsert: Upsert | None) -> None:
-    if upsert is None or output_mode.lower() != "update":
+    if upsert is None or output_mode.lower() == "append":
         message = (
             "an aggregation of a changelog changes its rows and takes some away: use spec.streaming.outputMode: Update with "
             "spec.streaming.upsert by the columns that it groups by, or outputMode: Complete"

@@ -42,6 +42,13 @@ def leaves(plan: PlanNode) -> Iterator[PlanNode]:
         yield from leaves(child)
 
 
+def has_column(plan: PlanNode, name: str) -> bool:
+    """Returns whether rows of any node of a plan have a column of this name."""
+    return any(column["name"] == name for column in plan["output"]) or any(
+        has_column(child, name) for child in children(plan)
+    )
+
+
 def class_name(name: str) -> str:
     """Returns a class's name; without its package for Spark's own expressions and plans, whose names are unique."""
     return simple(name) if name.startswith(_CATALYST) else name

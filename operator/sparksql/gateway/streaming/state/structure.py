@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparksql.gateway.changelog.relations import WEIGHT
 from sparksql.gateway.streaming.state import plan_text, structure_rules
 from sparksql.gateway.streaming.state.plan_text import PlanNode
 from sparksql.gateway.streaming.state.structure_nodes import OPAQUE, Node, Nodes
@@ -78,14 +79,15 @@ def structure(
     `unpushed` is the same plan where filters are still in their places; None when it has no filter above a group.
     """
     streamed = [leaves[each["leaf"]].label for each in plan_text.leaves(plan) if each["streams"]]
-    # Where one source is read twice, only its filters may tell one operator or side from another.
-    repeated = len(set(streamed)) < len(streamed)
-    told = _Resolver(leaves, mask, keep_filters=repeated)
+    # Where one source is read twice, only its filters may tell one operator or side from another. And a row of a changelog must
+    # go by the filters that it came by.
+    keeps_filters = len(set(streamed)) < len(streamed) or plan_text.has_column(plan, WEIGHT)
+    told = _Resolver(leaves, mask, keep_filters=keeps_filters)
     told.relation(plan)
     filters: list[str] = []
     nodes = told.nodes
     if unpushed is not None:
-        other = _Resolver(unpushed[1], mask, keep_filters=repeated, nodes=nodes)
+        other = _Resolver(unpushed[1], mask, keep_filters=keeps_filters, nodes=nodes)
         other.relation(unpushed[0])
         filters = sorted(each["ref"] for each in other.group_filters)
     operators = [each["ref"] for each in told.operators]
