@@ -14,7 +14,7 @@ from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.scheduler import Scheduler
 from sparksql.gateway.operations.threads import Workers
 from sparksql.gateway.streaming.progress import lag, stream_progress
-from sparksql.gateway.streaming.query import read_limits
+from sparksql.gateway.streaming.sources import read_limits
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, MIN_INTERVAL_MILLIS, inferred_interval
 from sparksql.gateway.streaming.upsert import UpsertTarget, merge_statement
 from sparksql.wire.control import StreamOptions

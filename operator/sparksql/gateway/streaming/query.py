@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
+from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.sinks import Sink
@@ -222,15 +223,13 @@ class Streams:
     ) -> _Planned:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
-        query = self.prepared(session, self._limited(parsed.query, options))
+        query = self.prepared(session, sources.limited(self._driver.jvm, parsed.query, options))
         frame = for_stream(self._driver, session, self._driver.of_rows(session, query), options.output_mode)
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
-        if options.upsert is not None:
-            upsert = self._upsert(session, parsed, frame, options.upsert)
-            planned = _Planned(parsed, options, frame, frame.queryExecution().analyzed(), Sink(), upsert)
-        else:
-            insert = resolve_insert(self._driver, session, parsed, frame)
-            planned = _Planned(parsed, options, insert.frame, insert.frame.queryExecution().analyzed(), insert.sink)
+        planned = self._targeted(session, parsed, options, frame)
+        if options.lookups:
+            looked_up = self._targeted(session, parsed, options, with_lookups(self._driver, session, frame, options))
+            planned = replace(looked_up, written=planned.written)
         sources.check_sources(parsed.query, planned.analysed)
         into_kafka = isinstance(planned.frame, RecordStream)
         given = {**planned.sink.options, **parsed.options}
@@ -238,6 +237,16 @@ class Streams:
         self._check_supported(operation, session, planned)
         sinks.check_mode(planned.sink, options.output_mode)
         return planned
+
+    def _targeted(self, session: JvmSession, parsed: ParsedInsert, options: StreamOptions, frame: Dataset) -> _Planned:
+        """The query as the target wants it."""
+        if options.upsert is not None:
+            upsert = self._upsert(session, parsed, frame, options.upsert)
+            analysed = frame.queryExecution().analyzed()
+            return _Planned(parsed, options, frame, analysed, analysed, Sink(), upsert)
+        insert = resolve_insert(self._driver, session, parsed, frame)
+        analysed = insert.frame.queryExecution().analyzed()
+        return _Planned(parsed, options, insert.frame, analysed, analysed, insert.sink)
 
     def _check_supported(self, operation: Operation, session: JvmSession, planned: _Planned) -> None:
         """Refuses a query that Spark cannot run. Raises StatementError.
@@ -288,25 +297,12 @@ class Streams:
         return read(
             self._driver,
             session,
-            planned.analysed,
+            planned.written,
             text=operation.request.sql,
             output_mode=planned.options.output_mode,
             mask=operation.classified.masker.mask,
             qualified=self._files.qualified,
         )
-
-    def _limited(self, query: LogicalPlan, options: StreamOptions) -> LogicalPlan:
-        """The parsed query with the bounds of a batch among the options of its STREAMs."""
-        limits = read_limits(options)
-        if not limits:
-            return query
-        if not sources.declared(query):
-            message = (
-                "spec.streaming.trigger: the query reads its STREAM through a view, where a limit of a batch cannot be "
-                "added; give it in the view: FROM STREAM t WITH ('maxFilesPerTrigger' = '1')"
-            )
-            raise refusal(ErrorReason.INVALID_SPEC, message)
-        return sources.with_options(self._driver.jvm, query, limits)
 
     def _clear(self, sink: Sink, options: StreamOptions, lease: CheckpointLease) -> None:
         """Once its query has ended: a table that it has written nothing into is free again."""
@@ -346,12 +342,16 @@ class Streams:
 
 @dataclass(frozen=True)
 class _Planned:
-    """The query of an INSERT that could start, as far as is known without its checkpoint."""
+    """The query of an INSERT that could start, as far as is known without its checkpoint.
+
+    `analysed` is what Spark runs; `written` the same with joins where that has lookups, and so what the state means.
+    """
 
     parsed: ParsedInsert
     options: StreamOptions
     frame: Dataset
     analysed: LogicalPlan
+    written: LogicalPlan
     sink: Sink
     upsert: UpsertWriter | None = None
 
@@ -368,18 +368,6 @@ class _Started:
     described: Callable[[], Description]
     sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None
-
-
-def read_limits(options: StreamOptions) -> dict[str, str]:
-    """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
-    limits: dict[str, str] = {}
-    if options.max_files_per_trigger:
-        limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)
-        limits["streaming-max-files-per-micro-batch"] = str(options.max_files_per_trigger)
-    if options.max_rows_per_trigger:
-        limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
-        limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
-    return limits
 
 
 def _not_restored(failed: SavepointError) -> StatementError:

@@ -9,7 +9,7 @@ from sparksql.gateway.spark.plans import nodes, rewritten
 from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
-from sparksql.wire.control import ErrorReason
+from sparksql.wire.control import ErrorReason, StreamOptions
 
 _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})
 
@@ -60,3 +60,29 @@ def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any
         )
 
     return rewritten(jvm, plan, replaced)
+
+
+def limited(jvm: Jvm, query: LogicalPlan, options: StreamOptions) -> Any:
+    """Returns a parsed query with the bounds of a batch among the options of its STREAMs. Raises StatementError."""
+    limits = read_limits(options)
+    if not limits:
+        return query
+    if not declared(query):
+        message = (
+            "spec.streaming.trigger: the query reads its STREAM through a view, where a limit of a batch cannot be "
+            "added; give it in the view: FROM STREAM t WITH ('maxFilesPerTrigger' = '1')"
+        )
+        raise refusal(ErrorReason.INVALID_SPEC, message)
+    return with_options(jvm, query, limits)
+
+
+def read_limits(options: StreamOptions) -> dict[str, str]:
+    """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
+    limits: dict[str, str] = {}
+    if options.max_files_per_trigger:
+        limits["maxFilesPerTrigger"] = str(options.max_files_per_trigger)
+        limits["streaming-max-files-per-micro-batch"] = str(options.max_files_per_trigger)
+    if options.max_rows_per_trigger:
+        limits["maxOffsetsPerTrigger"] = str(options.max_rows_per_trigger)
+        limits["streaming-max-rows-per-micro-batch"] = str(options.max_rows_per_trigger)
+    return limits
