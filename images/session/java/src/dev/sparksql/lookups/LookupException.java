@@ -11,6 +11,11 @@ public final class LookupException extends RuntimeException {
     this.sqlState = sqlState;
   }
 
+  /** The name of such errors, as Spark has for its own. */
+  public String getCondition() {
+    return "LOOKUP_FAILED";
+  }
+
   /** What the database's driver gave; empty for none. */
   public String getSqlState() {
     return sqlState;
