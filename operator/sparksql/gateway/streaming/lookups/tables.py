@@ -133,25 +133,25 @@ def _condition(
         raise refused(name, "its join has no equality of a column: write ON o.customer = c.id")
     sides = elements(found._2()), elements(found._3())
     given, own = sides if is_left else sides[::-1]
-    keys = tuple((value, _key(name, table, column)) for value, column in zip(given, own, strict=True))
+    keys = tuple((value, _key(jvm, name, table, column)) for value, column in zip(given, own, strict=True))
     return keys, option(found._4())
 
 
-def _key(name: str, table: JdbcTable, expression: Expression) -> Any:
+def _key(jvm: Jvm, name: str, table: JdbcTable, expression: Expression) -> Any:
     """The table's column that an expression of its side is.
 
     Raises StatementError for one that a database could not find rows by.
     """
     kind, inner = str(expression.dataType().catalogString()), expression
-    if simple_name(expression) == "Cast":
-        inner = expression.child()
+    while simple_name(inner) == "Cast":
+        inner = inner.child()
     column = table.columns.get(column_id(table.output.get(column_id(inner) or -1, inner)) or -1)
     if column is None:
         raise refused(
             name, f"{str(expression.sql())[:200]} is compared, which is no column of the table: compare a column itself"
         )
     own = str(column.dataType().catalogString())
-    if inner is not expression and not _is_widened(own, kind):
+    if inner is not expression and not _is_widened(jvm, expression, column):
         raise refused(
             name,
             f"its column {column.name()} is {own.upper()} and is compared with {kind.upper()}: give it a value of its own type, "
@@ -162,10 +162,14 @@ def _key(name: str, table: JdbcTable, expression: Expression) -> Any:
     return column
 
 
-def _is_widened(own: str, kind: str) -> bool:
-    return (own in _WHOLE_NUMBERS and kind in _WHOLE_NUMBERS) or (
-        own.startswith(_DECIMAL) and kind.startswith(_DECIMAL)
-    )
+def _is_widened(jvm: Jvm, cast: Any, column: Any) -> bool:
+    """Whether a cast of the column changes no value, and which values are equal."""
+    if simple_name(cast.child()) == "Cast":
+        return False
+    own, other = column.dataType(), cast.dataType()
+    kinds = [str(each.catalogString()) for each in (own, other)]
+    is_exact = all(kind in _WHOLE_NUMBERS for kind in kinds) or all(kind.startswith(_DECIMAL) for kind in kinds)
+    return is_exact and bool(scala_object(jvm.org.apache.spark.sql.catalyst.expressions, "Cast").canUpCast(own, other))
 
 
 def _is_char(column: Any) -> bool:
