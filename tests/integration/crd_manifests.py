@@ -113,6 +113,7 @@ spec:
     trigger: {mode: Auto, intervalMillis: 10000, maxRowsPerTrigger: 0, maxFilesPerTrigger: 0}
     outputMode: Append
     upsert: {keys: [id], orderBy: updated_at, deleteWhen: "op = 'd'", deletedRetentionSeconds: 86400}
+    lookups: [{table: customers, latencyMillis: 5000, rows: 10000, ttlSeconds: 600}]
     upgradeMode: LastState
     startFrom: {savepointRef: {name: before-release}}
     restoreNonce: ""

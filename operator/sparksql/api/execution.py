@@ -13,6 +13,10 @@ from pydantic import Field
 from sparksql.api.base import SET_LIST, ApiModel, cel, validated
 from sparksql.api.fields import YEAR_SECONDS
 
+MAX_LOOKUP_MILLIS = 60_000  # as of the hint MINI_BATCH, which says the same
+MAX_LOOKUP_ROWS = 1_000_000
+MAX_LOOKUP_TTL_SECONDS = 86_400
+
 
 class StatementMode(StrEnum):
     """Preview runs a query read-only with a row limit; Explain and Validate never execute."""
@@ -67,4 +71,25 @@ class Upsert(ApiModel):
         ge=1,
         le=YEAR_SECONDS,
         description="Keep deleted keys for at least this time, so that an older change does not bring a row back.",
+    )
+
+
+class Lookup(ApiModel):
+    """A table in a database whose rows are looked up by the keys of each batch, instead of being read whole."""
+
+    table: str = Field(min_length=1, max_length=1024, description="Name or alias that the query joins the table under.")
+    latency_millis: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_LOOKUP_MILLIS,
+        description="Interval between batches if `trigger` leaves it open; of several lookups the least counts.",
+    )
+    rows: int = Field(
+        10_000, ge=1, le=MAX_LOOKUP_ROWS, description="Most rows of a batch's partition whose keys are read at once."
+    )
+    ttl_seconds: int = Field(
+        0,
+        ge=0,
+        le=MAX_LOOKUP_TTL_SECONDS,
+        description="How long each executor goes on using what it has read; 0 = within one read only.",
     )

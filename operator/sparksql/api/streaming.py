@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparksql.api.base import ApiModel, Timestamp, cel, clipped, validated
-from sparksql.api.execution import OutputMode, TriggerMode, Upsert
+from sparksql.api.base import ApiModel, Timestamp, cel, clipped, map_list, validated
+from sparksql.api.execution import Lookup, OutputMode, TriggerMode, Upsert
 from sparksql.api.fields import Count, Counter, LocalReference, Nonce, ResourceName, Seconds
 
 Location = Annotated[str, Field(max_length=2048)]
@@ -106,6 +106,12 @@ class Streaming(ApiModel):
     trigger: Trigger = Field(Trigger(), description="When micro-batches start and how much they take.")
     output_mode: OutputMode = Field(OutputMode.APPEND, description="What a batch writes to the sink.")
     upsert: Upsert | None = Field(None, description="Write changes by key instead of appending rows.")
+    lookups: tuple[Lookup, ...] = Field(
+        (),
+        max_length=16,
+        json_schema_extra=map_list("table"),
+        description="Joined tables in databases that are looked up by key in each batch.",
+    )
     upgrade_mode: UpgradeMode = Field(UpgradeMode.LAST_STATE, description="What a changed query starts from.")
     start_from: StartFrom | None = Field(
         None, description="Savepoint for the first start, and for the next one when `restoreNonce` changes."
@@ -155,7 +161,7 @@ class StreamingStatus(ApiModel):
     )
     settings_hash: Annotated[str, Field(max_length=128)] | None = Field(
         None,
-        description="Fingerprint of the trigger, output mode, upsert and conf that the current attempt began with.",
+        description="Fingerprint of the trigger, output mode, upsert, lookups and conf that the current attempt began with.",
     )
     upgrades: Count = Field(
         0, description="Times that this run began with another checkpoint: without state, or restored from a savepoint."

@@ -35,7 +35,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from sparksql.api.execution import OutputMode, StatementMode, TriggerMode, Upsert
+from sparksql.api.execution import Lookup, OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.api.reasons import Reason
 from sparksql.wire.versions import FIRST_VERSION, or_else
 
@@ -133,6 +133,7 @@ class StreamOptions(WireModel):
     max_files_per_trigger: int = 0
     output_mode: OutputMode = OutputMode.APPEND
     upsert: Upsert | None = None
+    lookups: tuple[Lookup, ...] = ()
     restore: RestoreOptions | None = None
     unconfirmed: tuple[str, ...] = ()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.api.execution import TriggerMode
+from sparksql.api.execution import Lookup, TriggerMode
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.streaming.insert import parsed_insert
@@ -85,6 +85,41 @@ FIELDS: dict[str, tuple[dict[str, Any], tuple[int | None, int, int]]] = {
 }
 
 
+LOOKUPS: dict[str, tuple[str, dict[str, Any], tuple[int | None, int, int], tuple[Lookup, ...]]] = {
+    "all": (
+        "MINI_BATCH(c, latency('5 seconds'), rows(7), ttl('10 minutes'))",
+        {},
+        (5000, 0, 0),
+        (Lookup(table="c", latency_millis=5000, rows=7, ttl_seconds=600),),
+    ),
+    "two tables and the query": (
+        "MINI_BATCH(pg.public.c), MINI_BATCH(d, latency('1 second')), MINI_BATCH(rows(9))",
+        {},
+        (1000, 9, 0),
+        (Lookup(table="pg.public.c"), Lookup(table="d", latency_millis=1000)),
+    ),
+    "the query's latency": (
+        "MINI_BATCH(c, latency('1 second')), MINI_BATCH(latency('7 seconds'))",
+        {},
+        (7000, 0, 0),
+        (Lookup(table="c", latency_millis=1000),),
+    ),
+    "fields": (
+        "MINI_BATCH(c, rows(7))",
+        {"lookups": (Lookup(table="C", rows=3, latency_millis=2000), Lookup(table="d"))},
+        (2000, 0, 0),
+        (Lookup(table="C", rows=3, latency_millis=2000), Lookup(table="d")),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOOKUPS)
+def test_a_mini_batch_hint_with_a_table_is_a_lookup_of_it(driver: SparkDriver, case: str) -> None:
+    hint, fields, bounds, lookups = LOOKUPS[case]
+    query, options = read(driver, f"$ /*+ {hint} */ a FROM STREAM s JOIN c JOIN d", **fields)
+    assert (values(options), options.lookups, hint_names(query)) == (bounds, lookups, [])
+
+
 @pytest.mark.parametrize(("fields", "wanted"), FIELDS.values(), ids=FIELDS)
 def test_fields_of_the_statement_win_over_mini_batch_hints(
     driver: SparkDriver, fields: dict[str, Any], wanted: tuple[int | None, int, int]
@@ -97,6 +132,10 @@ REFUSED = {
     "MINI_BATCH": "says nothing",
     "MINI_BATCH(10)": "does not know the argument 10",
     "MINI_BATCH(lateness('1 second'))": "does not know the argument lateness",
+    "MINI_BATCH(c), MINI_BATCH(c, rows(1))": "is given 2 times for c",
+    "MINI_BATCH(c, files(1))": "does not know the argument files",
+    "MINI_BATCH(c, ttl('500 milliseconds'))": "ttl is an interval",
+    "MINI_BATCH(c, rows(1000001))": "rows is a whole number from 1 to 1000000",
     "MINI_BATCH(rows(1), rows(2))": "has rows twice",
     "MINI_BATCH(rows(1)), MINI_BATCH(files(1))": "is given 2 times",
     "MINI_BATCH(latency('soon'))": "latency is an interval",
@@ -119,7 +158,7 @@ def test_a_malformed_mini_batch_hint_is_refused_with_the_right_form(driver: Spar
         read(driver, f"$ /*+ {hint} */ a FROM STREAM s")
     error = raised.value.error
     assert error.reason is ErrorReason.INVALID_SPEC
-    assert says in error.message and "Write MINI_BATCH(latency(" in error.message
+    assert says in error.message and "Write MINI_BATCH(" in error.message
 
 
 async def test_hint_bounds_the_batches_of_a_statement(streams: Streams) -> None:

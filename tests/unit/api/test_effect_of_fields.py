@@ -75,13 +75,13 @@ READ: dict[str, str] = {
         "SavepointSchedule.jitter_seconds SavepointSchedule.paused SavepointSchedule.timezone "
         "StatementTimeouts.execution_seconds StatementTimeouts.queue_seconds Storage.checkpoint_root "
         "StreamRestart.backoff_seconds StreamRestart.limit StreamRestart.reset_after_seconds "
-        "Streaming.on_incompatible Streaming.output_mode Streaming.restart Streaming.restore_nonce "
+        "Streaming.lookups Streaming.on_incompatible Streaming.output_mode Streaming.restart Streaming.restore_nonce "
         "Streaming.savepoints Streaming.start_from Streaming.trigger Streaming.upgrade_mode Streaming.upsert "
         "Trigger.interval_millis Trigger.max_files_per_trigger Trigger.max_rows_per_trigger Trigger.mode "
         "ValidateAgainst.statement_ref"
     ),
     "kube/builders": "Scheduling.priority_class_name Scheduling.scheduler_name VolumeClaim.mount_path VolumeClaim.name",
-    "gateway/streaming": "Upsert.delete_when Upsert.deleted_retention_seconds Upsert.keys Upsert.order_by",
+    "gateway/streaming": "Lookup.latency_millis Lookup.rows Lookup.table Lookup.ttl_seconds Upsert.delete_when Upsert.deleted_retention_seconds Upsert.keys Upsert.order_by",
 }
 
 

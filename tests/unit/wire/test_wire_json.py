@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sparksql.api.execution import OutputMode, StatementMode, TriggerMode, Upsert
+from sparksql.api.execution import Lookup, OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.wire.control import (
     Column,
     ErrorReason,
@@ -44,6 +44,7 @@ def test_a_request_with_every_field_is_spelled_as_it_always_was() -> None:
             max_files_per_trigger=11,
             output_mode=OutputMode.UPDATE,
             upsert=Upsert(keys=("id", "at"), order_by="ts", delete_when="op = 'd'"),
+            lookups=(Lookup(table="c", latency_millis=5, rows=6, ttl_seconds=7),),
             restore=RestoreOptions(location="s3a://b/s", query_id="q"),
             unconfirmed=("x", "y"),
         ),
@@ -55,9 +56,10 @@ def test_a_request_with_every_field_is_spelled_as_it_always_was() -> None:
         '"priority":7,"executionSeconds":60.0,"result":{"maxRows":5,"previewRows":2,"retentionSeconds":9},'
         '"streaming":{"checkpoint":"s3a://b/c","trigger":"AvailableNow","intervalMillis":500,"maxRowsPerTrigger":10,'
         '"maxFilesPerTrigger":11,"outputMode":"Update","upsert":{"keys":["id","at"],"orderBy":"ts","deleteWhen":"op = \'d\'"},'
+        '"lookups":[{"table":"c","latencyMillis":5,"rows":6,"ttlSeconds":7}],'
         '"restore":{"location":"s3a://b/s","queryId":"q"},"unconfirmed":["x","y"]},'
         '"validateAgainst":{"checkpoint":"s3a://b/other","trigger":"Auto","maxRowsPerTrigger":0,"maxFilesPerTrigger":0,'
-        '"outputMode":"Append","upsert":{"keys":["id"]},"unconfirmed":[]}}'
+        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[]}}'
     )
     assert SubmitRequest.model_validate_json(request.to_json()) == request
 

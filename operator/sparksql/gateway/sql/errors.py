@@ -104,6 +104,7 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
     told = [thrown for thrown in chain if _CONFINED in thrown.message] or [
         thrown for thrown in chain if thrown.condition is not None
     ]
+    told = told or [thrown for thrown in chain if thrown.sql_state is not None]  # a database's driver
     with_message = [thrown for thrown in chain if thrown.message]
     if any(thrown.class_name == "StackOverflowError" for thrown in chain) and not told:
         return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
@@ -196,7 +197,7 @@ def _thrown(throwable: Throwable, text: str) -> Thrown:
         class_name=str(throwable.getClass().getSimpleName()),
         message=str(_ask(throwable, "getSimpleMessage") or _ask(throwable, "getMessage") or ""),
         condition=_ask(throwable, "getCondition"),
-        sql_state=_ask(throwable, "getSqlState"),
+        sql_state=_ask(throwable, "getSqlState") or _ask(throwable, "getSQLState"),
         span=_context_span(throwable) or _parser_span(throwable, text),
         parameters=_parameters(throwable),
     )

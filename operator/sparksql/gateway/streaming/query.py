@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
+from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
@@ -35,6 +36,7 @@ from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.keyed import keyed_writer
+from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.sinks import Sink
@@ -53,6 +55,11 @@ from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 _LOOKS = 3  # at the logs of a query that may be running
 # What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
 _INITIALISING_STATE = "Current State: INITIALIZING"
+
+_NO_LOOKUPS = (
+    "spec.streaming.lookups: a query over a changelog has none, as a row that is taken back must find what it found when it came; "
+    "leave the lookups out, or read the table with 'changelog.rows' = 'latest'"
+)
 
 log = logging.getLogger(__name__)
 
@@ -225,17 +232,18 @@ class Streams:
     ) -> _Planned:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
-        query = self.prepared(session, self._limited(parsed.query, options))
+        query = self.prepared(session, sources.limited(self._driver.jvm, parsed.query, options))
         frame = self._driver.of_rows(session, query)
-        frame, keyed = taken_back(self._driver, session, frame, options.output_mode, options.upsert)
-        frame = for_stream(self._driver, session, frame, options.output_mode)
+        exact, keyed = taken_back(self._driver, session, frame, options.output_mode, options.upsert)
+        if options.lookups and exact is not frame:
+            raise refusal(ErrorReason.INVALID_SPEC, _NO_LOOKUPS)
+        frame = for_stream(self._driver, session, exact, options.output_mode)
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
-        if keyed is not None:
-            upsert = keyed_writer(self._driver, session, parsed, frame, keyed)
-            planned = _Planned(parsed, options, frame, frame.queryExecution().analyzed(), Sink(), upsert)
-        else:
-            insert = resolve_insert(self._driver, session, parsed, frame)
-            planned = _Planned(parsed, options, insert.frame, insert.frame.queryExecution().analyzed(), insert.sink)
+        planned = self._targeted(session, parsed, options, frame, keyed)
+        if options.lookups:
+            read = with_lookups(self._driver, session, frame, options)
+            looked_up = self._targeted(session, parsed, options, read, keyed)
+            planned = replace(looked_up, written=planned.written)
         sources.check_sources(parsed.query, planned.analysed)
         into_kafka = isinstance(planned.frame, RecordStream)
         given = {**planned.sink.options, **parsed.options}
@@ -243,6 +251,18 @@ class Streams:
         self._check_supported(operation, session, planned)
         sinks.check_mode(planned.sink, options.output_mode)
         return planned
+
+    def _targeted(
+        self, session: JvmSession, parsed: ParsedInsert, options: StreamOptions, frame: Dataset, keyed: Upsert | None
+    ) -> _Planned:
+        """The query as the target wants it."""
+        if keyed is not None:
+            upsert = keyed_writer(self._driver, session, parsed, frame, keyed)
+            analysed = frame.queryExecution().analyzed()
+            return _Planned(parsed, options, frame, analysed, analysed, Sink(), upsert)
+        insert = resolve_insert(self._driver, session, parsed, frame)
+        analysed = insert.frame.queryExecution().analyzed()
+        return _Planned(parsed, options, insert.frame, analysed, analysed, insert.sink)
 
     def _check_supported(self, operation: Operation, session: JvmSession, planned: _Planned) -> None:
         """Refuses a query that Spark cannot run. Raises StatementError.
@@ -293,25 +313,12 @@ class Streams:
         return read(
             self._driver,
             session,
-            planned.analysed,
+            planned.written,
             text=operation.request.sql,
             output_mode=planned.options.output_mode,
             mask=operation.classified.masker.mask,
             qualified=self._files.qualified,
         )
-
-    def _limited(self, query: LogicalPlan, options: StreamOptions) -> LogicalPlan:
-        """The parsed query with the bounds of a batch among the options of its STREAMs."""
-        limits = sources.read_limits(options)
-        if not limits:
-            return query
-        if not sources.declared(query):
-            message = (
-                "spec.streaming.trigger: the query reads its STREAM through a view, where a limit of a batch cannot be "
-                "added; give it in the view: FROM STREAM t WITH ('maxFilesPerTrigger' = '1')"
-            )
-            raise refusal(ErrorReason.INVALID_SPEC, message)
-        return sources.with_options(self._driver.jvm, query, limits)
 
     def _clear(self, sink: Sink, options: StreamOptions, lease: CheckpointLease) -> None:
         """Once its query has ended: a table that it has written nothing into is free again."""
@@ -342,12 +349,16 @@ class Streams:
 
 @dataclass(frozen=True)
 class _Planned:
-    """The query of an INSERT that could start, as far as is known without its checkpoint."""
+    """The query of an INSERT that could start, as far as is known without its checkpoint.
+
+    `analysed` is what Spark runs; `written` the same with joins where that has lookups, and so what the state means.
+    """
 
     parsed: ParsedInsert
     options: StreamOptions
     frame: Dataset
     analysed: LogicalPlan
+    written: LogicalPlan
     sink: Sink
     upsert: BatchWriter | None = None
 

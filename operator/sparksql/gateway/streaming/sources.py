@@ -62,6 +62,20 @@ def with_options(jvm: Jvm, plan: LogicalPlan, options: Mapping[str, str]) -> Any
     return rewritten(jvm, plan, replaced)
 
 
+def limited(jvm: Jvm, query: LogicalPlan, options: StreamOptions) -> Any:
+    """Returns a parsed query with the bounds of a batch among the options of its STREAMs. Raises StatementError."""
+    limits = read_limits(options)
+    if not limits:
+        return query
+    if not declared(query):
+        message = (
+            "spec.streaming.trigger: the query reads its STREAM through a view, where a limit of a batch cannot be "
+            "added; give it in the view: FROM STREAM t WITH ('maxFilesPerTrigger' = '1')"
+        )
+        raise refusal(ErrorReason.INVALID_SPEC, message)
+    return with_options(jvm, query, limits)
+
+
 def read_limits(options: StreamOptions) -> dict[str, str]:
     """Returns the options of a source that bound a batch, under the names that file tables, Kafka and Iceberg know."""
     limits: dict[str, str] = {}

@@ -45,7 +45,7 @@ def settings_hash(spec: SqlStatementSpec) -> str:
     Defaults are left out, so that a field that is new changes nothing.
     """
     assert spec.streaming is not None
-    relevant = {"trigger", "output_mode", "upsert"}
+    relevant = {"trigger", "output_mode", "upsert", "lookups"}
     fields = spec.streaming.model_dump(mode="json", include=relevant, exclude_defaults=True)
     text = json.dumps({**fields, "conf": dict(spec.conf)}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -78,6 +78,7 @@ def options(
         max_files_per_trigger=trigger.max_files_per_trigger,
         output_mode=streaming.output_mode,
         upsert=streaming.upsert,
+        lookups=streaming.lookups,
         restore=restore,
         unconfirmed=unconfirmed,
     )

@@ -1,0 +1,231 @@
+"""Lookup joins: a STREAM joined with a table in PostgreSQL, of which each batch reads the rows with its keys and no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sparksql.api.execution import Lookup, OutputMode, TriggerMode, Upsert
+from sparksql.wire.control import ErrorReason, OperationState
+from tests.support.default_class import class_path
+from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
+from tests.support.process import GatewayProcess, running
+
+from ..connectors import iceberg_catalog
+from ..streams import Streams
+
+CUSTOMERS = """
+CREATE TABLE customers (id int PRIMARY KEY, name text, "Since" timestamptz, country char(4), credit numeric(12,2));
+INSERT INTO customers SELECT n, 'c' || n, '2026-01-01 00:00:00+00'::timestamptz + n * interval '1 day', 'de', n / 4.0
+FROM generate_series(1, 1000) n;
+CREATE TYPE mood AS ENUM ('glad');
+CREATE TABLE keys (small smallint, whole int, large bigint, txt text, short varchar(5), exact numeric(12,2), day date,
+    local timestamp, moment timestamptz, number uuid, yes boolean, "Mixed Case" text, approximate float8, felt mood, "select" text);
+INSERT INTO keys VALUES
+    (1, 1, 1, 'a', 'a', 1.50, '2026-01-01', '2026-01-01 01:02:03.123456', '2026-01-01 01:02:03.123456+00',
+     '6f2c1a52-5b4e-4f3c-9d57-000000000001', true, 'A', 1, 'glad', 'one'),
+    (1, 1, 1, 'a', 'b', 1.50, '2026-01-01', NULL, '2026-01-01 00:00:00+00', NULL, false, 'a', 1, 'glad', 'again'),
+    (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'without a key');
+"""
+ROWS = """
+SELECT * FROM VALUES
+    (1, 1L, 'a', 1.5BD, DATE '2026-01-01', TIMESTAMP '2026-01-01 01:02:03.123456', '6f2c1a52-5b4e-4f3c-9d57-000000000001', true),
+    (2, 1L, 'A', 1.50BD, DATE '1900-01-01', TIMESTAMP '2026-01-01 00:00:00', 'no number', false),
+    (3, 5000000000L, '\\u0000', 9.99BD, DATE '2026-01-01', TIMESTAMP '1900-01-01 00:00:00', '6F2C1A52-5B4E-4F3C-9D57-000000000001', true),
+    (4, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+    AS rows(row, l, s, n, d, t, u, b)
+"""
+# Conditions of a join of STREAM s with the table k; those in capitals keep the rows of s.
+CONDITIONS = {
+    "small": "s.l = k.small",
+    "WHOLE": "s.l = k.whole",
+    "large": "s.l = k.large AND k.short <> s.s",
+    "text": "s.s = k.txt",
+    "SHORT": "k.short = s.s",
+    "exact": "s.n = k.exact",
+    "day": "s.d = k.day",
+    "local": "s.t = k.local",
+    "MOMENT": "s.t = k.moment",
+    "NUMBER": "s.u = k.number",
+    "yes": "s.b = k.yes",
+    "quoted": "s.s = k.`Mixed Case`",
+    "TWO": "s.l = k.whole AND s.b = k.yes",
+    "computed": "s.l + 0 = k.whole AND upper(s.s) = k.`Mixed Case`",
+}
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Postgres]:
+    with running_postgres(log_statement="all") as started:
+        started.execute(CUSTOMERS)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory, database: Postgres) -> Iterator[GatewayProcess]:
+    """With Iceberg's catalog `lake`, and the database as the catalog `pg`."""
+    folder = tmp_path_factory.mktemp("gateway")
+    conf = {
+        "spark.sql.catalog.pg": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "spark.sql.catalog.pg.url": database.url,
+        "spark.sql.catalog.pg.driver": "org.postgresql.Driver",
+        "spark.sql.catalog.pg.user": USER,
+        "spark.sql.catalog.pg.password": PASSWORD,
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        **iceberg_catalog("lake", folder),
+    }
+    with class_path(folder), running(folder, optimised=True, spark_conf=conf) as started:
+        yield started
+
+
+@pytest.fixture
+async def orders(streams: Streams, database: Postgres) -> Streams:
+    """A table $.orders to stream, and $.customers and $.keys in the database."""
+    for table in ("customers", "keys"):
+        await streams.ok(
+            f"CREATE TABLE $.{table} USING jdbc OPTIONS (url '{database.url}', dbtable '{table}', user '{USER}', "
+            f"password '{PASSWORD}', driver 'org.postgresql.Driver')"
+        )
+    await streams.ok(
+        "CREATE TABLE $.orders (o INT, customer BIGINT, at TIMESTAMP) USING parquet",
+        "CREATE TABLE $.joined (o INT, name STRING) USING parquet",
+    )
+    return streams
+
+
+def selects(database: Postgres) -> list[str]:
+    """Values of the keys of customers that were read so far, a text for each read; not the question whether they can be."""
+    log = (database.folder / "log").read_text()
+    return [each for each in re.findall(r'WHERE "id" IN .*\n.*Parameters: (.*)', log) if each != "$1 = NULL"]
+
+
+def joins(source: str, hint: str) -> str:
+    """A query of all CONDITIONS, with `source` before the name of the streamed table, and `hint` with @ for the other's alias."""
+    parts = [
+        f"SELECT {hint.replace('@', f'k{number}')} '{name}' AS name, s.row, k{number}.`select` AS found FROM {source} $.rows AS s "
+        f"{'LEFT ' if name.isupper() else ''}JOIN $.keys AS k{number} ON {condition.replace('k.', f'k{number}.')}"
+        for number, (name, condition) in enumerate(CONDITIONS.items())
+    ]
+    return " UNION ALL ".join(parts)
+
+
+async def test_lookups_find_what_a_join_finds_for_each_type_of_key(orders: Streams) -> None:
+    await orders.ok(
+        f"CREATE TABLE $.rows USING parquet AS {ROWS}",
+        "CREATE TABLE $.found (name STRING, row INT, found STRING) USING parquet",
+    )
+    await orders.drained(f"INSERT INTO $.found {joins('STREAM', '/*+ MINI_BATCH(@, rows(3)) */')}")
+    found = await orders.rows("SELECT * FROM $.found ORDER BY ALL")
+    assert found == await orders.rows(f"SELECT * FROM ({joins('', '')}) ORDER BY ALL")
+    assert len({name for name, *_ in found}) == len(CONDITIONS)
+
+
+async def test_a_lookup_reads_the_keys_of_a_batch_once_and_keeps_them_for_its_ttl(
+    orders: Streams, database: Postgres
+) -> None:
+    await orders.ok("CREATE TABLE lake.$.seen (o INT, name STRING) USING iceberg")
+
+    async def batch(values: str, hint: str, checkpoint: str = "kept", **fields: Any) -> list[tuple[Any, ...]]:
+        await orders.ok(f"INSERT INTO $.orders SELECT /*+ COALESCE(1) */ *, NULL FROM VALUES {values}")
+        await orders.drained(
+            f"INSERT INTO lake.$.seen SELECT {hint} o, c.name FROM pg.public.customers AS c "
+            "RIGHT JOIN STREAM $.orders ON customer = id",
+            checkpoint,
+            **fields,
+        )
+        return await orders.rows("SELECT * FROM lake.$.seen ORDER BY ALL")
+
+    before, kept = len(selects(database)), "/*+ MINI_BATCH(pg.public.customers, ttl('1 hour')) */"
+    assert await batch("(1, 7), (2, 8), (3, 7), (4, NULL), (5, 5000)", kept) == [
+        (1, "c7"), (2, "c8"), (3, "c7"), (4, None), (5, None),
+    ]  # fmt: skip
+    assert [sorted(re.findall(r"'(\d+)'", each)) for each in selects(database)[before:]] == [["5000", "7", "8"]]
+    database.execute("UPDATE customers SET name = 'new' WHERE id = 7")
+    assert (await batch("(6, 7), (7, 9)", kept))[5:] == [(6, "c7"), (7, "c9")]
+    assert [re.findall(r"'(\d+)'", each) for each in selects(database)[before + 1 :]] == [["9"]]
+    merged = await batch("(8, 7)", "", "merges", upsert=Upsert(keys=("o",)), lookups=(Lookup(table="Customers"),))
+    assert merged == [(1, "new"), (2, "c8"), (3, "new"), (4, None), (5, None), (6, "new"), (7, "c9"), (8, "new")]
+    assert set(re.findall(r"'(\d+)'", str(selects(database)[before + 2 :]))) == {"5000", "7", "8", "9"}
+
+
+async def test_the_state_of_an_aggregation_above_stays_when_a_join_becomes_a_lookup(orders: Streams) -> None:
+    await orders.ok(
+        "CREATE TABLE $.counts (country STRING, ends TIMESTAMP, n BIGINT) USING parquet",
+        "INSERT INTO $.orders VALUES (1, 7, TIMESTAMP '2026-01-01 00:00:01'), (2, 8, TIMESTAMP '2026-01-01 00:00:02')",
+    )
+    counts = (
+        "INSERT INTO $.counts SELECT$hint c.country, window.end, count(*) FROM (SELECT * FROM STREAM $.orders "
+        "WATERMARK at DELAY OF INTERVAL 0 SECONDS) AS o JOIN $.customers AS c ON o.customer = c.id "
+        "GROUP BY window(o.at, '1 minute'), c.country"
+    )
+    await orders.drained(counts.replace("$hint", ""))
+    await orders.ok(
+        "INSERT INTO $.orders VALUES (3, 9, TIMESTAMP '2026-01-01 00:00:03'), (4, 1, TIMESTAMP '2026-01-01 01:00:00')"
+    )
+    await orders.drained(counts.replace("$hint", " /*+ MINI_BATCH(c) */"))
+    assert await orders.rows("SELECT * FROM $.counts") == [("de  ", "2026-01-01 00:01:00", 3)]
+
+
+async def test_a_database_that_is_away_fails_the_batch_and_the_next_attempt_goes_on(
+    orders: Streams, database: Postgres
+) -> None:
+    sql = "INSERT INTO $.joined SELECT /*+ MINI_BATCH(customers) */ o, name FROM STREAM $.orders JOIN $.customers ON customer = id"
+    await orders.ok("INSERT INTO $.orders VALUES (0, 8, NULL)")
+    running_query = await orders.endless(sql)
+    await orders.committed(running_query, 0)
+    database.stop()
+    await orders.ok("INSERT INTO $.orders VALUES (1, 9, NULL)")
+    failed = await orders.client.end(running_query)
+    at_start = await orders.run(sql)
+    database.start()
+    for view, says in (
+        (failed, "the database of the lookup table customers did not answer"),
+        (at_start, "refused. Check"),
+    ):
+        assert view.state is OperationState.ERROR and view.error is not None
+        assert view.error.reason is ErrorReason.SQL_ERROR and (view.error.sql_state or "").startswith("08"), view.error
+        assert says in view.error.message and PASSWORD not in view.error.message
+    await orders.drained(sql)
+    assert await orders.rows("SELECT * FROM $.joined ORDER BY o") == [(0, "c8"), (1, "c9")]
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "no such table": ("MINI_BATCH(clients)|JOIN $.customers AS c ON customer = c.id", "joins no STREAM with a table of that name"),
+    "no database": ("MINI_BATCH(c)|JOIN $.joined AS c ON orders.o = c.o", "is no table in a database"),
+    "no equality": ("MINI_BATCH(c)|JOIN $.customers AS c ON customer > c.id", "no equality of a column"),
+    "computed key": ("MINI_BATCH(c)|JOIN $.customers AS c ON customer = c.id + 1", "is no column of the table"),
+    "other type": ("MINI_BATCH(c)|JOIN $.customers AS c ON CAST(orders.o AS DECIMAL(9,2)) = c.id", "CAST(o.x AS INT)"),
+    "narrowed": ("MINI_BATCH(c)|JOIN $.keys AS c ON orders.o = CAST(c.large AS INT)", "CAST(o.x AS BIGINT)"),
+    "padded key": ("MINI_BATCH(c)|JOIN $.customers AS c ON concat('de', orders.o) = c.country", "is no column of the table"),
+    "inexact key": ("MINI_BATCH(c)|JOIN $.keys AS c ON CAST(orders.o AS DOUBLE) = c.approximate", "is DOUBLE"),
+    "enumeration": ("MINI_BATCH(c)|JOIN $.keys AS c ON CAST(orders.o AS STRING) = c.felt", "operator does not exist"),
+    "kind of join": ("MINI_BATCH(c)|LEFT SEMI JOIN $.customers AS c ON customer = c.id", "its join is LeftSemi"),
+    "left join": ("MINI_BATCH(c)|LEFT JOIN $.customers AS c ON customer = c.id AND c.credit > o", "no equality of columns"),
+    "query": ("MINI_BATCH(c)|JOIN (SELECT * FROM $.customers WHERE id > 1) AS c ON customer = c.id", "as a query with Filter"),
+    "twice": ("MINI_BATCH(c), MINI_BATCH(customers)|JOIN $.customers AS c ON customer = c.id", "is the same table"),
+}  # fmt: skip
+
+
+async def test_joins_that_cannot_be_looked_up_are_refused_with_the_name_of_the_table(orders: Streams) -> None:
+    for case, (text, says) in REFUSED.items():
+        hint, join = text.split("|")
+        sql = f"INSERT INTO $.joined SELECT /*+ {hint} */ orders.o, NULL FROM STREAM $.orders {join}"
+        view = await orders.run(sql, case.replace(" ", "_"))
+        message = view.error.message if view.error else ""
+        assert says in message and ("lookup" in message), f"{case}: {view}"
+    view = await orders.run(
+        "INSERT INTO $.joined SELECT o, name FROM STREAM $.orders JOIN $.customers ON customer = id",
+        "real_time",
+        trigger=TriggerMode.REAL_TIME, interval_millis=5000, output_mode=OutputMode.UPDATE, lookups=(Lookup(table="customers"),),
+    )  # fmt: skip
+    assert view.error is not None and "RealTime" in view.error.message
+
+
+async def test_no_text_that_is_shown_has_the_password_of_a_lookup(orders: Streams, gateway: GatewayProcess) -> None:
+    sql = "INSERT INTO $.joined SELECT /*+ MINI_BATCH(c) */ o, name FROM STREAM $.orders JOIN $.customers AS c ON customer = id"
+    explained = await orders.rows(f"EXPLAIN EXTENDED {sql.replace('STREAM', '')}")
+    assert "customers" in str(explained) and PASSWORD not in str(explained)
+    assert PASSWORD not in (gateway.folder / "log").read_text(errors="replace")
