@@ -15,8 +15,9 @@ from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Statement
 from sparksql.gateway.sql.errors import refusal
-from sparksql.gateway.streaming.state.compatibility import REMEDY, Difference, message, named
 from sparksql.gateway.streaming.state.description import Description
+from sparksql.gateway.streaming.state.difference import Difference
+from sparksql.gateway.streaming.state.messages import REMEDY, message, named
 from sparksql.wire.control import COMPARISON, Column, ErrorReason, OperationError
 
 # What a script may do to its own copy of the session, which is thrown away: kinds that leave nothing outside it.

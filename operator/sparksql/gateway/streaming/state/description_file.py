@@ -14,8 +14,9 @@ from __future__ import annotations
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.state.comparison import IncompatibleStateError
-from sparksql.gateway.streaming.state.compatibility import REMEDY, differences
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import Description, DescriptionError
+from sparksql.gateway.streaming.state.messages import REMEDY
 from sparksql.wire.control import ErrorReason, OperationError
 
 NAME = "sparksql-query.json"
