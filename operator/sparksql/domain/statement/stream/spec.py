@@ -80,4 +80,5 @@ def options(
         upsert=streaming.upsert,
         restore=restore,
         unconfirmed=unconfirmed,
+        rewrites=True,
     )

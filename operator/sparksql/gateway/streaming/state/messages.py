@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sparksql.gateway.streaming.state.description import Description, StreamSource
 from sparksql.gateway.streaming.state.difference import Difference, DifferenceKind
@@ -15,14 +15,15 @@ REMEDY = (
     "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), or begin without the "
     "state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
 )
+NO_REMEDY = "none is needed: the state is written anew in another place, and the checkpoint that is there is kept"
 FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
 
 
-def message(found: Sequence[Difference], old: Description, new: Description) -> str:
-    """Returns the differences for people, with what to do about them."""
-    parts = [_sentence(each, old, new) for each in found[:_SHOWN]]
-    if len(found) > _SHOWN:
-        parts.append(f"and {len(found) - _SHOWN} more")
+def message(found: Sequence[Difference], old: Description, new: Description, why: str = "") -> str:
+    """Returns the differences for people, with what to do about them; `why` the state is not written anew for them."""
+    parts = [*_told(found, old, new)]
+    if why:
+        parts.append(f"the state is not written anew for that: {why}")
     if old.spark_version != new.spark_version:
         parts.append(
             f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may word an "
@@ -30,6 +31,17 @@ def message(found: Sequence[Difference], old: Description, new: Description) -> 
         )
     told = f"the SQL text does not fit the state in its checkpoint: {'; '.join(parts)}. To go on, "
     return f"{told}{FIRST_REMEDY if old.is_of_first_version else ''}{REMEDY}"
+
+
+def rewritten_message(found: Sequence[Difference], old: Description, new: Description) -> str:
+    """Returns the differences of a text that the state fits once it is written anew."""
+    return f"the state in the checkpoint is written anew for the SQL text: {'; '.join(_told(found, old, new))}"
+
+
+def _told(found: Sequence[Difference], old: Description, new: Description) -> Iterator[str]:
+    yield from (_sentence(each, old, new) for each in found[:_SHOWN])
+    if len(found) > _SHOWN:
+        yield f"and {len(found) - _SHOWN} more"
 
 
 def _sentence(each: Difference, old: Description, new: Description) -> str:
