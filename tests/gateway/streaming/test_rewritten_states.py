@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.process import GatewayProcess
 from ..client import connect
 from ..streams import Streams
 
+AT_A_TIME = 4  # queries
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -63,6 +65,35 @@ COMPUTED = {
 }
 
 
+# Groups of groups: those of 5 minutes by key, counted by windows of 10 minutes.
+PAIRS = grouped("", "k, window(ts, '5 minutes') AS w, count(*) AS c").partition(" () ")[2]
+CHAINED = f"INSERT INTO $.@ (until, n) SELECT window(w, '10 minutes').end, count(*) FROM ({PAIRS}) GROUP BY window(w, '10 minutes')"
+CHAINED_MORE = CHAINED.replace("(until, n)", "(until, n, s)").replace("count(*) FROM", "count(*), sum(c) FROM")
+BOTH_MORE = CHAINED_MORE.replace("(until, n, s)", "(until, n, s, m)").replace("sum(c) FROM", "sum(c), max(x) FROM")
+BOTH_MORE = BOTH_MORE.replace("count(*) AS c", "count(*) AS c, max(v) AS x")
+# Of the first window of 10 minutes, one of 5 was closed, and so was counted, before the change.
+OF_PAIRS = (
+    "SELECT NULL, until, count(*), NULL, sum(c), {x}, NULL, NULL, NULL, NULL FROM (SELECT window(window(ts, '5 minutes'), "
+    "'10 minutes').end AS until, IF(max(ts) < TIMESTAMP '1970-01-01 00:05:00', NULL, count(*)) AS c, "
+    "max(v) FILTER (WHERE part = 2) AS x FROM $.src WHERE k <> 'end' GROUP BY k, window(ts, '5 minutes')) GROUP BY until"
+)
+COMPUTED |= {CHAINED_MORE: OF_PAIRS.format(x="NULL"), BOTH_MORE: OF_PAIRS.format(x="max(x)")}
+SESSIONS = grouped("k, until, n", "k, session_window.end, count(*)", "k, session_window(ts, '20 seconds')")
+FORMAT_1 = {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}
+BASES: dict[str, tuple[str, dict[str, str]]] = {
+    **{f"{store}_{change}": (OLD, conf) for store, conf in STORES.items() for change in ("more", "less")},
+    "chained": (CHAINED, STORES["rocksdb"]),
+    "both": (CHAINED, STORES["hdfs"]),
+    "sessions": (SESSIONS, {}),
+    "format_1": (OLD, FORMAT_1),
+}
+CHANGES = [
+    *((f"{store}_{change}", sql) for store in STORES for change, sql in (("more", MORE), ("less", LESS))),
+    ("chained", CHAINED_MORE),
+    ("both", BOTH_MORE),
+]
+
+
 class Rewrites:
     """Streams that have read part 1 of a source, each into a table and a checkpoint of its name."""
 
@@ -91,6 +122,9 @@ class Rewrites:
             sql.replace("@", name), place, rewrites=True, restore=self.restore(name), max_files_per_trigger=1
         )
 
+    async def rows(self, query: str) -> list[str]:
+        return sorted(map(repr, await self.streams.rows(query)))
+
     def files(self, name: str) -> dict[str, bytes]:
         folder = self.streams.folder / name
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
@@ -110,31 +144,79 @@ async def rewrites(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFac
         await client.ok("CREATE DATABASE rewrites")
         await streams.ok(f"CREATE TABLE $.src USING parquet AS {PARTS[1]}")
         made = Rewrites(streams)
-        begun = [(f"{store}_{change}", conf) for store, conf in STORES.items() for change in ("more", "less")]
-        for start in range(0, len(begun), 3):
-            await asyncio.gather(*(made.begin(name, OLD, conf) for name, conf in begun[start : start + 3]))
+        bases = list(BASES.items())
+        for start in range(0, len(bases), AT_A_TIME):
+            await asyncio.gather(*(made.begin(name, *base) for name, base in bases[start : start + AT_A_TIME]))
         await streams.ok(f"INSERT INTO $.src {PARTS[2]}", f"INSERT INTO $.src {CLOSING}")
         yield made
         await client.ok("DROP DATABASE rewrites CASCADE")
 
 
-@pytest.mark.parametrize(("change", "sql"), [("more", MORE), ("less", LESS)])
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(("name", "sql"), CHANGES, ids=[name for name, _ in CHANGES])
 async def test_a_state_rewritten_for_other_aggregates_goes_on_as_a_computation(
-    rewrites: Rewrites, store: str, change: str, sql: str
+    rewrites: Rewrites, name: str, sql: str
 ) -> None:
-    name, streams = f"{store}_{change}", rewrites.streams
     before = rewrites.files(name)
-    told = await rewrites.told(name, sql)
-    assert told.state is OperationState.FINISHED and told.result is not None, told
-    assert {row[0] for row in told.result.preview} == {"AggregateAdded" if change == "more" else "AggregateRemoved"}
-    message, is_rewritable = refusal(await rewrites.in_place(name, sql))
-    assert is_rewritable and "is written anew" in message, message
-    view = await rewrites.rewritten(name, sql, f"{name}_new")
-    assert view.progress is not None and view.progress.stream is not None
+    identity = json.loads(before["metadata"])
+    await rewrites.rewritten(name, sql, f"{name}_new")
     assert rewrites.files(name) == before
-    assert not (streams.folder / f"{name}_new" / "_rewritten").exists()
-    expected = COMPUTED[sql]
-    assert await streams.rows(f"SELECT * FROM $.{name} WHERE k <> 'end' ORDER BY until, k") == await streams.rows(
-        f"SELECT * FROM ({expected}) ORDER BY until, k"
-    )
+    place = rewrites.streams.folder / f"{name}_new"
+    assert json.loads((place / "metadata").read_text()) == identity
+    assert not (place / "_rewritten").exists()
+    rows = f"SELECT * FROM $.{name} WHERE coalesce(k, '') <> 'end' AND until < TIMESTAMP '1970-01-01 01:00:00'"
+    found, expected = [await rewrites.rows(query) for query in (rows, COMPUTED[sql])]
+    assert found == expected and found
+
+
+async def test_a_rewriting_is_told_beforehand_and_a_start_in_place_asks_for_another_place(rewrites: Rewrites) -> None:
+    name = "hdfs_less"
+    before = rewrites.files(name)
+    told = await rewrites.told(name, MORE)
+    assert told.state is OperationState.FINISHED and told.result is not None, told
+    assert [(row[0], row[2]) for row in told.result.preview] == [("AggregateAdded", each) for each in "smcdux"]
+    message, is_rewritable = refusal(await rewrites.in_place(name, MORE))
+    assert is_rewritable and "is written anew" in message and "column s was added" in message
+    silent = await rewrites.streams.run(MORE.replace("@", name), name)
+    assert refusal(silent)[1] is False, "who does not know of it is not told"
+    assert rewrites.files(name) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "sql", "words"),
+    [
+        ("hdfs_less", OLD.replace("avg(v)", "avg(d)"), "one has become another"),
+        ("hdfs_less", OLD.replace("avg(v)", "max(v), avg(v)").replace("n, a", "n, m, a"), "put it behind them"),
+        ("sessions", SESSIONS.replace("count(*)", "count(*), max(v)").replace("n)", "n, m)"), "session windows"),
+        ("format_1", LESS, "version 1 of the form"),
+    ],
+)
+async def test_a_state_that_cannot_be_rewritten_is_refused_with_the_reason(
+    rewrites: Rewrites, name: str, sql: str, words: str
+) -> None:
+    message, is_rewritable = refusal(await rewrites.told(name, sql))
+    assert not is_rewritable and words in message
+    place = f"{name}_nowhere"
+    view = await rewrites.streams.run(sql.replace("@", name), place, rewrites=True, restore=rewrites.restore(name))
+    assert refusal(view) == (message, False)
+    assert not (rewrites.streams.folder / place).exists()
+
+
+async def test_a_rewriting_that_was_cut_off_is_done_anew_and_one_that_was_not_needed_is_a_copy(
+    rewrites: Rewrites,
+) -> None:
+    """Whatever lies in the new place without `metadata` is nobody's."""
+    name, place = "hdfs_less", rewrites.streams.folder / "cut_off"
+    for left in ("state/0/0/9.snapshot", "_rewritten/0/0/1.delta", "offsets/77", "commits/77"):
+        (place / left).parent.mkdir(parents=True, exist_ok=True)
+        (place / left).write_text("cut off")
+    await rewrites.streams.ok(f"CREATE TABLE $.cut_off ({TARGET}) USING parquet")
+    sql = OLD.replace("$.@", "$.cut_off")
+    refused = await rewrites.streams.run(sql, "cut_off", rewrites=True, restore=rewrites.restore(name))
+    assert refused.error is not None and "the table is another one" in refused.error.message
+    assert not list(place.rglob("*77")) and not (place / "_rewritten").exists()
+    kept = {
+        path: text for path, text in rewrites.files("cut_off").items() if not path.rpartition("/")[2].startswith(".")
+    }
+    assert {path: rewrites.files(name)[path] for path in kept if path != "metadata"} == {
+        path: text for path, text in kept.items() if path != "metadata"
+    }

@@ -149,7 +149,9 @@ def columns_by_place(jvm: Jvm, state: LogicalPlan) -> tuple[list[Any], list[Any]
             field = struct.dataType().apply(place)
             fields.add(field.copy(f"c{place}", field.dataType(), field.nullable(), field.metadata()))
         named = cast(jvm, struct, types.createStructType(fields))
-        return [expressions.GetStructField(named, place, jvm.scala.Option.apply(None)) for place in range(fields.size())]
+        return [
+            expressions.GetStructField(named, place, jvm.scala.Option.apply(None)) for place in range(fields.size())
+        ]
 
     return columns(structs["key"]), columns(structs["value"])
 
