@@ -67,23 +67,27 @@ COMPUTED = {
 
 # Groups of groups: those of 5 minutes by key, counted by windows of 10 minutes.
 PAIRS = grouped("", "k, window(ts, '5 minutes') AS w, count(*) AS c").partition(" () ")[2]
-CHAINED = f"INSERT INTO $.@ (until, n) SELECT window(w, '10 minutes').end, count(*) FROM ({PAIRS}) GROUP BY window(w, '10 minutes')"
-CHAINED_MORE = CHAINED.replace("(until, n)", "(until, n, s)").replace("count(*) FROM", "count(*), sum(c) FROM")
-BOTH_MORE = CHAINED_MORE.replace("(until, n, s)", "(until, n, s, m)").replace("sum(c) FROM", "sum(c), max(x) FROM")
-BOTH_MORE = BOTH_MORE.replace("count(*) AS c", "count(*) AS c, max(v) AS x")
+CHAINED = (
+    "INSERT INTO $.@ (until, n, s) SELECT window(w, '10 minutes').end, count(*), sum(c) "
+    f"FROM ({PAIRS}) GROUP BY window(w, '10 minutes')"
+)
+CHAINED_MORE = CHAINED.replace("n, s)", "n, s, m)").replace("sum(c)", "sum(c), CAST(max(c) AS INT)")
+BOTH_MORE = CHAINED_MORE.replace("CAST(max(c) AS INT)", "max(x)").replace("count(*) AS c", "count(*) AS c, max(v) AS x")
 # Of the first window of 10 minutes, one of 5 was closed, and so was counted, before the change.
 OF_PAIRS = (
-    "SELECT NULL, until, count(*), NULL, sum(c), {x}, NULL, NULL, NULL, NULL FROM (SELECT window(window(ts, '5 minutes'), "
-    "'10 minutes').end AS until, IF(max(ts) < TIMESTAMP '1970-01-01 00:05:00', NULL, count(*)) AS c, "
-    "max(v) FILTER (WHERE part = 2) AS x FROM $.src WHERE k <> 'end' GROUP BY k, window(ts, '5 minutes')) GROUP BY until"
+    "SELECT NULL, until, count(*), NULL, sum(c), CAST(max({m}) AS INT), NULL, NULL, NULL, NULL FROM (SELECT "
+    "window(window(ts, '5 minutes'), '10 minutes').end AS until, max(ts) < TIMESTAMP '1970-01-01 00:05:00' AS is_old, "
+    "count(*) AS c, max(v) FILTER (WHERE part = 2) AS x FROM $.src WHERE k <> 'end' "
+    "GROUP BY k, window(ts, '5 minutes')) GROUP BY until"
 )
-COMPUTED |= {CHAINED_MORE: OF_PAIRS.format(x="NULL"), BOTH_MORE: OF_PAIRS.format(x="max(x)")}
+COMPUTED |= {CHAINED_MORE: OF_PAIRS.format(m="IF(is_old, NULL, c)"), BOTH_MORE: OF_PAIRS.format(m="x")}
 SESSIONS = grouped("k, until, n", "k, session_window.end, count(*)", "k, session_window(ts, '20 seconds')")
 FORMAT_1 = {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}
 BASES: dict[str, tuple[str, dict[str, str]]] = {
     **{f"{store}_{change}": (OLD, conf) for store, conf in STORES.items() for change in ("more", "less")},
     "chained": (CHAINED, STORES["rocksdb"]),
     "both": (CHAINED, STORES["hdfs"]),
+    "asked": (OLD, {}),
     "sessions": (SESSIONS, {}),
     "format_1": (OLD, FORMAT_1),
 }
@@ -169,7 +173,7 @@ async def test_a_state_rewritten_for_other_aggregates_goes_on_as_a_computation(
 
 
 async def test_a_rewriting_is_told_beforehand_and_a_start_in_place_asks_for_another_place(rewrites: Rewrites) -> None:
-    name = "hdfs_less"
+    name = "asked"
     before = rewrites.files(name)
     told = await rewrites.told(name, MORE)
     assert told.state is OperationState.FINISHED and told.result is not None, told
@@ -184,8 +188,8 @@ async def test_a_rewriting_is_told_beforehand_and_a_start_in_place_asks_for_anot
 @pytest.mark.parametrize(
     ("name", "sql", "words"),
     [
-        ("hdfs_less", OLD.replace("avg(v)", "avg(d)"), "one has become another"),
-        ("hdfs_less", OLD.replace("avg(v)", "max(v), avg(v)").replace("n, a", "n, m, a"), "put it behind them"),
+        ("asked", OLD.replace("avg(v)", "avg(d)"), "one has become another"),
+        ("asked", OLD.replace("avg(v)", "max(v), avg(v)").replace("n, a", "n, m, a"), "put it behind them"),
         ("sessions", SESSIONS.replace("count(*)", "count(*), max(v)").replace("n)", "n, m)"), "session windows"),
         ("format_1", LESS, "version 1 of the form"),
     ],
@@ -205,7 +209,7 @@ async def test_a_rewriting_that_was_cut_off_is_done_anew_and_one_that_was_not_ne
     rewrites: Rewrites,
 ) -> None:
     """Whatever lies in the new place without `metadata` is nobody's."""
-    name, place = "hdfs_less", rewrites.streams.folder / "cut_off"
+    name, place = "asked", rewrites.streams.folder / "cut_off"
     for left in ("state/0/0/9.snapshot", "_rewritten/0/0/1.delta", "offsets/77", "commits/77"):
         (place / left).parent.mkdir(parents=True, exist_ok=True)
         (place / left).write_text("cut off")

@@ -79,6 +79,11 @@ def test_a_state_is_not_rewritten_where_an_aggregate_has_another_meaning(functio
     assert isinstance(found, NotRewritable) and words in found.reason
 
 
+def test_groups_without_aggregates_get_none() -> None:
+    found = rewriting(description([]), description(["count(1)"]))
+    assert isinstance(found, NotRewritable) and "groups without aggregates" in found.reason
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -88,6 +88,8 @@ def _sources(old: Sequence[str], new: Sequence[str]) -> tuple[int | None, ...] |
     """For each function of `new` the place of the same one in `old`, or why that is not all that there is to say."""
     kept = [each for each in new if each in old]
     added, removed = len(new) - len(kept), len(old) - len(kept)
+    if not old:
+        return "the aggregation has groups without aggregates"
     if not kept:
         return "no aggregate of the state is left"
     if kept != [each for each in old if each in new]:
