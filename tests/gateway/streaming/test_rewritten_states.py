@@ -123,7 +123,12 @@ class Rewrites:
 
     async def rewritten(self, name: str, sql: str, place: str) -> OperationView:
         return await self.streams.drained(
-            sql.replace("@", name), place, rewrites=True, restore=self.restore(name), max_files_per_trigger=1
+            sql.replace("@", name),
+            place,
+            conf={"spark.sql.shuffle.partitions": "3"},  # a state keeps the number of its partitions
+            rewrites=True,
+            restore=self.restore(name),
+            max_files_per_trigger=1,
         )
 
     async def rows(self, query: str) -> list[str]:

@@ -6,6 +6,7 @@ UnknownSparkError.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,14 @@ from sparksql.gateway.streaming.batch_plan import Continued, output_mode, planne
 from sparksql.gateway.windowing.expressions import cast
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+_STORE = "spark.sql.streaming.stateStore."
+_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
+# Settings of a state that decide on the form of its files, and those of their values for which that is known.
+_FORMS = {
+    f"{_STORE}providerClass": {f"{_PROVIDERS}HDFSBackedStateStoreProvider", f"{_PROVIDERS}RocksDBStateStoreProvider"},
+    f"{_STORE}checkpointFormatVersion": {"1"},
+    f"{_STORE}encodingFormat": {"unsaferow"},
+}
 _AGGREGATION, _SESSIONS = "StateStoreSaveExec", "SessionWindowStateStoreSaveExec"
 _WRAPPERS = frozenset({"WholeStageCodegenExec", "InputAdapter"})
 # Of the writing: a state as a whole and not as changes, and the very partitions of the stream.
@@ -43,7 +52,7 @@ def supported() -> Iterator[None]:
             isinstance(unknown, Py4JError) and type(unknown) is not Py4JError
         ):  # an exception of Spark's, or the JVM is gone
             raise
-        raise UnknownSparkError(str(unknown)) from unknown
+        raise UnknownSparkError("this version of Spark writes state by other classes than are known") from unknown
 
 
 @dataclass(frozen=True)
@@ -62,12 +71,17 @@ class Aggregation:
 
 @contextmanager
 def session_of_state(driver: SparkDriver, session: JvmSession, offsets: str) -> Iterator[JvmSession]:
-    """Gives a session with the settings of a state, by the text of the file of offsets of its last batch."""
+    """Gives a session with the settings of a state, by the text of the file of offsets of its last batch.
+
+    Spark sets the number of the state's partitions under a name of its own, which only a query looks at.
+    """
     other = session.cloneSession()
     checkpointing = driver.jvm.org.apache.spark.sql.execution.streaming.checkpointing
     metadata = scala_object(checkpointing, "OffsetSeqMetadata")
-    metadata.setSessionConf(metadata.apply(offsets.splitlines()[1]), other.sessionState().conf())
-    for key, value in _CONF_OF_WRITING.items():
+    text = offsets.splitlines()[1]
+    metadata.setSessionConf(metadata.apply(text), other.sessionState().conf())
+    partitions = str(json.loads(text)["conf"][PARTITIONS])
+    for key, value in {**_CONF_OF_WRITING, PARTITIONS: partitions}.items():
         other.conf().set(key, value)
     driver.activate(other)
     try:
@@ -75,6 +89,15 @@ def session_of_state(driver: SparkDriver, session: JvmSession, offsets: str) -> 
     finally:
         driver.activate(session)
         driver.close_session(other)
+
+
+def unknown_form(session: JvmSession) -> str | None:
+    """Returns the setting by which the files of a state have a form that is not known; None if they have a known one."""
+    for key, known in _FORMS.items():
+        value = str(session.conf().get(key))
+        if value not in known:
+            return f"{key} is {value}"
+    return None
 
 
 def aggregations(

@@ -37,7 +37,6 @@ from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 
 _SCRATCH = "_rewritten"  # in the new checkpoint, until what is in it has its name
 _FORMAT_VERSION = 2  # of an aggregation's state; in the first one its keys stand among the values as well
-_FILES_VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,9 @@ class States:
         return known
 
     def check(self, query: Query) -> None:
-        """Raises IncompatibleStateError when the query cannot go on from its state, whether that is written anew or not."""
+        """Raises IncompatibleStateError when the query cannot go on from its state, even if that were written anew."""
         misfit = self._misfit(query, self.location(query.options))
-        if misfit is not None:
+        if misfit is not None and not isinstance(misfit.how, Rewriting):
             raise IncompatibleStateError(misfit)
 
     def compare(self, query: Query) -> StoredResult:
@@ -138,16 +137,19 @@ class States:
 
     def _continue(self, query: Query, restore: RestoreOptions, lease: CheckpointLease, operation: Operation) -> None:
         """Has the query go on in another place, once no other driver writes the place where it has been."""
+        checkpoint = query.options.checkpoint
         old = self._fence.lease(restore.location, operation.request.boot_id, operation.operation_id)
         old.take(query.options.unconfirmed, operation.check)
         try:
             misfit = self._misfit(query, restore.location)
             match misfit:
                 case None:
-                    self._savepoints.copy_on(restore.location, query.options.checkpoint)
+                    self._savepoints.copy_on(restore.location, checkpoint)
                 case Misfit(how=Rewriting() as how, new=new):
                     self._rewrite(query, restore.location, how, new, operation)
-                    self._files.write_text(f"{query.options.checkpoint}/{NAME}", new.to_json())
+                    self._files.write_text(f"{checkpoint}/{NAME}", new.to_json())
+                    if StateFile(self._files, checkpoint).misfit(query.read(describe)) is not None:
+                        raise RewritingError("the text is another one each time that it is looked at")
                 case Misfit():
                     raise IncompatibleStateError(misfit)
             query_id = self.query_id(query.options)
@@ -156,7 +158,7 @@ class States:
             operation.check()
             lease.verify()
             old.verify()
-            self._savepoints.begin(query.options.checkpoint, query_id)
+            self._savepoints.begin(checkpoint, query_id)
         finally:
             old.release()
 
@@ -213,8 +215,9 @@ class States:
         self, session: JvmSession, query: Query, how: Rewriting, new: Description
     ) -> Sequence[_Write] | NotRewritable:
         """What is to be written, by Spark's own plan of the query in a session with the settings of its state."""
-        if str(session.conf().get(_FILES_VERSION, "1")) != "1":
-            return NotRewritable(f"{_FILES_VERSION} is not 1")
+        unknown = spark_state.unknown_form(session)
+        if unknown is not None:
+            return NotRewritable(f"its files have another form, as {unknown}")
         described = [place for place, each in enumerate(new.operators) if each.kind == AGGREGATE]
         found = spark_state.aggregations(self._driver.jvm, session, query.analysed, query.options.output_mode)
         if len(found) != len(described):
