@@ -179,7 +179,7 @@ class States:
                 writer.write(write.to, state, f"{checkpoint}/{_SCRATCH}")
             self._savepoints.move_state(f"{checkpoint}/{_SCRATCH}", checkpoint, batch + 1)
             self._files.delete(f"{checkpoint}/{_SCRATCH}")
-            goes_on = Continued(f"{checkpoint}/state", batch + 1)
+            goes_on = Continued(f"{checkpoint}/state", batch + 1)  # Spark notes the types of the new columns there
             spark_state.aggregations(jvm, session, query.analysed, query.options.output_mode, goes_on)
             for write, state in zip(writes, states, strict=True):
                 operation.check()
@@ -199,8 +199,8 @@ class States:
         try:
             batch = self._last_batch(location)
             with (
-                spark_state.session_of_state(self._driver, query.session, self._offsets(location, batch)) as session,
                 spark_state.supported(),
+                spark_state.session_of_state(self._driver, query.session, self._offsets(location, batch)) as session,
             ):
                 writes = self._writes(session, query, how, new)
                 if isinstance(writes, NotRewritable):
