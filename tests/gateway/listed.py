@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-GOES_ON, PARKED = "goes on", "parked"
+GOES_ON, PARKED, REWRITTEN = "goes on", "parked", "rewritten"
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 

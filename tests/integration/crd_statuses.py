@@ -110,6 +110,7 @@ FULL_STATUS: dict[type[ApiObject], ApiModel] = {
             last_progress_time=_NOW,
             checkpoint_location="s3a://b/c",
             restored_from="s3a://b/d",
+            rewritten_from="s3a://b/e",
             restarts=1,
             last_savepoint=LastSavepoint(name="before-release", time=_NOW),
             observed_restore_nonce="n",

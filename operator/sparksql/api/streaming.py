@@ -164,10 +164,17 @@ class StreamingStatus(ApiModel):
         description="Fingerprint of the trigger, output mode, upsert, lookups and conf that the current attempt began with.",
     )
     upgrades: Count = Field(
-        0, description="Times that this run began with another checkpoint: without state, or restored from a savepoint."
+        0,
+        description="Times that this run began with another checkpoint: without state, restored from a savepoint, or with "
+        "its state rewritten.",
     )
     restored_from: Location | None = Field(
         None, description="Where the savepoint lies that the current checkpoint began with."
+    )
+    rewritten_from: Location | None = Field(
+        None,
+        description="Where the checkpoint lies whose state was rewritten for the current one, as a changed text has other "
+        "aggregates. It is kept.",
     )
     restarts: Count = Field(0, description="Automatic restarts in a row.")
     last_savepoint: LastSavepoint | None = Field(None, description="Newest completed savepoint.")

@@ -112,10 +112,15 @@ class RestoreOptions(WireModel):
 
     A savepoint or another checkpoint at `location` becomes the query `query_id`. Done once: a checkpoint that has begun
     is left as it is.
+
+    With `rewrite` the query of the checkpoint at `location`, which has ended, goes on as itself in the new place, and its
+    state is written anew if the text needs that. `query_id` only tells which one it is, empty if that is not known; what
+    the checkpoint says counts.
     """
 
     location: str
     query_id: str
+    rewrite: bool = False
 
 
 class StreamOptions(WireModel):
@@ -123,7 +128,9 @@ class StreamOptions(WireModel):
 
     `checkpoint` is the Hadoop URI of its folder, which one attempt at a time may use; `interval_millis` None means that
     the gateway chooses. `unconfirmed` are boots of earlier gateways whose end nobody has seen: they may still write the
-    checkpoint.
+    checkpoint. `rewrites`: who asks knows that a state can be written anew for a text that it does not fit. Such a text
+    is then told from others: as an answer to `validate_against` by Finished with the rows of `COMPARISON`, as the end of
+    an attempt by `OperationError.rewritable`.
     """
 
     checkpoint: str
@@ -136,6 +143,7 @@ class StreamOptions(WireModel):
     lookups: tuple[Lookup, ...] = ()
     restore: RestoreOptions | None = None
     unconfirmed: tuple[str, ...] = ()
+    rewrites: bool = False
 
 
 # Columns that tell how a text differs from the state that it is compared with.
@@ -153,8 +161,8 @@ class SubmitRequest(WireModel):
 
     With `validate_against` the mode is Validate, and such a text is compared with the state that it would go on from,
     which may be in use: nothing is started or written. One that fits is Finished with the columns `COMPARISON` and no
-    row; one that does not ends in Error, StateIncompatible, with a row a difference. `GatewayInfo.compares_states`
-    tells that the field is known.
+    row; one that does not ends in Error, StateIncompatible, with a row a difference (see `StreamOptions.rewrites`).
+    `GatewayInfo.compares_states` tells that the field is known.
     """
 
     boot_id: str
@@ -253,6 +261,7 @@ class OperationError(WireModel):
     """Says why an operation ended badly.
 
     `condition` and `sql_state` are Spark's; `line` and `position`, counted from 1, are those in the submitted text.
+    `rewritable`, of StateIncompatible: the next attempt may go on in another place, with `RestoreOptions.rewrite`.
     """
 
     reason: Annotated[ErrorReason, or_else(ErrorReason.SQL_ERROR)] = ErrorReason.SQL_ERROR
@@ -262,6 +271,7 @@ class OperationError(WireModel):
     line: int | None = None
     position: int | None = None
     fragment: str | None = None
+    rewritable: bool = False
 
 
 _STATES = frozenset(state.value for state in OperationState)

@@ -1,13 +1,13 @@
-"""A driver that is killed while a stream into a table of files is at its first batch: the next one goes on, each row comes once."""
+"""A driver that is killed while a stream is at its first batch, or while a state is rewritten: the next one goes on, each row comes once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sparksql.gateway.streaming.sinks import MARK, SINK_LOG
-from sparksql.wire.control import OperationState, OperationView
+from sparksql.wire.control import OperationState, OperationView, RestoreOptions
 from tests.support.process import GatewayProcess
 
 from ..client import GatewayClient, connect
@@ -19,14 +19,19 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS $.src (id INT) USING parquet LOCATION '@/src'",
     "CREATE TABLE IF NOT EXISTS $.dst (id INT) USING parquet LOCATION '@/dst'",
 )
+TABLES_OF_GROUPS = (
+    "CREATE TABLE IF NOT EXISTS $.seen (k BIGINT, v BIGINT, ts TIMESTAMP) USING parquet LOCATION '@/seen'",
+    "CREATE TABLE IF NOT EXISTS $.sums (k BIGINT, n BIGINT, m BIGINT) USING parquet LOCATION '@/sums'",
+)
+GROUPS = 50_000  # so many that a kill finds them being written
 
 
-async def streams_of(client: GatewayClient, folder: Path) -> Streams:
+async def streams_of(client: GatewayClient, folder: Path, tables: Sequence[str] = TABLES) -> Streams:
     """Tables in places that a driver leaves to the next one; their names are gone with it."""
     await client.until_started()
     await client.ok("CREATE DATABASE killed")
     made = Streams(client, folder, "killed")
-    await made.ok(*(table.replace("@", folder.as_uri()) for table in TABLES))
+    await made.ok(*(table.replace("@", folder.as_uri()) for table in tables))
     return made
 
 
@@ -82,3 +87,43 @@ async def test_a_stream_begins_whose_driver_died_as_it_wrote_down_its_first_batc
     ended = await streams.drained("INSERT INTO $.begun SELECT id FROM STREAM $.src")
     assert ended.state is OperationState.FINISHED, ended
     assert [file for file in left if file.exists()] == []
+
+
+async def test_a_killed_rewriting_of_a_state_leaves_the_old_one_and_is_done_anew(
+    own_gateway: Callable[..., GatewayProcess], tmp_path: Path
+) -> None:
+    counting = (
+        "INSERT INTO $.sums (k, n) SELECT k, count(*) FROM STREAM $.seen WATERMARK ts DELAY OF INTERVAL 1 SECOND "
+        "GROUP BY k, window(ts, '1 hour')"
+    )
+    summing = counting.replace("(k, n)", "(k, n, m)").replace("count(*)", "count(*), max(v)")
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    rewritten = {"restore": RestoreOptions(location=(tmp_path / "c").as_uri(), query_id="", rewrite=True)}
+
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in (tmp_path / "c").rglob("*") if path.is_file()}
+
+    async with connect(own_gateway()) as client:
+        streams = await streams_of(client, tmp_path, TABLES_OF_GROUPS)
+        await streams.ok(f"INSERT INTO $.seen SELECT id, 1, timestamp_seconds(1) FROM range({GROUPS})")
+        await streams.drained(counting, conf=conf)
+        before = files()
+        view = await streams.put(summing, "new", conf=conf, rewrites=True, **rewritten)
+        await until((tmp_path / "new" / "_rewritten").exists, "the new state is being written")
+        client.gateway.process.kill()
+        client.gateway.process.wait()
+    assert view.state is OperationState.PENDING
+    assert not (tmp_path / "new" / "metadata").exists()
+    assert files() == before
+
+    async with connect(own_gateway()) as client:
+        streams = await streams_of(client, tmp_path, TABLES_OF_GROUPS)
+        await streams.ok(
+            f"INSERT INTO $.seen SELECT id, 2, timestamp_seconds(2) FROM range({GROUPS // 2})",
+            "INSERT INTO $.seen VALUES (-1, 0, timestamp_seconds(9000))",
+        )
+        await streams.drained(summing, "new", conf=conf, rewrites=True, **rewritten)
+        assert files() == before
+        assert await streams.rows("SELECT count(*), sum(n), count(m), max(m) FROM $.sums") == [
+            (GROUPS, GROUPS + GROUPS // 2, GROUPS // 2, 2)
+        ]

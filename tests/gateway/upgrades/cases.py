@@ -7,6 +7,7 @@ from .texts import (
     BASES,
     CLOSED,
     COLUMNS,
+    FIRST_CLOSED,
     NULLS,
     PLAIN,
     TARGET,
@@ -14,6 +15,7 @@ from .texts import (
     Accepted,
     Case,
     Parked,
+    Rewritten,
     branches,
     distinct,
     join,
@@ -26,7 +28,7 @@ from .texts import (
     windows_of,
 )
 
-__all__ = ["BASES", "CASES", "COLUMNS", "TARGET", "Accepted", "Case", "Parked", "rows"]
+__all__ = ["BASES", "CASES", "COLUMNS", "TARGET", "Accepted", "Case", "Parked", "Rewritten", "rows"]
 
 CASES: tuple[Case, ...] = (
     # Nothing that means anything
@@ -133,7 +135,10 @@ CASES: tuple[Case, ...] = (
         "aggregation: HAVING with another aggregate",
         "windows",
         windows(having=" HAVING max(price) > 2"),
-        Parked("aggregate: column max(price) was added (max(price))"),
+        Rewritten(
+            "aggregate: column max(price) was added (max(price))",
+            windows_of(having=f"{FIRST_CLOSED} OR max(price) FILTER (WHERE part = 2) > 2"),
+        ),
     ),
     Case(
         "aggregation: output column added from a key",
@@ -225,13 +230,19 @@ CASES: tuple[Case, ...] = (
         "aggregation: aggregate added",
         "windows",
         windows(columns="a, n, m, b, until", values="count(*), sum(amount), CAST(max(price) AS STRING)"),
-        Parked("aggregate: column b was added (max(price))"),
+        Rewritten(
+            "aggregate: column b was added (max(price))",
+            windows_of(second=f"IF({FIRST_CLOSED}, NULL, CAST(max(price) FILTER (WHERE part = 2) AS STRING))"),
+        ),
     ),
     Case(
         "aggregation: aggregate removed",
         "windows",
         windows(columns="a, n, until", values="count(*)"),
-        Parked("aggregate: column m was removed (sum(amount))"),
+        Rewritten(
+            "aggregate: column m was removed (sum(amount))",
+            windows_of().replace("sum(amount)", f"IF({FIRST_CLOSED}, sum(amount), NULL)", 1),
+        ),
     ),
     Case(
         "aggregation: aggregates swapped",

@@ -20,10 +20,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.streaming.state.compatibility import differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import CONDITIONS
+from sparksql.gateway.streaming.state.messages import message
 
 from ..local_spark import run
 from .changes import Kind, Pair

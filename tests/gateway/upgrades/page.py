@@ -15,7 +15,7 @@ from pathlib import Path
 from .. import listed
 from .cases import CASES
 from .structures import DIFFERENT, RETYPED, SAME, TODAY
-from .texts import Accepted, Case, Parked
+from .texts import Accepted, Case, Parked, Rewritten
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[2] / "docs" / "upgrades.md"
@@ -130,6 +130,8 @@ def _of_case(case: Case) -> Row:
     match case.outcome:
         case Parked(words):
             return Row(_BEGINNINGS[beginning], change, listed.PARKED, words)
+        case Rewritten(words):
+            return Row(_BEGINNINGS[beginning], change, listed.REWRITTEN, words)
         case Accepted():
             return Row(_BEGINNINGS[beginning], change, listed.GOES_ON)
 

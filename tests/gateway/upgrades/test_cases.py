@@ -18,13 +18,13 @@ from sparksql.gateway.streaming.sinks import SINK_LOG
 from sparksql.gateway.streaming.state.description import StreamSource
 from sparksql.gateway.streaming.state.description_file import NAME
 from sparksql.gateway.streaming.state.outline import undescribed
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter, RestoreOptions
 from tests.support.process import GatewayProcess
 
 from ..client import connect
 from ..streams import Streams
 from .cases import CASES
-from .texts import BASE_OPTIONS, BASES, COLUMNS, TARGET, Accepted, Case, Parked, rows
+from .texts import BASE_OPTIONS, BASES, COLUMNS, TARGET, Accepted, Case, Parked, Rewritten, rows
 
 AT_A_TIME = 4  # queries
 BY_NAME = {case.name: case for case in CASES}
@@ -143,7 +143,7 @@ def incompatible(view: OperationView) -> str:
     return view.error.message
 
 
-def cases(kind: type[Parked] | type[Accepted]) -> list[Any]:
+def cases(kind: type[Parked] | type[Accepted] | type[Rewritten]) -> list[Any]:
     return [pytest.param(case, id=case.name) for case in CASES if isinstance(case.outcome, kind)]
 
 
@@ -176,6 +176,25 @@ async def test_changed_sql_accepted_for_a_stream_state_equals_a_recomputation(
     assert told.state is OperationState.FINISHED, told
     assert base_checkpoints.checkpoint(name) == before
     await base_checkpoints.streams.drained(into(case, name), name, conf=dict(case.conf), **case.options)
+    columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
+    assert await base_checkpoints.rows(f"SELECT {columns} FROM $.{name}") == await base_checkpoints.rows(
+        case.outcome.query
+    )
+
+
+@pytest.mark.parametrize("case", cases(Rewritten))
+async def test_a_changed_text_goes_on_with_its_rewritten_stream_state_as_a_recomputation(
+    base_checkpoints: BaseCheckpoints, case: Case
+) -> None:
+    assert isinstance(case.outcome, Rewritten)
+    name = await base_checkpoints.copy(case)
+    before = base_checkpoints.checkpoint(name)
+    assert case.outcome.words in incompatible(await base_checkpoints.streams.run(into(case, name), name))
+    told = await base_checkpoints.compare(into(case, name), name, rewrites=True)
+    assert told.state is OperationState.FINISHED and told.result is not None and told.result.row_count == 1, told
+    restore = RestoreOptions(location=base_checkpoints.streams.options(name).checkpoint, query_id="", rewrite=True)
+    await base_checkpoints.streams.drained(into(case, name), f"{name}_new", rewrites=True, restore=restore)
+    assert base_checkpoints.checkpoint(name) == before
     columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
     assert await base_checkpoints.rows(f"SELECT {columns} FROM $.{name}") == await base_checkpoints.rows(
         case.outcome.query
@@ -233,7 +252,7 @@ async def test_the_same_text_goes_on_from_a_description_of_the_first_version_and
     message = incompatible(await base_checkpoints.streams.run(into(case, name), name))
     assert "start the text that the state is of once" in message
     await base_checkpoints.streams.drained(same, name)
-    assert json.loads(file.read_text())["version"] == 2
+    assert json.loads(file.read_text())["version"] == 3
     assert (await base_checkpoints.compare(into(case, name), name)).state is OperationState.FINISHED
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import Description
+from sparksql.gateway.streaming.state.difference import DifferenceKind
+from sparksql.gateway.streaming.state.messages import message
 from tests.support.default_class import image_connectors
 from tests.support.maven import compiled
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.streaming.state.compatibility import differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.describe import describe
+from sparksql.gateway.streaming.state.messages import message
 
 from ..listed import PARKED, listed
 from ..local_spark import local_spark, run

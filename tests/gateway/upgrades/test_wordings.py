@@ -10,7 +10,8 @@ import pytest
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
-from sparksql.gateway.streaming.state.compatibility import differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
+from sparksql.gateway.streaming.state.messages import message
 
 from ..local_spark import local_spark, run
 from .structures import OTHER, RECOMPUTED, SAME, SRC, described, make_tables

@@ -28,6 +28,7 @@ _ROWS = (
     (11, 2, "it", "rome", 50, 25, "00:10:00"),
 )
 WATERMARK = "WATERMARK ts DELAY OF INTERVAL 10 SECONDS"
+FIRST_CLOSED = "window.end <= TIMESTAMP '2026-01-01 00:01:00'"  # by the first part
 CLOSED = "window.end <= TIMESTAMP '2026-01-01 00:09:00'"
 
 
@@ -56,6 +57,14 @@ class Accepted:
 
 
 @dataclass(frozen=True)
+class Rewritten:
+    """The state is rewritten for the text: where it is not, the message has these words; what is written is what `query` gives."""
+
+    words: str
+    query: str
+
+
+@dataclass(frozen=True)
 class Case:
     """A change of the text `base` (by its name in BASES), of its `options` or of its session's `conf`. The name says what changes:
     what it is of, and after a colon what becomes of that. With `other_target` the changed text writes into a table that is new."""
@@ -63,7 +72,7 @@ class Case:
     name: str
     base: str
     text: str
-    outcome: Parked | Accepted
+    outcome: Parked | Accepted | Rewritten
     options: Mapping[str, Any] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
     other_target: bool = False

@@ -9,6 +9,7 @@ A streaming statement commits one batch and then runs until it is ended. Further
 | ... FAIL | the query fails |
 | ... BROKEN | ends in Error before a query has started |
 | ... UNFIT | ends so as well, with StateIncompatible, on a checkpoint that is another text's |
+| ... REWRITE | ends so there, as what the state can be rewritten for: it runs on a checkpoint that is made so of the other one |
 
 Whoever asks beforehand is told what would end it in Error, and nothing happens.
 
@@ -41,6 +42,8 @@ from sparksql.wire.control import (
 
 FAILURE = OperationError(condition="FAILED", sql_state="42000", message="it failed", line=1, position=1)
 DIFFERENCES = tuple(Column(name=name, type="string") for name in COMPARISON)
+WRITTEN_ANEW = "the state is written anew: aggregate: column m was added"
+REWRITABLE = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=WRITTEN_ANEW, rewritable=True)
 UNFIT = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message="operator 1: column k was int, is string")
 
 
@@ -92,7 +95,8 @@ class Checkpoints:
         if location not in self.known:
             found = self.look(options.location)
             assert found is not None, f"nothing to restore from at {options.location}"
-            self.known[location] = Checkpoint(options.query_id, found.batch_id)
+            query_id = self.known[options.location].query_id if options.rewrite else options.query_id
+            self.known[location] = Checkpoint(query_id, found.batch_id)
 
     def look(self, location: str) -> Saved | None:
         """What lies there: a savepoint, or the state of a checkpoint."""
@@ -126,6 +130,8 @@ def _refusal(checkpoints: Checkpoints, request: SubmitRequest) -> OperationError
         return FAILURE
     known = checkpoints.known.get(options.checkpoint)
     is_anothers = known is not None and bool(known.texts) and request.sql not in known.texts
+    if is_anothers and "REWRITE" in words:
+        return REWRITABLE
     return UNFIT if "UNFIT" in words and is_anothers else None
 
 
@@ -134,6 +140,11 @@ def look(checkpoints: Checkpoints, request: SubmitRequest) -> dict[str, Any]:
     violation = _refusal(checkpoints, request)
     if violation is None:
         return _end(OperationState.FINISHED, result=ResultSummary(columns=DIFFERENCES))
+    if violation is REWRITABLE:
+        assert request.validate_against is not None and request.validate_against.rewrites
+        added = ("AggregateAdded", "aggregate", "m", "", "max(v)", "none is needed")
+        found = ResultSummary(columns=DIFFERENCES, row_count=1, preview=(added,))
+        return _end(OperationState.FINISHED, result=found)
     if violation is not UNFIT:
         return _end(OperationState.ERROR, error=violation)
     row = ("KeyChanged", "operator 1", "k", "int", "string", "change it back")

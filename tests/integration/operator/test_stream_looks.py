@@ -12,6 +12,7 @@ from sparksql.api.execution import StatementMode
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import STATEMENTS
+from sparksql.wire.control import RestoreOptions
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import Environment, message_of
 from tests.integration.operator.stream_contract_monitor import StreamContractMonitor
@@ -76,6 +77,28 @@ async def test_running_stream_given_incompatible_sql_runs_on_with_the_old_sql(en
     assert (len(runs_of), ran(env)) == (1, [TEXT])
     (look,) = env.ledger.looks
     assert (look.mode, look.sql, look.streaming) == (StatementMode.VALIDATE, UNFIT, None)
+
+
+async def test_running_stream_given_other_aggregates_goes_on_with_its_state_rewritten_elsewhere(
+    env: Environment,
+) -> None:
+    sql = f"{TEXT} REWRITE"
+    async with env.operator():
+        first = (await streams(env))["status"]["streaming"]
+        validation = {"mode": "Validate", "validateAgainst": {"statementRef": {"name": "st"}}}
+        await env.create_statement("ask", sql, **validation)
+        told = await env.in_phase(STATEMENTS, "ask", "Finished", "Finished")
+        await env.patch(STATEMENTS, "st", {"sql": sql})
+        seen = (await runs(env, attempt=3))["status"]["streaming"]
+        reasons = await env.event_reasons("st")
+    assert message_of(told).endswith("once that is rewritten, which its start does: the result has what for (m)")
+    place = first["checkpointLocation"]
+    assert (seen["rewrittenFrom"], seen["queryId"]) == (place, first["queryId"])
+    assert seen["checkpointLocation"] != place and seen["committedBatchId"] > first["committedBatchId"]
+    last = env.ledger.ran("st")[-1].request.streaming
+    assert last is not None
+    assert last.restore == RestoreOptions(location=place, query_id=first["queryId"], rewrite=True)
+    assert "Upgrading" in reasons and "StateIncompatible" not in reasons
 
 
 @pytest.mark.parametrize("sql", [f"{TEXT} BROKEN"])

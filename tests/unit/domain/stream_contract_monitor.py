@@ -20,7 +20,7 @@ from sparksql.domain.statement.snapshot import Inputs, Snapshot, Unobserved
 from sparksql.domain.statement.stream.savepoints import DRIVER_SECONDS
 from sparksql.wire.control import OperationState, OperationView
 from tests.unit.domain.builders.conditions import PARKED, RESTS, STREAMS, UNDER_WAY
-from tests.unit.domain.stream_stateful_model import Checkpoints, Shelf, fits
+from tests.unit.domain.stream_stateful_model import Checkpoints, Shelf, fits, rewritable
 
 LIMIT, BACKOFF, RESET = 2, 10, 100
 SHOWN = {
@@ -69,6 +69,13 @@ class Pass:
         if told and isinstance(word, OperationView) and word.error is not None:
             return str(word.error.reason) == Reason.STATE_INCOMPATIBLE
         return self.before.phase is Phase.STOPPED and self.before.error is not None
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the statement goes on in another checkpoint, with its state rewritten as a driver has told."""
+        word = self.snapshot.operation
+        is_told = isinstance(word, OperationView) and word.error is not None and word.error.rewritable
+        return self.drops and is_told and self.new.rewritten_from is not None
 
     @property
     def drops(self) -> bool:
@@ -128,7 +135,11 @@ def _check_checkpoint(one: Pass) -> None:
     spec = one.snapshot.statement.spec.streaming
     assert spec is not None and one.drops
     assert new.upgrades == old.upgrades + 1
-    assert (new.query_id, new.committed_batch_id, one.after.sql_hash) == (None, None, None)
+    assert (new.committed_batch_id, one.after.sql_hash) == (None, None)
+    if one.rewrites:
+        assert (new.query_id, new.rewritten_from, new.restored_from) == (old.query_id, old.checkpoint_location, None)
+        return
+    assert (new.query_id, new.rewritten_from) == (None, None)
     wanted = _wants_to_restore(one) or (one.is_refused and spec.on_incompatible is OnIncompatible.START_FRESH)
     stateless = spec.upgrade_mode is UpgradeMode.STATELESS and (one.is_refused or _has_other_text(one))
     assert wanted or stateless
@@ -148,7 +159,7 @@ def _has_other_text(one: Pass) -> bool:
 def begins_restoring(one: Pass) -> bool:
     """Whether, after this decision, the checkpoint that comes next is to begin with a savepoint."""
     if one.drops:
-        return _wants_to_restore(one)
+        return _wants_to_restore(one) and not one.rewrites
     return one.is_restoring and one.same_run and one.new.checkpoint_location is None
 
 
@@ -162,6 +173,10 @@ def _check_new_checkpoint(one: Pass) -> None:
     assert isinstance(submit, Submit) and submit.request.streaming is not None
     restore = submit.request.streaming.restore
     assert place not in one.checkpoints.begun
+    if restore is not None and restore.rewrite:
+        assert (restore.location, one.new.restored_from) == (one.new.rewritten_from, None)
+        assert restore.location in one.checkpoints.begun
+        return
     assert one.new.restored_from == (restore.location if restore is not None else None)
     first = one.new.upgrades == 0 and spec.start_from is not None
     assert (restore is not None) is (first or one.is_restoring)
@@ -217,7 +232,7 @@ def _check_stops(one: Pass) -> None:
         held = None
     else:
         held = one.checkpoints.held.get(one.old.checkpoint_location or "")
-    assert held is None or fits(held.text, spec.sql)
+    assert held is None or fits(held.text, spec.sql) or rewritable(held.text, spec.sql)
 
 
 def _check_savepoints_made(one: Pass) -> None:

@@ -27,12 +27,18 @@ from sparksql.wire.control import (
 from tests.unit.domain.builders.statements import SQL
 from tests.unit.domain.builders.streams import UNFIT
 
-TEXTS = (SQL, f"{SQL} WHERE a", f"{SQL} WHERE b")
+TEXTS = (SQL, f"{SQL} WHERE a", f"{SQL} WHERE b", f"{SQL} WHERE c")
+REWRITABLE = UNFIT.model_copy(update={"rewritable": True})
 
 
 def fits(state: str, text: str) -> bool:
-    """Whether `text` may go on with the state of text `state`: of the three, the last fits no other."""
-    return state == text or TEXTS[-1] not in (state, text)
+    """Whether `text` may go on with the state of text `state`: of the four, the last two fit no other."""
+    return state == text or not {*TEXTS[2:]} & {state, text}
+
+
+def rewritable(state: str, text: str) -> bool:
+    """Whether the state of text `state` can be rewritten for `text`: the third is nothing's, the last has other aggregates."""
+    return not fits(state, text) and TEXTS[2] not in (state, text)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Checkpoints:
     held: dict[str, Held] = field(default_factory=dict)
     users: dict[str, str] = field(default_factory=dict)
     begun: dict[str, RestoreOptions | None] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
     texts: dict[str, set[str]] = field(default_factory=dict)
     wrongs: list[str] = field(default_factory=list)
 
@@ -112,8 +119,9 @@ class Gateway:
         files, restore = self._checkpoints, options.restore
         held = files.held.get(options.checkpoint)
         if restore is not None and options.checkpoint not in files.begun:
-            held = self._shelf.held.get(restore.location)
-        is_fit = held is None or fits(held.text, request.sql)
+            held = (files.held if restore.rewrite else self._shelf.held).get(restore.location)
+        assert options.rewrites
+        is_fit = held is None or fits(held.text, request.sql) or rewritable(held.text, request.sql)
         state = OperationState.FINISHED if is_fit else OperationState.ERROR
         return OperationView(
             operation_id="look",
@@ -129,26 +137,52 @@ class Gateway:
         place = options.checkpoint
         if place in files.users:
             files.wrongs.append(f"{operation} starts while {files.users[place]} runs on {place}")
-        self._begin(options)
-        held = files.held.get(place)
-        if held is not None and not fits(held.text, text):
+        if not self._begin(options, text):
             self._put(operation, OperationState.ERROR, completion_time=now, error=UNFIT)
             return
+        held = files.held.get(place)
+        if held is not None and not fits(held.text, text):
+            error = REWRITABLE if rewritable(held.text, text) else UNFIT
+            self._put(operation, OperationState.ERROR, completion_time=now, error=error)
+            return
         files.users[place] = operation
-        stream_ = StreamProgress(query_id=place[-64:], run_id=operation)
+        stream_ = StreamProgress(query_id=files.ids[place], run_id=operation)
         self._put(operation, OperationState.RUNNING, start_time=now, progress=Progress(stream=stream_))
 
-    def _begin(self, options: StreamOptions) -> None:
-        """A checkpoint is made once; from then on it can only be gone on with."""
+    def _begin(self, options: StreamOptions, text: str) -> bool:
+        """A checkpoint is made once; from then on it can only be gone on with. False if it cannot be made for the text."""
         files, place, restore = self._checkpoints, options.checkpoint, options.restore
+        if restore is not None and restore.rewrite:
+            restore = restore.model_copy(update={"query_id": files.ids[restore.location]})  # what is there counts
         if place not in files.begun:
-            if restore is not None and restore.query_id in {each.query_id for each in files.begun.values() if each}:
+            if restore is not None and restore.rewrite:
+                return self._rewrite(place, restore, text)
+            if restore is not None and restore.query_id in files.ids.values():
                 files.wrongs.append(f"{place} becomes a query that there is already")
             files.begun[place] = restore
+            files.ids[place] = restore.query_id if restore is not None else place[-64:]
             if restore is not None:
                 files.held[place] = self._shelf.held[restore.location]
         elif files.begun[place] != restore:
             files.wrongs.append(f"{place} began with {files.begun[place]}, and is to begin with {restore}")
+        return True
+
+    def _rewrite(self, place: str, restore: RestoreOptions, text: str) -> bool:
+        """The query goes on as itself in another place, where its state is one of the text."""
+        files = self._checkpoints
+        if restore.location in files.users:
+            files.wrongs.append(
+                f"{place} is made of {restore.location} while {files.users[restore.location]} runs on it"
+            )
+        held = files.held.get(restore.location)
+        if held is not None and not fits(held.text, text):
+            if not rewritable(held.text, text):
+                return False
+            held = replace(held, text=text)
+        if held is not None:
+            files.held[place] = held
+        files.begun[place], files.ids[place] = restore, files.ids[restore.location]
+        return True
 
     def commit(self, operation: str, now: datetime) -> None:
         place, text = self._options(operation).checkpoint, self._requests[operation].sql
@@ -156,7 +190,9 @@ class Gateway:
         batch = held.batch + 1 if held is not None else 0
         self._checkpoints.held[place] = Held(text, batch)
         self._checkpoints.texts.setdefault(place, set()).add(text)
-        told = StreamProgress(query_id=place[-64:], run_id=operation, batch_id=batch + 1, committed_batch_id=batch)
+        told = StreamProgress(
+            query_id=self._checkpoints.ids[place], run_id=operation, batch_id=batch + 1, committed_batch_id=batch
+        )
         stream_ = told.model_copy(update={"last_progress_time": now})
         self._put(operation, OperationState.RUNNING, progress=Progress(stream=stream_))
 

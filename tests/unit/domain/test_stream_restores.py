@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision
 from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Unobserved
@@ -42,6 +43,7 @@ from tests.unit.domain.builders.streams import (
 FIELD = "spec.streaming.startFrom.savepointRef.name"
 AGAIN = {**START, "restoreNonce": "1"}
 WITH_STATE = {"queryId": "q", "committedBatchId": 2}
+BEGUN = StreamingStatus(restored_from=SAVED_AT)
 OVER = telling(OperationState.CANCELED)
 
 
@@ -60,7 +62,7 @@ def test_first_start_of_a_stream_restores_the_savepoint_of_start_from() -> None:
     streaming = streaming_of(decision)
     assert (streaming.checkpoint_location, streaming.restored_from, streaming.upgrades) == (LOCATION, SAVED_AT, 0)
     options = restored(decision)
-    assert options == restore(with_status(of, decision), SAVED_AT)
+    assert options == restore(with_status(of, decision), BEGUN)
 
 
 WAITING: dict[str, tuple[SavepointFacts | None, str]] = {
@@ -108,7 +110,7 @@ def test_each_run_begins_with_the_savepoint() -> None:
     decision = decide(stream_snapshot(accepted, start_from=fact()))
     assert streaming_of(decision).checkpoint_location == f"{LOCATION[:-1]}2"
     options = restored(decision)
-    first = restore(of, SAVED_AT)
+    first = restore(of, BEGUN)
     assert options is not None and first is not None and options.query_id != first.query_id
 
 
@@ -139,14 +141,14 @@ def test_restored_query_is_a_new_one_for_each_checkpoint_and_the_same_for_each_a
 ) -> None:
     def of(run: int, upgrades: int, attempt: int) -> RestoreOptions:
         status = initialized(run=run, attempt=attempt, streaming={"upgrades": upgrades})
-        found = restore(stream(status), SAVED_AT)
+        found = restore(stream(status), BEGUN)
         assert found is not None and found.location == SAVED_AT
         return found
 
     known = of(run, upgrades, attempt)
     assert known == of(run, upgrades, attempt + 1)
     assert known.query_id not in {of(run + 1, upgrades, attempt).query_id, of(run, upgrades + 1, attempt).query_id}
-    assert restore(stream(initialized()), None) is None
+    assert restore(stream(initialized()), StreamingStatus()) is None
 
 
 # --- going back to it

@@ -40,6 +40,19 @@ def test_stream_machine_runs_restarts_stops_and_is_parked_when_nothing_is_wrong(
     assert all(held.batch for held in machine.checkpoints.held.values())
 
 
+def test_stream_machine_goes_on_in_another_checkpoint_for_a_text_with_other_aggregates() -> None:
+    machine = StreamMachine()
+    machine.begin(mode="LastState", start=None, schedule=False)
+    machine.driver_dies_or_starts()
+    machine.it_runs_as_far_as_it_can()
+    machine.user_changes_the_text(TEXTS[3])
+    machine.it_runs_as_far_as_it_can()
+    first, second = machine.checkpoints.begun
+    assert (machine.status.phase, machine.checkpoints.ids[first]) == ("Running", machine.checkpoints.ids[second])
+    assert machine.status.streaming is not None and machine.status.streaming.rewritten_from == first
+    assert [sorted(texts) for texts in machine.checkpoints.texts.values()] == [[TEXTS[0]], [TEXTS[3]]]
+
+
 def test_stream_machine_restores_and_saves_by_savepoints_when_that_is_wished() -> None:
     machine = StreamMachine()
     machine.begin(mode="Savepoint", start=GIVEN[0], schedule=True)

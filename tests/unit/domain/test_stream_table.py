@@ -25,6 +25,7 @@ from tests.unit.domain.builders.statements import DRIVER, READY, SQL
 from tests.unit.domain.builders.streams import OTHER, UNFIT, fact, known, stream, stream_snapshot, telling
 
 NO_TABLE = OperationError(reason=ErrorReason.SQL_ERROR, message="no such table")
+REWRITABLE = UNFIT.model_copy(update={"rewritable": True})
 OLD_DRIVER = replace(READY, driver=replace(DRIVER, compares_states=False))
 DRIVER_THAT_COMPARES = replace(READY, driver=replace(DRIVER, compares_states=True))
 FITS = OperationView(operation_id="look", boot_id=DRIVER.boot_id, seq=1, state=OperationState.FINISHED)
@@ -35,6 +36,7 @@ CHANGES = ("None", "RestoreLater", *("".join(map(str.capitalize, change.name.spl
 WORDS: dict[str, Any] = {
     **{state.value: telling(state) for state in OperationState},
     "Misfit": telling(OperationState.ERROR, error=UNFIT, start_time=None, progress=None),
+    "Rewritable": telling(OperationState.ERROR, error=REWRITABLE, start_time=None, progress=None),
     "NeverRan": telling(OperationState.ERROR, error=NO_TABLE, start_time=None, progress=None),
     "NewNeverRan": telling(OperationState.ERROR, error=NO_TABLE, start_time=None, progress=None),
     "Gone": Unobserved.DRIVER_GONE,

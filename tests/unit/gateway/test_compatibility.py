@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from sparksql.gateway.streaming.state.compatibility import Difference, DifferenceKind, differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import (
     Description,
     StateColumn,
     StatefulOperator,
     Watermark,
 )
+from sparksql.gateway.streaming.state.difference import Difference, DifferenceKind
+from sparksql.gateway.streaming.state.messages import message
 from sparksql.gateway.streaming.state.structure_nodes import Node
 from tests.unit.gateway.descriptions import (
     CITY,

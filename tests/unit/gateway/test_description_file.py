@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.reasons import Reason
 from sparksql.gateway.streaming.checkpoints.batch_files import belongs
-from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
     Description,
@@ -26,6 +26,8 @@ from sparksql.gateway.streaming.state.description import (
     Watermark,
 )
 from sparksql.gateway.streaming.state.description_file import CONDITIONS, NAME, is_refusal, refused
+from sparksql.gateway.streaming.state.difference import DifferenceKind
+from sparksql.gateway.streaming.state.messages import message
 from sparksql.gateway.streaming.state.outline import undescribed
 from sparksql.wire.control import ErrorReason, OperationError
 from tests.unit.gateway.descriptions import (

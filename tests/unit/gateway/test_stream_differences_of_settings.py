@@ -10,7 +10,7 @@ import pytest
 
 from sparksql.gateway.spark.names import JvmNames
 from sparksql.gateway.streaming.state import plan_structure, settings
-from sparksql.gateway.streaming.state.compatibility import DifferenceKind, differences, message
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import (
     Description,
     Setting,
@@ -18,6 +18,8 @@ from sparksql.gateway.streaming.state.description import (
     StatefulOperator,
     StreamSource,
 )
+from sparksql.gateway.streaming.state.difference import DifferenceKind
+from sparksql.gateway.streaming.state.messages import message
 from sparksql.gateway.streaming.state.outline import undescribed
 from sparksql.gateway.streaming.state.read_options import read_by_stream, read_by_table
 

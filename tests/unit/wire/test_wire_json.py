@@ -57,9 +57,9 @@ def test_a_request_with_every_field_is_spelled_as_it_always_was() -> None:
         '"streaming":{"checkpoint":"s3a://b/c","trigger":"AvailableNow","intervalMillis":500,"maxRowsPerTrigger":10,'
         '"maxFilesPerTrigger":11,"outputMode":"Update","upsert":{"keys":["id","at"],"orderBy":"ts","deleteWhen":"op = \'d\'"},'
         '"lookups":[{"table":"c","latencyMillis":5,"rows":6,"ttlSeconds":7}],'
-        '"restore":{"location":"s3a://b/s","queryId":"q"},"unconfirmed":["x","y"]},'
+        '"restore":{"location":"s3a://b/s","queryId":"q","rewrite":false},"unconfirmed":["x","y"],"rewrites":false},'
         '"validateAgainst":{"checkpoint":"s3a://b/other","trigger":"Auto","maxRowsPerTrigger":0,"maxFilesPerTrigger":0,'
-        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[]}}'
+        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[],"rewrites":false}}'
     )
     assert SubmitRequest.model_validate_json(request.to_json()) == request
 
@@ -86,6 +86,6 @@ def test_a_view_with_every_part_is_spelled_as_it_always_was() -> None:
         '"completionTime":"2026-01-31T08:00:00Z","progress":{"tasksDone":1,"tasksTotal":0,"stagesDone":0,"stagesTotal":0,'
         '"statementIndex":1,"statementCount":1,"stream":{"queryId":"q","runId":"r","batchId":4,"lag":5}},'
         '"result":{"columns":[{"name":"n","type":"int"}],"rowCount":1,"truncated":false,"preview":[[null]],"bytes":8},'
-        '"error":{"reason":"StateIncompatible","condition":"C","sqlState":"42000","message":"m"}}'
+        '"error":{"reason":"StateIncompatible","condition":"C","sqlState":"42000","message":"m","rewritable":false}}'
     )
     assert OperationView.model_validate_json(view.to_json()) == view

@@ -9,7 +9,7 @@ from sparksql.api.reasons import Reason
 from sparksql.domain.statement.snapshot import MissingReference, Snapshot
 from sparksql.domain.statement.stream.spec import options
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import StreamOptions
+from sparksql.wire.control import COMPARISON, OperationView, StreamOptions
 
 FIELD = "spec.validateAgainst.statementRef.name"
 
@@ -43,7 +43,14 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None
     return options(s.statement.spec.streaming or state.streaming, state.checkpoint)
 
 
-def fit_message(s: Snapshot) -> str:
-    """Returns the message of a validation that has finished."""
+def fit_message(s: Snapshot, view: OperationView) -> str:
+    """Returns the message of a validation that has finished: that the text fits, or for what the state is rewritten."""
     against = s.statement.spec.validate_against
-    return f"the text fits the state of SqlStatement {against.statement_ref.name}" if against is not None else ""
+    if against is None:
+        return ""
+    state = f"the state of SqlStatement {against.statement_ref.name}"
+    if view.result is None or not view.result.row_count:
+        return f"the text fits {state}"
+    place = COMPARISON.index("column")
+    columns = ", ".join(row[place] or "" for row in view.result.preview)
+    return f"the text fits {state} once that is rewritten, which its start does: the result has what for{f' ({columns})' if columns else ''}"

@@ -112,7 +112,7 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
 def _finish(s: Snapshot, view: OperationView) -> Decision:
     outcome = end_of(view)
     if outcome.phase is Phase.FINISHED:
-        return end(s, outcome.phase, outcome.reason, fit_message(s), **view_update(view))
+        return end(s, outcome.phase, outcome.reason, fit_message(s, view), **view_update(view))
     spec, status = s.statement.spec, s.statement.status
     retry_reasons = {reason.value for reason in spec.retry.on}
     if outcome.reason.value in retry_reasons and status.failed_attempts < spec.retry.limit and not is_unwanted(s):

@@ -39,7 +39,7 @@ def submit_request(
     """
     spec, metadata = s.statement.spec, s.statement.metadata
     location = streaming.checkpoint_location if streaming is not None else None
-    source = restore(s.statement, streaming.restored_from) if streaming is not None else None
+    source = restore(s.statement, streaming) if streaming is not None else None
     driver = s.session.driver if s.session is not None else None
     unconfirmed = driver.unconfirmed if driver is not None else ()
     state = state_of(s)

@@ -24,14 +24,14 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan, StreamingQuery
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.script import Fragment
-from sparksql.gateway.streaming import analysis, history, real_time, sinks, sources, unsupported
+from sparksql.gateway.streaming import analysis, real_time, sinks, sources, unsupported
 from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
 from sparksql.gateway.streaming.changes import taken_back
 from sparksql.gateway.streaming.checkpoints import first_batch
-from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims, query_id_in
+from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
-from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
@@ -39,18 +39,17 @@ from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
+from sparksql.gateway.streaming.rewriting.states import Query, States
 from sparksql.gateway.streaming.sinks import Sink
 from sparksql.gateway.streaming.state import description_file
-from sparksql.gateway.streaming.state.comparison import FITS
 from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
-from sparksql.gateway.streaming.state.outline import outline
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.trigger import trigger
 from sparksql.gateway.streaming.upsert.batch import BatchWriter, UpsertBatches
 from sparksql.gateway.windowing.rewrite import for_stream
-from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
+from sparksql.wire.control import ErrorReason, StreamOptions
 
 _LOOKS = 3  # at the logs of a query that may be running
 # What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
@@ -73,6 +72,7 @@ class Streams:
         context = driver.context
         self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
         self._fence = Fence(files)
+        self._states = States(driver, files, self._savepoints, self._fence)
         self._claims = Claims()
         self._active: set[str] = set()
         self._written: dict[str, str] = {}  # folders of files that active queries write, by their checkpoint
@@ -125,11 +125,8 @@ class Streams:
 
     def _claim(self, operation: Operation, options: StreamOptions) -> None:
         """Takes what the run goes on from. Raises StatementError when another statement does."""
-        query_id = query_id_in(self._files.read_text(f"{options.checkpoint}/metadata"))
-        if query_id is None and options.restore is not None:
-            query_id = options.restore.query_id
         statement = f"{operation.request.namespace}/{operation.request.name}"
-        self._claims.take(Claim(operation.operation_id, statement, options.checkpoint, query_id))
+        self._claims.take(Claim(operation.operation_id, statement, options.checkpoint, self._states.query_id(options)))
 
     def prepared(self, session: JvmSession, plan: LogicalPlan) -> Any:
         """Returns a parsed statement that Spark can analyse, see `analysis`."""
@@ -164,25 +161,14 @@ class Streams:
         IncompatibleStateError if that is because of the state.
         """
         planned = self._planned(operation, session, plan, options)
-        options, state = planned.options, self._state_of(planned.options)
-        self._check_sink(planned.sink, options.checkpoint)
+        self._check_sink(planned.sink, self._states.location(planned.options), planned.options)
         self._writer(operation, planned)
-        StateFile(self._files, state).check(self._described(operation, session, planned, describe))
-        history.check_history(self._driver.jvm, planned.analysed, state, self._files)
-        return FITS
+        return self._states.compare(self._query(operation, session, planned))
 
-    def _state_of(self, options: StreamOptions) -> str:
-        """Where the state is that the query would go on from."""
-        restore = options.restore
-        if restore is None or self._files.exists(f"{options.checkpoint}/metadata"):
-            return options.checkpoint
-        try:
-            return self._savepoints.checkpoint_in(restore.location)
-        except SavepointError as failed:
-            raise _not_restored(failed) from failed
-
-    def _check_sink(self, sink: Sink, checkpoint: str) -> None:
+    def _check_sink(self, sink: Sink, state: str, options: StreamOptions) -> None:
         """Looks several times: a query that runs moves on between two looks at its logs."""
+        is_rewritten = options.restore is not None and options.restore.rewrite
+        checkpoint = state if is_rewritten else options.checkpoint
         if sink.path is not None and self._written.get(checkpoint) == sink.path:
             return
         for left in reversed(range(_LOOKS)):
@@ -203,10 +189,11 @@ class Streams:
     ) -> _Started:
         planned = self._planned(operation, session, plan, options)
         options, sink = planned.options, planned.sink
-        self._begin(operation, options, lease)
+        query_of = self._query(operation, session, planned)
+        self._begin(operation, query_of, lease)
         described = partial(self._described, operation, session, planned, describe)
         if planned.upsert is not None:
-            state = self._match_state(operation, session, planned)
+            state = self._states.match(query_of, operation)
             batches = UpsertBatches(planned.upsert, lease.verify)
             with unsupported.start_allowed(session, planned.analysed):
                 query = self._start_upsert(self._writer(operation, planned), batches)
@@ -217,7 +204,7 @@ class Streams:
             writer = writer.format(sink.provider)
         if sink.partitions:
             writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
-        state = self._match_state(operation, session, planned)
+        state = self._states.match(query_of, operation)
         sinks.mark(sink, options.checkpoint, self._files)
         try:
             with unsupported.start_allowed(session, planned.analysed):
@@ -275,37 +262,18 @@ class Streams:
                 self._driver, session, planned.analysed, planned.options.output_mode, fragment, sql
             )
         except StatementError:
-            description = self._described(operation, session, planned, describe)
-            StateFile(self._files, self._state_of(planned.options)).check(description)
+            self._states.check(self._query(operation, session, planned))
             raise
 
-    def _begin(self, operation: Operation, options: StreamOptions, lease: CheckpointLease) -> None:
-        """Takes the checkpoint, and makes the one that begins with a savepoint, once the text is known to be right."""
-        lease.take(options.unconfirmed, operation.check)
-        first_batch.remove_unfinished(self._files, options.checkpoint)
-        if options.restore is not None:
-            self._restore(options.restore, options.checkpoint)
+    def _begin(self, operation: Operation, query: Query, lease: CheckpointLease) -> None:
+        """Takes the checkpoint, and makes the one that begins with a state, once the text is known to be right."""
+        lease.take(query.options.unconfirmed, operation.check)
+        first_batch.remove_unfinished(self._files, query.options.checkpoint)
+        self._states.restore(query, lease, operation)
 
-    def _restore(self, restore: RestoreOptions, checkpoint: str) -> None:
-        try:
-            self._savepoints.restore(restore.location, checkpoint, restore.query_id)
-        except SavepointError as failed:
-            raise _not_restored(failed) from failed
-
-    def _match_state(self, operation: Operation, session: JvmSession, planned: _Planned) -> StateFile:
-        """Sees that the query goes on from what the checkpoint has, and notes there what it keeps in its state.
-
-        The last step before the start; of a new checkpoint it notes an outline, see `description_file`. Raises StatementError
-        when the state is another one or rows would be left out, or OperationCancelledError.
-        """
-        checkpoint = planned.options.checkpoint
-        file = StateFile(self._files, checkpoint)
-        description = self._described(operation, session, planned, outline if file.is_new else describe)
-        file.check(description)
-        history.check_history(self._driver.jvm, planned.analysed, checkpoint, self._files)
-        operation.check()
-        file.write(description)
-        return file
+    def _query(self, operation: Operation, session: JvmSession, planned: _Planned) -> Query:
+        read = partial(self._described, operation, session, planned)
+        return Query(session, planned.analysed, planned.options, read)
 
     def _described(
         self, operation: Operation, session: JvmSession, planned: _Planned, read: Callable[..., Description]
@@ -375,11 +343,6 @@ class _Started:
     described: Callable[[], Description]
     sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None
-
-
-def _not_restored(failed: SavepointError) -> StatementError:
-    message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
-    return refusal(ErrorReason.INVALID_SPEC, message)
 
 
 def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError | None:

@@ -21,9 +21,10 @@ from sparksql.gateway.changelog.rewrite import for_checker, joins_streams
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
-from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import MAX_FRAGMENT_CHARS, StatementError, operation_error
 from sparksql.gateway.sql.script import Fragment, locate
+from sparksql.gateway.streaming import batch_plan
 from sparksql.gateway.windowing.top_n import without_windows
 
 CONDITION = "UNSUPPORTED_STREAMING_OPERATION"
@@ -59,13 +60,13 @@ def check_supported(
 ) -> None:
     """Raises StatementError when Spark cannot run the analysed plan of a stream, from a fragment of `sql`, in this mode."""
     jvm = driver.jvm
-    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    mode = batch_plan.output_mode(jvm, output_mode)
     try:
         if session.sessionState().conf().isUnsupportedOperationCheckEnabled():
             checker = scala_object(jvm.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker")
             hides = without_windows if output_mode.lower() == "append" else for_checker
             checker.checkForStreaming(hides(jvm, analysed), mode)
-        _plan(jvm, session, analysed, mode)
+        batch_plan.planned_batch(jvm, session, analysed, mode)
     except AnalysisException as refused:
         raise _refusal(refused, analysed, fragment, sql) from refused
     # What is no refusal the query itself will meet, and tell. A TypeError: another version of Spark has this class elsewhere.
@@ -91,32 +92,6 @@ def start_allowed(session: JvmSession, analysed: LogicalPlan) -> Iterator[None]:
         yield
     finally:
         conf.unset(_CHECK) if before is None else conf.set(_CHECK, before)
-
-
-def _plan(jvm: Jvm, session: JvmSession, analysed: LogicalPlan, mode: Any) -> None:
-    """Plans a batch as the query will. Another version of Spark may want other arguments: then its own planning tells."""
-    execution = jvm.org.apache.spark.sql.execution
-    runtime = execution.streaming.runtime
-    offsets = scala_object(execution.streaming.checkpointing, "OffsetSeqMetadata")
-    no_conf = scala_object(jvm.scala.collection.immutable, "Map").empty()
-    new_id, new_map = jvm.java.util.UUID.randomUUID, jvm.scala.collection.mutable.HashMap
-    runtime.IncrementalExecution(
-        session,
-        analysed,
-        mode,
-        "<unknown>",  # as for EXPLAIN: no checkpoint
-        new_id(),
-        new_id(),
-        0,
-        jvm.scala.Option.apply(None),
-        offsets.apply(0, 0, no_conf),
-        scala_object(runtime, "NoOpWatermarkPropagator"),
-        False,  # not the first batch, whose planning writes into the checkpoint
-        new_map(),
-        new_map(),
-        scala_object(execution, "CommandExecutionMode").SKIP(),
-        False,
-    ).executedPlan()
 
 
 def _refusal(refused: AnalysisException, analysed: LogicalPlan, fragment: Fragment, sql: str) -> StatementError:

@@ -9,9 +9,9 @@ row.
 - `change`: what the checkpoint or the query does not know of the spec; RestoreLater is a `startFrom` that is not complete
   yet.
 - `at`: Initialized and Stopped are phases without a driver. All others are the driver's word on the attempt: Misfit is an
-  Error StateIncompatible, NeverRan the Error of a query that never ran (NewNeverRan: while the run has had a state
-  before), Gone a driver that is gone, Forgotten and NotArrived an operation of phase Running or Pending that it does not
-  know, Silent no answer.
+  Error StateIncompatible (Rewritable: the state can be rewritten), NeverRan the Error of a query that never ran
+  (NewNeverRan: while the run has had a state before), Gone a driver that is gone, Forgotten and NotArrived an operation
+  of phase Running or Pending that it does not know, Silent no answer.
 - `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
   is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
   Stateless.
@@ -44,6 +44,7 @@ Running       RestoreLater  Running|Silent   *                        =         
 Running       *             Pending|Running  *                        =            Upgrading            Cancel
 Running       *             Silent           *                        =            =                    -
 Running       None          Stopped          *                        Initialized  Pending              -
+Running       None          Rewritable       *                        Initialized  Upgrading            -
 Running       None          Misfit           *                        Stopped      StateIncompatible    -
 Running       None          NewNeverRan      *                        Stopped      SqlError             -
 Running       None          Canceled         *                        Stopped      StoppedByUser        -
@@ -57,7 +58,8 @@ Running       *             *                *                        Initialize
 
 Invariants (property tests): a new attempt only when the one before is confirmed over; restarts in a row are bounded and
 wait longer each time; a text goes on with the state of another one only if a driver finds that it fits; a checkpoint is
-given up only for a savepoint that is complete, or when it is asked for to begin without state; Stopped is no end.
+given up only for a savepoint that is complete, for a rewritten copy of it, or when it is asked for to begin without
+state; Stopped is no end.
 """
 
 from __future__ import annotations
@@ -110,6 +112,7 @@ from sparksql.domain.statement.stream.steps import (
     restart,
     restarts_in_a_row,
     resume,
+    rewrite,
     suspend,
     suspend_for_user,
 )
@@ -263,13 +266,15 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Starts without state, or stalls, a stream whose state does not fit its text.
+    """Starts with its state rewritten or without state, or stalls, a stream whose state does not fit its text.
 
     The driver has found that, and has written nothing.
     """
     if not isinstance(s.operation, OperationView) or not _is_misfit(s.operation):
         return None
     spec, outcome = s.statement.spec.streaming, end_of(s.operation)
+    if s.operation.error is not None and s.operation.error.rewritable:
+        return rewrite(s, outcome)
     if spec is not None and spec.on_incompatible is OnIncompatible.START_FRESH:
         message, failed = f"begins without state: {outcome.message}", s.statement.status.failed_attempts
         return new_attempt(s, outcome.reason, message, delay=0.0, failed=failed, **start_fresh(s.statement))

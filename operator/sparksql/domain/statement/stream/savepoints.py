@@ -16,7 +16,7 @@ from sparksql.api.names import MAX_NAME_LENGTH
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase, SavepointTrigger
 from sparksql.api.statement import SqlStatement
-from sparksql.api.streaming import LastSavepoint, OnDelete, UpgradeMode
+from sparksql.api.streaming import LastSavepoint, OnDelete, StreamingStatus, UpgradeMode
 from sparksql.domain.statement.decision import CreateSavepoint, DeleteSavepoint
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import SavepointFacts, Snapshot
@@ -52,12 +52,15 @@ class Failed:
 SavepointStep = Done | Take | Waiting | Failed
 
 
-def restore(statement: SqlStatement, location: str | None) -> RestoreOptions | None:
+def restore(statement: SqlStatement, streaming: StreamingStatus) -> RestoreOptions | None:
     """Returns what the driver makes the checkpoint of.
 
     A restored query is another one: a sink that knows batches by their query would leave out those that it knows of the
-    first.
+    first. One whose state is rewritten goes on as itself.
     """
+    if streaming.rewritten_from is not None:
+        return RestoreOptions(location=streaming.rewritten_from, query_id=streaming.query_id or "", rewrite=True)
+    location = streaming.restored_from
     if location is None:
         return None
     identity = f"{statement.metadata.uid}/{statement.status.run}/{streaming_of(statement).upgrades}/query"

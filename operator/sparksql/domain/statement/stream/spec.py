@@ -81,4 +81,5 @@ def options(
         lookups=streaming.lookups,
         restore=restore,
         unconfirmed=unconfirmed,
+        rewrites=True,
     )

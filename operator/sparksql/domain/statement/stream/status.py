@@ -23,6 +23,7 @@ class StreamingUpdate(TypedDict, total=False):
     run_id: str
     batch_id: int | None
     committed_batch_id: int | None
+    upgrades: int
     input_rows_per_second: str | None
     processed_rows_per_second: str | None
     watermark: str | None
@@ -31,9 +32,10 @@ class StreamingUpdate(TypedDict, total=False):
     lag_trend: LagTrend | None
     state_rows: int | None
     state_bytes: int | None
-    checkpoint_location: str
+    checkpoint_location: str | None
     settings_hash: str
-    restored_from: str
+    restored_from: str | None
+    rewritten_from: str | None
     restarts: int
     observed_restore_nonce: str
     next_restart_time: datetime | None
@@ -105,6 +107,24 @@ def next_start(statement: SqlStatement, facts: StreamFacts, *, restarts: int = 0
 def start_fresh(statement: SqlStatement) -> StatusUpdate:
     """Returns the status fields of a start without state."""
     return _new_checkpoint(statement, None)
+
+
+def start_rewritten(statement: SqlStatement) -> StatusUpdate:
+    """Returns the status fields of a start in another checkpoint, as the same query, with its state rewritten.
+
+    The new checkpoint has no committed batch to save until the query says so.
+    """
+    streaming = streaming_of(statement)
+    update: StreamingUpdate = {
+        "checkpoint_location": None,
+        "upgrades": streaming.upgrades + 1,
+        "restored_from": None,
+        "rewritten_from": streaming.checkpoint_location,
+        "batch_id": None,
+        "committed_batch_id": None,
+        "restarts": 0,
+    }
+    return {"sql_hash": None, "streaming": suspended(streaming, **update)}
 
 
 def _new_checkpoint(statement: SqlStatement, restored_from: str | None) -> StatusUpdate:

@@ -26,7 +26,7 @@ from sparksql.domain.statement.stream.facts import Change, StreamFacts
 from sparksql.domain.statement.stream.savepoints import Failed, SavepointStep
 from sparksql.domain.statement.stream.session import own_session_commands, suspended_session_commands
 from sparksql.domain.statement.stream.spec import has_checkpoint, streaming_of
-from sparksql.domain.statement.stream.status import next_start, suspended
+from sparksql.domain.statement.stream.status import next_start, start_rewritten, suspended
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView
 
@@ -88,6 +88,14 @@ def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, res
     failed = s.statement.status.failed_attempts
     update = next_start(s.statement, facts, restarts=restarts)
     return new_attempt(s, reason, message, delay=0.0, failed=failed, type_="Normal", **update)
+
+
+def rewrite(s: Snapshot, misfit: End) -> Decision:
+    """Begins the next attempt at once, in another checkpoint, for which the driver rewrites the state of this one."""
+    kept = f"the checkpoint before is kept in {streaming_of(s.statement).checkpoint_location}"
+    failed, update = s.statement.status.failed_attempts, start_rewritten(s.statement)
+    message = f"{misfit.message}; {kept}"
+    return new_attempt(s, Reason.UPGRADING, message, delay=0.0, failed=failed, type_="Normal", **update)
 
 
 def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: OperationView | None = None) -> Decision:

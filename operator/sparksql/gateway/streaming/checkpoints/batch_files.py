@@ -12,7 +12,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -20,7 +20,8 @@ _NUMBER = re.compile(r"[0-9]+")
 # of ids tells the one that holds: none of those is left out for being older.
 _STATE_FILE = re.compile(r"([0-9]+)(_[^.]*)?\.(delta|snapshot|zip|changelog)")
 _WHOLE = frozenset({"snapshot", "zip"})
-_SST_FOLDER = "SSTs"
+_SST_FOLDER, _LOG_FOLDER = "SSTs", "logs"  # of RocksDB
+_METADATA = "_metadata"
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,21 @@ def last_committed(paths: Iterable[str]) -> int | None:
 
 
 def files_of(
-    files: Iterable[File], batch: int, read: Callable[[Sequence[str]], Iterable[bytes | None]]
+    files: Iterable[File],
+    batch: int,
+    read: Callable[[Sequence[str]], Iterable[bytes | None]],
+    *,
+    with_planned: bool = False,
 ) -> tuple[File, ...]:
     """Returns the files that the copy pinned to `batch` consists of.
 
-    `read` gives the bytes of files by their paths, None for one that is gone.
+    `read` gives the bytes of files by their paths, None for one that is gone. `with_planned`: what the batch after it is
+    to read as well, if that was planned. A query that goes on under its own name needs it: a sink that has this batch
+    already would leave out whatever else another one of its number has.
     """
-    there = [file for file in files if belongs(file.path, batch)]
+    there = [
+        file for file in files if belongs(file.path, batch) or (with_planned and _is_planned(file.path, batch + 1))
+    ]
     bases = _bases(file.path for file in there)
     kept = [file for file in there if not _is_superseded(file.path, bases)]
     archives = {f"{folder}/{version}.zip": folder for folder, (version, kind) in bases.items() if kind == "zip"}
@@ -75,9 +84,13 @@ def belongs(path: str, batch: int) -> bool:
             state = _STATE_FILE.fullmatch(parts[-1])
             if state is not None:
                 return int(state[1]) <= batch + 1
-            return not (_NUMBER.fullmatch(parts[-1]) and "_metadata" in parts and int(parts[-1]) > batch)
+            return not (_NUMBER.fullmatch(parts[-1]) and _METADATA in parts and int(parts[-1]) > batch)
         case _:
             return True
+
+
+def _is_planned(path: str, batch: int) -> bool:
+    return path.startswith(("offsets/", "sources/")) and belongs(path, batch)
 
 
 def certain_state(paths: Iterable[str]) -> set[str]:
@@ -88,6 +101,33 @@ def certain_state(paths: Iterable[str]) -> set[str]:
     state = {path for path in paths if path.startswith("state/")}
     matches = (_STATE_FILE.fullmatch(path.rpartition("/")[2]) for path in state)
     return set() if any(match is not None and match[2] is not None for match in matches) else state
+
+
+def is_state_of(path: str, operators: Collection[int]) -> bool:
+    """Returns whether a file has values of one of these operators, by their ids, or tells their types."""
+    match path.split("/"):
+        case ["state", operator, partition, *_] if partition != _METADATA:
+            return operator.isdecimal() and int(operator) in operators
+        case _:
+            return False
+
+
+def whole_state(path: str, version: int) -> str | None:
+    """Returns the name, as a whole state of `version`, of a file that Spark wrote as the first version of a state.
+
+    A first version consists of changes to nothing, which have the form of a whole state. None for what is not part of it.
+    Raises ValueError for a file that no such state has.
+    """
+    folder, _, name = path.rpartition("/")
+    if _METADATA in folder.split("/") or not belongs(f"state/{path}", 0):
+        return None
+    if name == "1.delta":
+        return f"{folder}/{version}.snapshot"
+    if name == "1.zip":
+        return f"{folder}/{version}.zip"
+    if folder.rpartition("/")[2] in (_SST_FOLDER, _LOG_FOLDER):
+        return path
+    raise ValueError(f"a state of one version has {name}")
 
 
 def sst_files(archive: bytes) -> frozenset[str]:

@@ -12,13 +12,20 @@ The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sparksql.gateway.spark.shapes import Jvm
-from sparksql.gateway.streaming.checkpoints.batch_files import File, certain_state, files_of, last_committed
+from sparksql.gateway.streaming.checkpoints.batch_files import (
+    File,
+    certain_state,
+    files_of,
+    is_state_of,
+    last_committed,
+    whole_state,
+)
 
 OWNER, CHECKPOINT, MANIFEST = "owner.json", "checkpoint", "manifest.json"
 FORMAT_VERSION = 1
@@ -158,13 +165,51 @@ class Savepoints:
         self._system(place).delete(place, True)
         if len(self._copy(source, checkpoint, files, lambda: False)) != len(files):
             raise SavepointError(f"{location} lost files while they were copied")
+        self.begin(checkpoint, query_id)
+
+    def begin(self, checkpoint: str, query_id: str) -> None:
+        """Makes a checkpoint the one of the query `query_id`, once all else is there."""
         self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
+
+    def copy_on(self, location: str, checkpoint: str, *, without: Collection[int] = ()) -> Manifest:
+        """Copies what the query of the checkpoint at `location`, which has ended, needs to go on elsewhere.
+
+        What is in the other place goes first; `metadata`, which comes last, is left to `begin`, and so is the state of the
+        operators `without`. Raises SavepointError.
+        """
+        found = self._checkpoint(location, with_planned=True)
+        files = [file for file in found.files if file.path != "metadata" and not is_state_of(file.path, without)]
+        place = self._path(checkpoint)
+        self._system(place).delete(place, True)
+        if len(self._copy(location, checkpoint, files, lambda: False)) != len(files):
+            raise SavepointError(f"{location} lost files while they were copied")
+        return found
+
+    def move_state(self, folder: str, checkpoint: str, version: int) -> None:
+        """Moves states of version 1 below `folder` into a checkpoint, as whole ones of `version`.
+
+        Raises SavepointError for a file that such a state does not have.
+        """
+
+        def move(file: File) -> None:
+            name = whole_state(file.path, version)
+            if name is None:
+                return
+            begin, end = self._path(f"{folder}/{file.path}"), self._path(f"{checkpoint}/state/{name}")
+            system = self._system(end)
+            system.mkdirs(end.getParent())
+            if not system.rename(begin, end):
+                raise SavepointError(f"{file.path} of the new state could not be moved to {name}")
+
+        files = list(self._files(folder))
+        with ThreadPoolExecutor(_FILES_AT_A_TIME, thread_name_prefix="savepoint") as pool:
+            list(pool.map(move, files))
 
     def checkpoint_in(self, location: str) -> str:
         """Returns the folder of the checkpoint in what lies at `location`. Raises SavepointError."""
         return location if self.inspect(location).owner is None else f"{location}/{CHECKPOINT}"
 
-    def _checkpoint(self, folder: str) -> Manifest:
+    def _checkpoint(self, folder: str, *, with_planned: bool = False) -> Manifest:
         """What a copy of a checkpoint, pinned to its last committed batch, consists of.
 
         The batch is told first: a running query commits more while its files are listed, and the state of a batch whose commit
@@ -175,7 +220,11 @@ class Savepoints:
             raise SavepointError(f"the checkpoint {folder} has no committed batch yet")
         files = list(self._files(folder))
         query_id = str(json.loads(self._text(f"{folder}/metadata"))["id"])
-        chosen = files_of(files, batch, lambda paths: self._contents([f"{folder}/{path}" for path in paths]))
+
+        def contents(paths: Sequence[str]) -> list[bytes | None]:
+            return self._contents([f"{folder}/{path}" for path in paths])
+
+        chosen = files_of(files, batch, contents, with_planned=with_planned)
         return Manifest(None, query_id, batch, None, chosen)
 
     def _claim(self, target: str, owner: Owner) -> None:

@@ -6,6 +6,7 @@ Says what may be run of a script to look at its last statement. Nothing is start
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -15,8 +16,10 @@ from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Statement
 from sparksql.gateway.sql.errors import refusal
-from sparksql.gateway.streaming.state.compatibility import REMEDY, Difference, message, named
 from sparksql.gateway.streaming.state.description import Description
+from sparksql.gateway.streaming.state.difference import Difference
+from sparksql.gateway.streaming.state.messages import NO_REMEDY, REMEDY, message, named, rewritten_message
+from sparksql.gateway.streaming.state.rewriting import NotRewritable, Rewriting
 from sparksql.wire.control import COMPARISON, Column, ErrorReason, OperationError
 
 # What a script may do to its own copy of the session, which is thrown away: kinds that leave nothing outside it.
@@ -27,12 +30,39 @@ _COLUMNS = tuple(Column(name=name, type="string") for name in COMPARISON)
 FITS = StoredResult(columns=_COLUMNS, row_count=0, truncated=False, bytes=0)
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """A text that does not fit a state as it is: the differences, and how the state is written anew for it, or why not.
+
+    `how` is None when there is nothing to say about that.
+    """
+
+    found: Sequence[Difference]
+    old: Description
+    new: Description
+    how: Rewriting | NotRewritable | None = None
+
+    def rows(self) -> StoredResult:
+        """Returns a row for each difference."""
+        if isinstance(self.how, Rewriting):
+            return _rows(self.how.differences, self.old, self.new, NO_REMEDY)
+        return _rows(self.found, self.old, self.new, REMEDY)
+
+    def error(self) -> OperationError:
+        """Returns what is told of the text."""
+        if isinstance(self.how, Rewriting):
+            told = rewritten_message(self.how.differences, self.old, self.new)
+        else:
+            told = message(self.found, self.old, self.new, "" if self.how is None else self.how.reason)
+        is_rewritable = isinstance(self.how, Rewriting)
+        return OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=told, rewritable=is_rewritable)
+
+
 class IncompatibleStateError(ExplainedError):
     """The text does not fit the state; the rows tell each difference."""
 
-    def __init__(self, found: Sequence[Difference], old: Description, new: Description) -> None:
-        error = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=message(found, old, new))
-        super().__init__(error, _rows(found, old, new))
+    def __init__(self, misfit: Misfit) -> None:
+        super().__init__(misfit.error(), misfit.rows())
 
 
 def is_run(session: JvmSession, statement: Statement, plan: LogicalPlan) -> bool:
@@ -74,7 +104,7 @@ def _is_global(plan: LogicalPlan) -> bool:
             return False
 
 
-def _rows(found: Sequence[Difference], old: Description, new: Description) -> StoredResult:
+def _rows(found: Sequence[Difference], old: Description, new: Description, remedy: str) -> StoredResult:
     told = [
         (
             each.change.value,
@@ -82,7 +112,7 @@ def _rows(found: Sequence[Difference], old: Description, new: Description) -> St
             named(each.column, old.sources if each.before else new.sources),
             named(each.before, old.sources),
             named(each.after, new.sources),
-            REMEDY,
+            remedy,
         )
         for each in found
     ]

@@ -4,16 +4,14 @@ Spark compares types only: a count that becomes a sum, or a key that becomes ano
 old state without an error and gives wrong numbers. Here the meaning of each key and value is compared. What does not shape the
 state may change: filters, HAVING, columns of the result that are computed from it, names, the layout of the text.
 
-Pure. `differences` is the seam for what may rewrite state one day: each one says what changed, where, from what to what.
+Pure. What can be met by writing the state anew is told by `rewriting`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
-from enum import StrEnum
 
 from sparksql.gateway.streaming.state import settings
 from sparksql.gateway.streaming.state.description import (
@@ -23,59 +21,11 @@ from sparksql.gateway.streaming.state.description import (
     StatefulOperator,
     StreamSource,
 )
+from sparksql.gateway.streaming.state.difference import Difference, DifferenceKind
 from sparksql.gateway.streaming.state.structure_difference import opaque, parting
 from sparksql.gateway.streaming.state.structure_difference import text as node_text
 
 COMPLETE, UPDATE = "complete", "update"
-_SHOWN = 5  # differences in a message; the first ones cause most of the others
-_SHOWN_CHARS = 200
-_SOURCE = re.compile(r"\[(\d+)\]\.")
-REMEDY = (
-    "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), or begin without the "
-    "state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
-)
-FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
-
-
-class DifferenceKind(StrEnum):
-    """Names the kinds of differences between two descriptions."""
-
-    SOURCE_ADDED = "SourceAdded"
-    SOURCE_REMOVED = "SourceRemoved"
-    SOURCE_CHANGED = "SourceChanged"
-    SOURCES_REORDERED = "SourcesReordered"
-    OPERATOR_ADDED = "OperatorAdded"
-    OPERATOR_REMOVED = "OperatorRemoved"
-    OPERATOR_CHANGED = "OperatorChanged"  # another type of join, another condition, another limit
-    INPUT_CHANGED = "InputChanged"  # what the rows of an operator go through before it
-    KEY_ADDED = "KeyAdded"
-    KEY_REMOVED = "KeyRemoved"
-    KEY_CHANGED = "KeyChanged"
-    KEYS_REORDERED = "KeysReordered"
-    AGGREGATE_ADDED = "AggregateAdded"
-    AGGREGATE_REMOVED = "AggregateRemoved"
-    AGGREGATE_CHANGED = "AggregateChanged"
-    AGGREGATES_REORDERED = "AggregatesReordered"
-    COLUMN_ADDED = "ColumnAdded"  # columns of rows that a join keeps
-    COLUMN_REMOVED = "ColumnRemoved"
-    COLUMN_CHANGED = "ColumnChanged"
-    COLUMNS_REORDERED = "ColumnsReordered"
-    WATERMARK_CHANGED = "WatermarkChanged"
-    OUTPUT_MODE_CHANGED = "OutputModeChanged"
-    SETTING_CHANGED = "SettingChanged"  # of the session
-    GROUP_FILTER_CHANGED = "GroupFilterChanged"  # a condition on keys above an aggregation
-    NOT_COMPARABLE = "NotComparable"  # it cannot be told whether something is the same
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Describes one reason why state does not fit. `operator` and `column` are for people; empty where there is none."""
-
-    change: DifferenceKind
-    operator: str = ""
-    column: str = ""
-    before: str = ""
-    after: str = ""
 
 
 def differences(old: Description, new: Description) -> tuple[Difference, ...]:
@@ -126,20 +76,6 @@ def _looks_at_the_clock(*descriptions: Description) -> bool:
         for column in (*operator.keys, *operator.values)
         for each in ("date", "timestamp")
     )
-
-
-def message(found: Sequence[Difference], old: Description, new: Description) -> str:
-    """Returns the differences for people, with what to do about them."""
-    parts = [_sentence(each, old, new) for each in found[:_SHOWN]]
-    if len(found) > _SHOWN:
-        parts.append(f"and {len(found) - _SHOWN} more")
-    if old.spark_version != new.spark_version:
-        parts.append(
-            f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may word an "
-            "expression in another way"
-        )
-    told = f"the SQL text does not fit the state in its checkpoint: {'; '.join(parts)}. To go on, "
-    return f"{told}{FIRST_REMEDY if old.is_of_first_version else ''}{REMEDY}"
 
 
 def _sources(of_old: Description, of_new: Description) -> Iterator[Difference]:
@@ -326,61 +262,6 @@ def _pairings(before: Sequence[object], after: Sequence[object]) -> Iterator[tup
             continue
         for step in range(max(i2 - i1, j2 - j1)):
             yield (i1 + step if i1 + step < i2 else None, j1 + step if j1 + step < j2 else None)
-
-
-def _sentence(each: Difference, old: Description, new: Description) -> str:
-    before, after = _shown(each.before, old.sources), _shown(each.after, new.sources)
-    column = _shown(each.column, old.sources if each.before else new.sources)
-    match each.change:
-        case DifferenceKind.SOURCE_ADDED | DifferenceKind.OPERATOR_ADDED:
-            return f"{each.operator} was added ({after})"
-        case DifferenceKind.SOURCE_REMOVED | DifferenceKind.OPERATOR_REMOVED:
-            return f"{each.operator} was removed ({before})"
-        case DifferenceKind.SOURCES_REORDERED:
-            return f"sources were {before} in this order, are {after}"
-        case DifferenceKind.INPUT_CHANGED:
-            return f"{each.operator}: its input was {before}, is {after}"
-        case DifferenceKind.OPERATOR_CHANGED:
-            return f"{each.operator}: {column} was {before}, is {after}"
-        case DifferenceKind.KEY_ADDED:
-            return f"{each.operator}: key column {column} was added ({after})"
-        case DifferenceKind.KEY_REMOVED:
-            return f"{each.operator}: key column {column} was removed ({before})"
-        case DifferenceKind.AGGREGATE_ADDED | DifferenceKind.COLUMN_ADDED:
-            return f"{each.operator}: column {column} was added ({after})"
-        case DifferenceKind.AGGREGATE_REMOVED | DifferenceKind.COLUMN_REMOVED:
-            return f"{each.operator}: column {column} was removed ({before})"
-        case DifferenceKind.KEY_CHANGED:
-            return f"{each.operator}: key column {column} was {before}, is {after}"
-        case DifferenceKind.AGGREGATE_CHANGED | DifferenceKind.COLUMN_CHANGED:
-            return f"{each.operator}: column {column} was {before}, is {after}"
-        case DifferenceKind.KEYS_REORDERED:
-            return f"{each.operator}: key columns {column} were {before} in this order, are {after}"
-        case DifferenceKind.AGGREGATES_REORDERED | DifferenceKind.COLUMNS_REORDERED:
-            return f"{each.operator}: columns {column} were {before} in this order, are {after}"
-        case DifferenceKind.GROUP_FILTER_CHANGED:
-            return f"{each.operator}: the condition on its groups was {before}, is {after}"
-        case DifferenceKind.NOT_COMPARABLE:
-            return f"{each.operator} is of {before}"
-        case DifferenceKind.SETTING_CHANGED:
-            return f"the setting {each.operator} was {before}, is {after}"
-        case DifferenceKind.SOURCE_CHANGED | DifferenceKind.WATERMARK_CHANGED | DifferenceKind.OUTPUT_MODE_CHANGED:
-            return f"{each.operator} was {before}, is {after}"
-
-
-def named(text: str, sources: Sequence[StreamSource]) -> str:
-    """Returns a meaning with the names of its sources, which are left out when there is only one."""
-
-    def name(found: re.Match[str]) -> str:
-        number = int(found[1])
-        return "" if len(sources) == 1 or not 0 < number <= len(sources) else f"{sources[number - 1].name}."
-
-    return _SOURCE.sub(name, text)
-
-
-def _shown(text: str, sources: Sequence[StreamSource]) -> str:
-    shown = named(text, sources)
-    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
 
 
 def _named(operators: Sequence[StatefulOperator], index: int) -> str:

@@ -21,6 +21,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.streaming.state import plan_text, source_identity
+from sparksql.gateway.streaming.state.buffers import buffer_types
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
     Description,
@@ -230,7 +231,9 @@ class _Walk:
             for function in _aggregate_functions(result) if streams else ():
                 meaning = self._text(function)
                 # Spark keeps equal functions once, at the place of the first.
-                values.setdefault(meaning, self._column(str(result.name()), function, meaning))
+                if meaning not in values:
+                    column = self._column(str(result.name()), function, meaning)
+                    values[meaning] = replace(column, buffers=buffer_types(function.aggregateFunction()))
         for result in results:
             self._expressions.define_named(result)
         if not streams:

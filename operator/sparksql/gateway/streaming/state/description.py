@@ -1,6 +1,7 @@
 """What a checkpoint's state means, as it is kept beside it.
 
-Version 1 had the readable parts alone; see `compatibility` for what may go on from such a one.
+Version 1 had the readable parts alone, see `compatibility` for what may go on from such a one; version 2 did not have the
+columns that aggregates are kept in, without which no state is rewritten, see `rewriting`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any
 
 from sparksql.gateway.streaming.state.structure_nodes import Node
 
-FORMAT_VERSION = 2
-_READABLE_VERSIONS = (1, FORMAT_VERSION)
+FORMAT_VERSION = 3
+_STRUCTURES, _BUFFERS = 2, 3  # the versions that first had them
+_READABLE_VERSIONS = (1, _STRUCTURES, FORMAT_VERSION)
 AGGREGATE = "aggregate"
 
 
@@ -38,12 +40,14 @@ class StateColumn:
     """Describes a column of state.
 
     `meaning` is its expression over columns of the sources, `[1].amount` being one of the first source. `type` is
-    Spark's; `name` is that of the result and for people only.
+    Spark's; `name` is that of the result and for people only. An aggregate is kept in columns of the types `buffers`, in
+    this order: of an average a sum and a count. Which function it is tells the structure of its operator.
     """
 
     name: str
     type: str
     meaning: str
+    buffers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,12 @@ class Description:
     @property
     def is_of_first_version(self) -> bool:
         """Returns whether the file is of the first version, which has no structures."""
-        return self.version < FORMAT_VERSION
+        return self.version < _STRUCTURES
+
+    @property
+    def has_buffers(self) -> bool:
+        """Returns whether the file tells in which columns each aggregate is kept."""
+        return self.version >= _BUFFERS
 
     @property
     def is_text_only(self) -> bool:
@@ -141,9 +150,13 @@ class Description:
 
 
 def _operator(raw: Any) -> StatefulOperator:
-    keys, values = (tuple(StateColumn(**each) for each in raw[part]) for part in ("keys", "values"))
+    keys, values = (tuple(map(_column, raw[part])) for part in ("keys", "values"))
     inputs = tuple(map(str, raw["inputs"]))
     return StatefulOperator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, str(raw.get("structure", "")))
+
+
+def _column(raw: Any) -> StateColumn:
+    return StateColumn(**{**raw, "buffers": tuple(map(str, raw.get("buffers", ())))})
 
 
 def _settings(raw: Any) -> tuple[Setting, ...] | None:

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.errors import refusal
-from sparksql.gateway.streaming.state.comparison import IncompatibleStateError
-from sparksql.gateway.streaming.state.compatibility import REMEDY, differences
+from sparksql.gateway.streaming.state.comparison import Misfit
+from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import Description, DescriptionError
+from sparksql.gateway.streaming.state.messages import REMEDY
+from sparksql.gateway.streaming.state.rewriting import rewriting
 from sparksql.wire.control import ErrorReason, OperationError
 
 NAME = "sparksql-query.json"
@@ -68,12 +70,11 @@ class StateFile:
             )
             raise refusal(ErrorReason.STATE_INCOMPATIBLE, reason) from broken
 
-    def check(self, new: Description) -> None:
-        """Raises StatementError when the checkpoint has been used by a query whose state is not the one of `new`."""
+    def misfit(self, new: Description) -> Misfit | None:
+        """Returns why a query of `new` cannot go on from here as it is, None if it can, or if nothing is to go on from."""
         old = self.known()
         found = differences(old, new) if old is not None else ()
-        if old is not None and found:
-            raise IncompatibleStateError(found, old, new)
+        return Misfit(found, old, new, rewriting(old, new)) if old is not None and found else None
 
     def write(self, description: Description) -> None:
         """Keeps the description of the query that is about to start."""

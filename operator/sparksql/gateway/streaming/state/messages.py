@@ -1,0 +1,99 @@
+"""Tells people how a text differs from the state that it would go on from, and what to do about it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from sparksql.gateway.streaming.state.description import Description, StreamSource
+from sparksql.gateway.streaming.state.difference import Difference, DifferenceKind
+
+_SHOWN = 5  # differences in a message; the first ones cause most of the others
+_SHOWN_CHARS = 200
+_SOURCE = re.compile(r"\[(\d+)\]\.")
+REMEDY = (
+    "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), or begin without the "
+    "state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
+)
+NO_REMEDY = "none is needed: the state is written anew in another place, and the checkpoint that is there is kept"
+FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
+
+
+def message(found: Sequence[Difference], old: Description, new: Description, why: str = "") -> str:
+    """Returns the differences for people, with what to do about them; `why` the state is not written anew for them."""
+    parts = [*_told(found, old, new)]
+    if why:
+        parts.append(f"the state is not written anew for that: {why}")
+    if old.spark_version != new.spark_version:
+        parts.append(
+            f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may word an "
+            "expression in another way"
+        )
+    told = f"the SQL text does not fit the state in its checkpoint: {'; '.join(parts)}. To go on, "
+    return f"{told}{FIRST_REMEDY if old.is_of_first_version else ''}{REMEDY}"
+
+
+def rewritten_message(found: Sequence[Difference], old: Description, new: Description) -> str:
+    """Returns the differences of a text that the state fits once it is written anew."""
+    return f"the state in the checkpoint is written anew for the SQL text: {'; '.join(_told(found, old, new))}"
+
+
+def _told(found: Sequence[Difference], old: Description, new: Description) -> Iterator[str]:
+    yield from (_sentence(each, old, new) for each in found[:_SHOWN])
+    if len(found) > _SHOWN:
+        yield f"and {len(found) - _SHOWN} more"
+
+
+def _sentence(each: Difference, old: Description, new: Description) -> str:
+    before, after = _shown(each.before, old.sources), _shown(each.after, new.sources)
+    column = _shown(each.column, old.sources if each.before else new.sources)
+    match each.change:
+        case DifferenceKind.SOURCE_ADDED | DifferenceKind.OPERATOR_ADDED:
+            return f"{each.operator} was added ({after})"
+        case DifferenceKind.SOURCE_REMOVED | DifferenceKind.OPERATOR_REMOVED:
+            return f"{each.operator} was removed ({before})"
+        case DifferenceKind.SOURCES_REORDERED:
+            return f"sources were {before} in this order, are {after}"
+        case DifferenceKind.INPUT_CHANGED:
+            return f"{each.operator}: its input was {before}, is {after}"
+        case DifferenceKind.OPERATOR_CHANGED:
+            return f"{each.operator}: {column} was {before}, is {after}"
+        case DifferenceKind.KEY_ADDED:
+            return f"{each.operator}: key column {column} was added ({after})"
+        case DifferenceKind.KEY_REMOVED:
+            return f"{each.operator}: key column {column} was removed ({before})"
+        case DifferenceKind.AGGREGATE_ADDED | DifferenceKind.COLUMN_ADDED:
+            return f"{each.operator}: column {column} was added ({after})"
+        case DifferenceKind.AGGREGATE_REMOVED | DifferenceKind.COLUMN_REMOVED:
+            return f"{each.operator}: column {column} was removed ({before})"
+        case DifferenceKind.KEY_CHANGED:
+            return f"{each.operator}: key column {column} was {before}, is {after}"
+        case DifferenceKind.AGGREGATE_CHANGED | DifferenceKind.COLUMN_CHANGED:
+            return f"{each.operator}: column {column} was {before}, is {after}"
+        case DifferenceKind.KEYS_REORDERED:
+            return f"{each.operator}: key columns {column} were {before} in this order, are {after}"
+        case DifferenceKind.AGGREGATES_REORDERED | DifferenceKind.COLUMNS_REORDERED:
+            return f"{each.operator}: columns {column} were {before} in this order, are {after}"
+        case DifferenceKind.GROUP_FILTER_CHANGED:
+            return f"{each.operator}: the condition on its groups was {before}, is {after}"
+        case DifferenceKind.NOT_COMPARABLE:
+            return f"{each.operator} is of {before}"
+        case DifferenceKind.SETTING_CHANGED:
+            return f"the setting {each.operator} was {before}, is {after}"
+        case DifferenceKind.SOURCE_CHANGED | DifferenceKind.WATERMARK_CHANGED | DifferenceKind.OUTPUT_MODE_CHANGED:
+            return f"{each.operator} was {before}, is {after}"
+
+
+def named(text: str, sources: Sequence[StreamSource]) -> str:
+    """Returns a meaning with the names of its sources, which are left out when there is only one."""
+
+    def name(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return "" if len(sources) == 1 or not 0 < number <= len(sources) else f"{sources[number - 1].name}."
+
+    return _SOURCE.sub(name, text)
+
+
+def _shown(text: str, sources: Sequence[StreamSource]) -> str:
+    shown = named(text, sources)
+    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}..."
