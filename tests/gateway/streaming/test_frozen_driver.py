@@ -84,11 +84,10 @@ async def test_no_row_comes_twice_from_a_driver_that_wakes(
     streams = [
         Stream("lake.d.appended", f"{ROOT}/appended", {}),
         Stream("lake.d.merged", f"{ROOT}/merged", UPSERT),
-        Stream("lake.d.local", f"{tmp_path.as_uri()}/local", {}),
         Stream("kept", f"{tmp_path.as_uri()}/kept", {}),
     ]
-    logs = [store.folder / "appended", store.folder / "merged", tmp_path / "local", tmp_path / "kept"]
-    for stream in streams[:3]:
+    logs = [store.folder / "appended", store.folder / "merged", tmp_path / "kept"]
+    for stream in streams[:2]:
         await first.ok(f"CREATE TABLE {stream.target} (id INT) USING iceberg")
     await first.ok("INSERT INTO src VALUES (1)")
     frozen = await asyncio.gather(*(each.put(first, SLOWLY) for each in streams))

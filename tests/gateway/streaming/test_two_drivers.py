@@ -13,7 +13,7 @@ from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.streaming.checkpoints.conditional import MANAGER, MANAGER_KEY, create_conditionally
-from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded
+from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded, start_into
 from sparksql.gateway.streaming.upsert import UpsertWriter, upsert_target
 from tests.support.default_class import image_connectors
 from tests.support.object_store import ROOT, ObjectStore, object_store
@@ -139,6 +139,27 @@ def test_an_appended_batch_is_looked_for_in_the_commit(driver: SparkDriver) -> N
     append("another", 7).commit()
     next_one.commit()
     assert len(list(session.table("lake.d.appended.snapshots").collect())) == 4
+
+
+def test_a_stream_is_started_into_a_table_whose_commit_looks(driver: SparkDriver, tmp_path: Path) -> None:
+    session = driver.base.cloneSession()
+    run(
+        driver,
+        session,
+        "CREATE TABLE lake.d.streamed (id INT) USING iceberg",
+        f"CREATE TABLE events (id INT) USING parquet LOCATION '{tmp_path}/events'",
+        "INSERT INTO events VALUES (1), (2)",
+    )
+    writer = session.sql("SELECT id FROM STREAM events").writeStream()
+    writer = writer.option("checkpointLocation", f"{tmp_path.as_uri()}/c")
+    writer = writer.trigger(driver.jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow())
+    query = start_into(driver.jvm, session, writer, "lake.d.streamed")
+    query.awaitTermination()
+    operations = query.streamingQuery().sink().table().operations()
+    assert "Proxy" in str(operations.getClass().getSimpleName())
+    [snapshot] = session.table("lake.d.streamed.snapshots").collect()
+    assert str(query.id()) in str(snapshot)
+    assert session.table("lake.d.streamed").count() == 2
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ class Streams:
         sinks.mark(sink, options.checkpoint, self._files)
         try:
             with unsupported.start_allowed(session, planned.analysed):
-                query = start_into(self._driver.jvm, session, writer, planned.parsed.name)
+                query = self._start_into(session, planned, writer)
             return _Started(query, state, described, sink)
         except Exception:
             self._clear(sink, options, lease)
@@ -307,6 +307,11 @@ class Streams:
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query, planned.analysed))
+
+    def _start_into(self, session: JvmSession, planned: _Planned, writer: Any) -> StreamingQuery:
+        if isinstance(planned.frame, RecordStream):
+            return writer.toTable(planned.parsed.name)
+        return start_into(self._driver.jvm, session, writer, planned.parsed.name)
 
     def _start_upsert(self, writer: Any, batches: UpsertBatches) -> StreamingQuery:
         sources_package = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources

@@ -24,12 +24,7 @@ public final class ConditionalCheckpointFileManager extends FileSystemBasedCheck
     /** Is called by Spark, on drivers and executors. */
     public ConditionalCheckpointFileManager(Path path, Configuration configuration) throws IOException {
         super(path, configuration);
-        isConditional = creates(fs(), path);
-    }
-
-    /** Returns whether a file system makes a file only if there is none, in one request. */
-    public static boolean creates(FileSystem system, Path path) throws IOException {
-        return system.hasPathCapability(path, CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE);
+        isConditional = fs().hasPathCapability(path, CreateFileOptionKeys.FS_OPTION_CREATE_CONDITIONAL_OVERWRITE);
     }
 
     @Override
