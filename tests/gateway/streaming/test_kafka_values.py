@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -102,16 +103,13 @@ FORMATS = {
     "debezium": Format(
         CHANGES,
         {"value_format": "debezium"},
-        of_debezium(debezium),
+        [*of_debezium(debezium), *of_debezium(partial(debezium, with_schema=True))],
         [None],
-        [*NO_JSON, *(debezium(*each) for each in LOST), debezium("c", None, {"id": "x"})],
-    ),
-    "debezium with its schema": Format(
-        CHANGES,
-        {"value_format": "debezium"},
-        of_debezium(lambda *change: debezium(*change, with_schema=True)),
-        [None],
-        [*NO_JSON, *(debezium(*each, with_schema=True) for each in LOST)],
+        [
+            *NO_JSON,
+            *(debezium(*each, with_schema=schema) for each in LOST for schema in (False, True)),
+            debezium("c", None, {"id": "x"}),
+        ],
     ),
     "maxwell": Format(
         CHANGES,

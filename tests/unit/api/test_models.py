@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from sparksql.api.base import ApiObject, format_time
 from sparksql.api.crd import KINDS
+from sparksql.api.execution import Upsert
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SqlSession
@@ -82,6 +83,11 @@ def test_replace_of_a_field_validates_the_value() -> None:
     assert status.phase is StatementPhase.RUNNING
     with pytest.raises(ValidationError):
         status.replace(phase="Walking")
+
+
+def test_replace_in_an_upsert_keeps_its_other_fields() -> None:
+    assert Upsert(order_by="ts").replace(keys=("id",)) == Upsert(keys=("id",), order_by="ts")
+    assert Upsert.parse({"keys": []}) == Upsert() == Upsert.parse({})
 
 
 def test_models_refuse_assignment_to_their_fields() -> None:
