@@ -78,7 +78,7 @@ SHAPES = {
 
 LEAST_ROWS = 12
 
-some = st.one_of(st.none(), st.integers(0, 4))
+some = st.sampled_from((0, 1, 1, 2, 3, None))
 orders = st.fixed_dictionaries(
     {
         "id": st.integers(0, 5),
@@ -91,7 +91,7 @@ orders = st.fixed_dictionaries(
     }
 )
 customers = st.fixed_dictionaries(
-    {"id": st.integers(0, 4), "name": st.sampled_from((None, "a", "b", "c")), "factor": some}
+    {"id": st.integers(0, 3), "name": st.sampled_from(("a", "b", "c", None)), "factor": some}
 )
 # What is done to a table: a row is put, or one is deleted.
 Step = Sequence[tuple[str, Row, bool]]
@@ -100,8 +100,8 @@ steps = st.lists(
         st.tuples(st.just("orders"), orders, st.integers(0, 3).map(bool)),
         st.tuples(st.just("customers"), customers, st.integers(0, 3).map(bool)),
     ),
-    min_size=6,
-    max_size=14,
+    min_size=12,
+    max_size=24,
 )
 
 
@@ -209,7 +209,7 @@ def test_results_of_a_changelog_that_are_told_whole_have_no_groups_that_are_gone
         ([("t", None, None)], "not a change of Debezium"),
     ],
 )
-def test_what_no_change_can_take_back_fails_the_query_over_a_changelog(
+def test_a_query_over_a_changelog_fails_for_what_no_change_takes_back(
     changing: Changing, changes: list[Change], says: str
 ) -> None:
     changing.topic("t", "id BIGINT, x DOUBLE").write(changes)
@@ -232,6 +232,7 @@ REFUSED = (
     ("SELECT window(ts, '1 hour').start AS k, count(*) FROM t GROUP BY 1", "windows over a changelog"),
     ("SELECT k, count(*) FROM t GROUP BY ROLLUP(k)", "GROUPING SETS"),
     ("SELECT DISTINCT k FROM t", "SELECT DISTINCT"),
+    ("SELECT s COLLATE UTF8_LCASE AS k, count(*) FROM t GROUP BY 1", "equal texts"),
     ("SELECT k, count(*) FROM (SELECT k, explode(array(1, 2)) FROM t) GROUP BY k", "explode"),
     ("SELECT k, sum(c) FROM (SELECT k, n, count(*) AS c FROM t GROUP BY k, n) GROUP BY k", "over an aggregation"),
     ("SELECT t.k, count(*) FROM t LEFT JOIN u ON t.n = u.k GROUP BY t.k", "LEFT OUTER JOIN"),
@@ -247,7 +248,7 @@ REFUSED = (
 
 
 def test_queries_that_are_not_exact_over_a_changelog_are_refused(changing: Changing) -> None:
-    changing.topic("t", "k BIGINT, n INT, ts TIMESTAMP", key="k")
+    changing.topic("t", "k BIGINT, n INT, s STRING, ts TIMESTAMP", key="k")
     changing.topic("u", "k BIGINT, n INT", key="")
     changing.view("dim", "SELECT * FROM VALUES (1, 'one') AS v(n, label)")
     for text, says in REFUSED:

@@ -12,6 +12,7 @@ from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import columns_in, walked
+from sparksql.gateway.windowing.marks import windows_of
 
 # Nodes of a table that is joined: each batch must find the same rows in it.
 _OF_TABLES = frozenset(
@@ -30,8 +31,8 @@ _OF_TABLES = frozenset(
         "View",
     }
 )
+_COLLATION = "string collate"  # in the names of types whose values may be equal and differ
 _TIME_WINDOW = "spark.timeWindow"  # Spark's, in the metadata of what window() gives
-_OWN_WINDOW = "sparksql.window"
 
 
 def check_exact(jvm: Jvm, expressions: Iterable[Expression], reserved: frozenset[int], node: LogicalPlan) -> None:
@@ -51,6 +52,9 @@ def check_exact(jvm: Jvm, expressions: Iterable[Expression], reserved: frozenset
             raise PlacedError(message, span)
         if each.containsPattern(patterns.PLAN_EXPRESSION()):
             raise PlacedError("over a changelog there are no subqueries in expressions: use an inner JOIN", span)
+        if _COLLATION in str(each.dataType().catalogString()).lower():
+            message = "over a changelog equal texts must be the same texts: leave COLLATE out of columns and keys"
+            raise PlacedError(message, span)
         if columns_in(each) & reserved:
             message = (
                 f"columns {ROW_KIND} and {SEQ} of a changelog can be selected, and not decided by: the query takes changes "
@@ -84,5 +88,4 @@ def check_table(plan: LogicalPlan, join: LogicalPlan) -> None:
 def _tells_windows(expression: Any) -> bool:
     if simple_name(expression) not in ("Alias", "AttributeReference"):
         return False
-    found = expression.metadata()
-    return bool(found.contains(_TIME_WINDOW) or found.contains(_OWN_WINDOW))
+    return bool(expression.metadata().contains(_TIME_WINDOW)) or windows_of(expression) is not None

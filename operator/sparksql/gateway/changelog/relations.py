@@ -31,6 +31,7 @@ from sparksql.gateway.windowing.marks import alias
 
 # Hidden columns.
 WEIGHT, ORDER, DELETED = "__changelog_weight", "__changelog_order", "__changelog_deleted"
+_EXACT = frozenset({*INTEGERS, "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"})
 # Words of a text for nodes that a user writes, in messages.
 _WORDS = {
     "Aggregate": "GROUP BY",
@@ -293,13 +294,12 @@ def _equalities(condition: Any) -> list[tuple[Any, Any]]:
 
 
 def _told_by(expression: Any) -> int | None:
-    """The id of the column that a value of an expression tells: itself, or an integer made wider."""
-    if simple_name(expression) == "Cast":
-        types = [str(each.dataType().catalogString()) for each in (expression.child(), expression)]
-        if not all(each in INTEGERS for each in types) or INTEGERS.index(types[0]) > INTEGERS.index(types[1]):
-            return None
-        expression = expression.child()
-    return column_id(expression)
+    """The id of the column whose value an equal one tells: of a type with one form of each value, integers also made wider."""
+    type_name = str(expression.dataType().catalogString())
+    if simple_name(expression) == "Cast" and type_name in INTEGERS:
+        expression, wider = expression.child(), INTEGERS[: INTEGERS.index(type_name) + 1]
+        return column_id(expression) if str(expression.dataType().catalogString()) in wider else None
+    return column_id(expression) if type_name in _EXACT or type_name.startswith("decimal") else None
 
 
 def _without(plan: LogicalPlan, hidden: list[Any]) -> list[Any]:

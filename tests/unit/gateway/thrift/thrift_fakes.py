@@ -67,7 +67,7 @@ class FakeService:
             raise ClientError(Problem.UNKNOWN_OPERATION, f"operation {operation} does not exist")
         return self.operations[operation]
 
-    async def wait(self, session: str, operation: str, seconds: float) -> OperationInfo:
+    async def wait_for_rows(self, session: str, operation: str, seconds: float) -> OperationInfo:
         await asyncio.sleep(min(seconds, 0.05))
         return self.operation(session, operation)
 

@@ -130,6 +130,8 @@ def _check_changes(table: KafkaTable) -> None:
         wanted = CHANGELOG_COLUMNS.get(column.name.lower())
         if wanted is not None and column.type_name != wanted:
             raise table.invalid(f"column {column.name} must be {wanted.upper()}: leave it out, the table gets it")
+        if "collate" in column.type_name.lower():
+            raise table.invalid(f"column {column.name} has a COLLATE: {where} equal texts must be the same texts")
         if column.is_of_record or column.is_operation:
             message = f"column {column.name} is of a change, not of a row that comes and goes: {where} leave it out, {SEQ} has the place"
             raise table.invalid(message)
