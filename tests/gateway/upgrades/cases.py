@@ -229,11 +229,21 @@ CASES: tuple[Case, ...] = (
     Case(
         "aggregation: aggregate added",
         "windows",
-        windows(columns="a, n, m, b, until", values="count(*), sum(amount), CAST(max(price) AS STRING)"),
+        windows(values="count(*), sum(amount) + coalesce(max(price), 0)"),
         Rewritten(
-            "aggregate: column b was added (max(price))",
-            windows_of(second=f"IF({FIRST_CLOSED}, NULL, CAST(max(price) FILTER (WHERE part = 2) AS STRING))"),
+            "aggregate: column m was added (max(price))",
+            windows_of().replace(
+                "sum(amount)",
+                f"sum(amount) + IF({FIRST_CLOSED}, 0, coalesce(max(price) FILTER (WHERE part = 2), 0))",
+                1,
+            ),
         ),
+    ),
+    Case(
+        "aggregation: aggregate added before others, in the order of the target's columns",
+        "windows",
+        windows(columns="a, n, m, b, until", values="count(*), sum(amount), CAST(max(price) AS STRING)"),
+        Parked("an aggregate is added before others, in the order of the target's columns: put it behind them"),
     ),
     Case(
         "aggregation: aggregate removed",

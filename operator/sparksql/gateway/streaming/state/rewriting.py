@@ -97,7 +97,7 @@ def _sources(old: Sequence[str], new: Sequence[str]) -> tuple[int | None, ...] |
     if added and removed:
         return "aggregates are added and removed at once, or one has become another: do one after the other"
     if added and list(new[: len(old)]) != list(old):
-        return "an aggregate is added before others of its SELECT: put it behind them"
+        return "an aggregate is added before others, in the order of the target's columns: put it behind them"
     return tuple(old.index(each) if each in old else None for each in new)
 
 
