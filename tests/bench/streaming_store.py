@@ -20,7 +20,8 @@ from sparksql.api.execution import Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.streaming.checkpoints.conditional import MANAGER, MANAGER_KEY
 from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded
-from sparksql.gateway.streaming.upsert import UpsertWriter, upsert_target
+from sparksql.gateway.streaming.upsert.merge import MergeWriter
+from sparksql.gateway.streaming.upsert.target import upsert_target
 from tests.bench.latency.common import machine
 from tests.gateway.connectors import conf
 from tests.gateway.local_spark import local_spark, run
@@ -98,7 +99,7 @@ def _time_looks(driver: SparkDriver) -> None:
     assert appends is not None
     for number in range(SNAPSHOTS):
         appends.table.table().newFastAppend().set("sparksql.query", "q").set("sparksql.batch", str(number)).commit()
-    writer = UpsertWriter(driver, Upsert(keys=("id",)), upsert_target("lake.d.looked", table))
+    writer = MergeWriter(driver, Upsert(keys=("id",)), upsert_target("lake.d.looked", table))
     looks: dict[str, Callable[[], object]] = {
         "a look at .snapshots": lambda: writer._has_batch(session, None, "q", SNAPSHOTS),
         "a look at the guarded table": lambda: _look(driver, session),

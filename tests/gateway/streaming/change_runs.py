@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +23,7 @@ from sparksql.gateway.streaming.changes import taken_back
 from sparksql.gateway.streaming.kafka.options import CHANGELOG_COLUMNS, KafkaTable, columns_of
 from sparksql.gateway.streaming.kafka.values import decoded
 from sparksql.gateway.streaming.unsupported import check_supported, start_allowed
-from sparksql.gateway.streaming.upsert import UpsertTarget, UpsertWriter
+from sparksql.gateway.streaming.upsert.batch import prepared
 from sparksql.gateway.windowing.rewrite import for_stream
 
 Row = Mapping[str, Any]
@@ -85,7 +85,7 @@ class Changing:
     def planned(self, text: str, output_mode: str, upsert: Upsert | None) -> Any:
         """Returns the Dataset of a query that could start. Raises what refuses it."""
         self._driver.activate(self._session)
-        frame = taken_back(self._driver, self._session, self._frame(text), output_mode, upsert)
+        frame, _ = taken_back(self._driver, self._session, self._frame(text), output_mode, upsert)
         frame = for_stream(self._driver, self._session, frame, output_mode)
         analysed = frame.queryExecution().analyzed()
         check_supported(self._driver, self._session, analysed, output_mode, Fragment(text, 0), text)
@@ -96,10 +96,8 @@ class Changing:
         options = Upsert(keys=keys)
         frame = self.planned(text, output_mode, options)
         columns = tuple(str(name) for name in frame.columns() if not str(name).startswith("__"))
-        batches = _Batches(
-            UpsertWriter(self._driver, options, UpsertTarget("t", columns, False)), columns, keys, self.after
-        )
         jvm = self._driver.jvm
+        batches = _Batches(lambda batch: prepared(jvm, options, columns, keys, batch), columns, keys, self.after)
         ensure_callback_server_started(self._driver.context._gateway)
         writer = (
             frame.writeStream().outputMode(output_mode).option("checkpointLocation", str(self._folder / "checkpoint"))
@@ -124,19 +122,23 @@ class Changing:
 
 
 class _Batches:
-    """Called by the JVM with each batch: a MERGE of what the writer has prepared, in Python."""
+    """Called by the JVM with each batch: a MERGE of what an upsert prepares, in Python."""
 
     def __init__(
-        self, writer: UpsertWriter, columns: tuple[str, ...], keys: tuple[str, ...], after: list[list[tuple[Any, ...]]]
+        self,
+        prepare: Callable[[Any], Any],
+        columns: tuple[str, ...],
+        keys: tuple[str, ...],
+        after: list[list[tuple[Any, ...]]],
     ) -> None:
-        self._writer = writer
+        self._prepare = prepare
         self._columns = columns
         self._keys = keys
         self._after = after
 
     def call(self, frame: Any, _: int) -> None:
         kept = {self._key(row): row for row in (self._after[-1] if self._after else [])}
-        for text in self._writer._prepared(frame).toJSON().collectAsList():
+        for text in self._prepare(frame).toJSON().collectAsList():
             told = json.loads(text, parse_float=Decimal)
             row = tuple(told.get(f"__sparksql_{name}") for name in self._columns)
             kept.pop(self._key(row), None)

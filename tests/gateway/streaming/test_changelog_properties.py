@@ -209,7 +209,7 @@ def test_results_of_a_changelog_that_are_told_whole_have_no_groups_that_are_gone
         ([("t", None, None)], "not a change of Debezium"),
     ],
 )
-def test_a_query_over_a_changelog_fails_for_what_no_change_takes_back(
+def test_query_over_a_changelog_fails_on_what_no_change_can_take_back(
     changing: Changing, changes: list[Change], says: str
 ) -> None:
     changing.topic("t", "id BIGINT, x DOUBLE").write(changes)

@@ -14,7 +14,8 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.streaming.checkpoints.conditional import MANAGER, MANAGER_KEY, create_conditionally
 from sparksql.gateway.streaming.commit_once import SINK_KEYS, guarded, start_into
-from sparksql.gateway.streaming.upsert import UpsertWriter, upsert_target
+from sparksql.gateway.streaming.upsert.merge import MergeWriter
+from sparksql.gateway.streaming.upsert.target import upsert_target
 from tests.support.default_class import image_connectors
 from tests.support.object_store import ROOT, ObjectStore, object_store
 
@@ -183,21 +184,21 @@ def test_a_merged_batch_is_looked_for_in_the_commit(
     session.sparkContext().setLocalProperty("sql.streaming.queryId", "q")
     target = upsert_target(name, session.table(name).logicalPlan())
 
-    def writer() -> UpsertWriter:
-        return UpsertWriter(driver, Upsert(keys=("id",)), target)
+    def writer() -> MergeWriter:
+        return MergeWriter(driver, Upsert(keys=("id",)), target)
 
-    def merge(with_: UpsertWriter, batch: int, values: str) -> None:
-        with_.merge(session.cloneSession().sql(f"SELECT * FROM VALUES {values} AS b (id, v)"), batch)
+    def merge(with_: MergeWriter, batch: int, values: str) -> None:
+        with_.write(session.cloneSession().sql(f"SELECT * FROM VALUES {values} AS b (id, v)"), batch)
 
     frozen, other = writer(), writer()
-    mark = frozen._mark
+    marks = frozen._marks
 
-    def sleep(*arguments: Any) -> None:
+    def sleep(*arguments: Any) -> dict[str, str]:
         merge(other, 0, "(1, 'a'), (2, 'b')")
         merge(other, 1, "(1, 'later')")
-        mark(*arguments)
+        return marks(*arguments)
 
-    monkeypatch.setattr(frozen, "_mark", sleep)
+    monkeypatch.setattr(frozen, "_marks", sleep)
     with pytest.raises(Py4JJavaError, match=refusal):
         merge(frozen, 0, "(1, 'a'), (2, 'b')")
     merge(other, 2, "(2, 'c')")
