@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.gateway.streaming.kafka.options import KafkaTable, check_table, columns_of
+from sparksql.gateway.streaming.kafka.options import KafkaTable, columns_of
+from sparksql.gateway.streaming.kafka.tables import check_table
 from sparksql.gateway.streaming.kafka.values import decoded
 from sparksql.gateway.streaming.source_keys import inferred_keys, mark
 from sparksql.wire.driver import SqlPolicy
