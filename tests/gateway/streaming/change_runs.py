@@ -72,8 +72,8 @@ class Changing:
         reader = self._session.readStream().schema(schema).option("maxFilesPerTrigger", "1").format("json")
         records = reader.load(str(folder)).withColumn("topic", jvm.org.apache.spark.sql.functions.lit(name))
         whole = types.fromDDL(columns + "".join(f", {added} {kind}" for added, kind in CHANGELOG_COLUMNS.items()))
-        options = {"value.format": "debezium", "changelog.rows": "all", "key.columns": key}
-        table = KafkaTable(name, columns_of(whole), options)
+        keys = {"key.columns": key} if key else {}
+        table = KafkaTable(name, columns_of(whole), {"value.format": "debezium", "changelog.rows": "all", **keys})
         decoded(jvm, self._session, table, records).createOrReplaceTempView(name)
         return Topic(folder)
 
@@ -82,10 +82,14 @@ class Changing:
         self._driver.activate(self._session)
         self._frame(text).createOrReplaceTempView(name)
 
+    def taken_back(self, text: str, output_mode: str, upsert: Upsert | None) -> tuple[Any, Upsert | None]:
+        """Returns the Dataset of a query that takes changes back, and the upsert with its keys. Raises what refuses it."""
+        self._driver.activate(self._session)
+        return taken_back(self._driver, self._session, self._frame(text), output_mode, upsert)
+
     def planned(self, text: str, output_mode: str, upsert: Upsert | None) -> Any:
         """Returns the Dataset of a query that could start. Raises what refuses it."""
-        self._driver.activate(self._session)
-        frame, _ = taken_back(self._driver, self._session, self._frame(text), output_mode, upsert)
+        frame, _ = self.taken_back(text, output_mode, upsert)
         frame = for_stream(self._driver, self._session, frame, output_mode)
         analysed = frame.queryExecution().analyzed()
         check_supported(self._driver, self._session, analysed, output_mode, Fragment(text, 0), text)

@@ -256,5 +256,9 @@ def test_queries_that_are_not_exact_over_a_changelog_are_refused(changing: Chang
             changing.planned(text, "update", Upsert(keys=("k",)))
         assert says in str(refused.value), text
     changing.planned("SELECT k, n FROM t", "update", Upsert(keys=("k", "n")))
+    _, keyed = changing.taken_back("SELECT n, k AS id FROM t", "update", Upsert())
+    assert keyed == Upsert(keys=("id",)), "the key of the table, by the name that the query gives it"
+    with pytest.raises(StatementError, match="which columns are the key of a row of u is not known"):
+        changing.planned("SELECT k, n FROM u", "update", Upsert())
     with pytest.raises(StatementError, match="leave orderBy out"):
         changing.planned("SELECT k, n FROM t", "update", Upsert(keys=("k",), order_by="n"))

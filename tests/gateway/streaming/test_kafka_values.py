@@ -304,7 +304,7 @@ def test_keys_of_a_query_are_those_of_its_source_or_the_refusal_says_why(
         ({"value.avro.header": "glue"}, "'glue': it must be one of none, confluent, apicurio"),
         (
             {"value.avro.schema.x": "x"},
-            "'value.avro.schema.x' is not known: there are key.column, key.columns, value.avro.header",
+            "'value.avro.schema.x' is not known: there are changelog.rows, key.column, key.columns, value.avro.header",
         ),
         ({"key.columns": "id, no"}, "option 'key.columns' has 'no', which is not a declared column"),
         ({"key.columns": "id,"}, "option 'key.columns' has ''"),
