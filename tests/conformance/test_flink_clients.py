@@ -40,6 +40,9 @@ class TestJdbc:
     def test_an_unread_result_does_not_block_the_session(self, run: Run) -> None:
         assert run["two_results"].get("value") == [7, 20_000], run["two_results"]
 
+    def test_rows_of_a_query_without_end_are_read_as_they_are_written(self, run: Run) -> None:
+        assert run["stream"].get("value") == [1, 2], run["stream"]
+
     def test_the_url_chooses_database_settings_and_shared_views(self, run: Run, request: pytest.FixtureRequest) -> None:
         client = request.node.get_closest_marker("client").args[0]
         assert run["url"] == {"name": "url", "database": database(client), "property": "11"}

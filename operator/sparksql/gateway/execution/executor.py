@@ -191,11 +191,10 @@ class SparkExecutor:
                 if is_local(self._driver.jvm, query):
                     query = with_rows_of_driver(self._driver.jvm, query)
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
-                return (
-                    self._keeper.keep_stream(scope, statement, frame)
-                    if frame.isStreaming()
-                    else self._keeper.keep(scope, frame)
-                )
+                if not frame.isStreaming():
+                    return self._keeper.keep(scope, frame)
+                with self._streams.running(operation.group):
+                    return self._keeper.keep_stream(scope, statement, frame)
             case StatementMode.EXECUTE:
                 return self._effects.execute(scope, statement, plan)
 

@@ -45,6 +45,7 @@ public class Jdbc {
             guarded("metadata", () -> metadata(connection, database));
             guarded("info", () -> info(connection));
             guarded("two_results", () -> twoResults(connection));
+            guarded("stream", () -> stream(connection, database));
         }
         guarded("url", () -> urlParts(url, database, properties));
         guarded("closed", () -> answer("closed", "\"value\":true"));
@@ -129,6 +130,23 @@ public class Jdbc {
                 count++;
             }
             answer("two_results", "\"value\":[" + other.getInt(1) + "," + count + "]");
+        }
+    }
+
+    /** Rows of a query without end are read as they are written. */
+    private static void stream(Connection connection, String database) throws Exception {
+        String table = database + ".streamed";
+        try (Statement writer = connection.createStatement(); Statement reader = connection.createStatement()) {
+            writer.execute("CREATE TABLE " + table + " (v INT) USING parquet");
+            List<String> seen = new ArrayList<>();
+            try (ResultSet rows = reader.executeQuery("SELECT v FROM STREAM " + table)) {
+                for (int v = 1; v <= 2; v++) {
+                    writer.execute("INSERT INTO " + table + " VALUES (" + v + ")");
+                    rows.next();
+                    seen.add(String.valueOf(rows.getInt(1)));
+                }
+            }
+            answer("stream", "\"value\":[" + String.join(",", seen) + "]");
         }
     }
 
