@@ -57,6 +57,7 @@ def test_settings_say_nothing_of_a_query_without_state_or_where_nobody_has_looke
         ("spark.sql.of.a.later.version", True),
         ("spark.sql.execution.pandas.convertToArrowArraySafely", True),
         ("spark.sql.streaming.of.a.later.version", True),
+        ("spark.sql.streaming.checkpointFileManagerClass", False),
         ("spark.sql.optimizer.enableJsonExpressionOptimization", True),
         ("spark.sql.streaming.fileStreamSink.ignoreMetadata", True),
         ("spark.databricks.delta.of.a.later.version", True),

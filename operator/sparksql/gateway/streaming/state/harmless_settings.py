@@ -70,8 +70,9 @@ spark.sql.windowExec: buffer.in.memory.threshold buffer.spill.size.threshold buf
 # how a stream runs, and how its state lies: what of these a checkpoint was begun with, Spark goes on with
 spark.sql.streaming: aggregation.stateFormatVersion asyncLogPurge.enabled checkpoint.escapedPathCheck.enabled
     checkpoint.fileChecksum.enabled checkpoint.fileChecksum.skipCreationIfFileMissingChecksum
-    checkpoint.renamedFileCheck.enabled checkpointLocation commitProtocolClass continuous.epochBacklogQueueSize
-    continuous.executorPollIntervalMs continuous.executorQueueSize disabledV2Writers fileSink.log.cleanupDelay
+    checkpoint.renamedFileCheck.enabled checkpointFileManagerClass checkpointLocation commitProtocolClass
+    continuous.epochBacklogQueueSize continuous.executorPollIntervalMs continuous.executorQueueSize
+    disabledV2Writers fileSink.log.cleanupDelay
     fileSink.log.compactInterval fileSink.log.deletion fileSource.cleaner.numThreads fileSource.log.cleanupDelay
     fileSource.log.compactInterval fileSource.log.deletion flatMapGroupsWithState.stateFormatVersion
     forceDeleteTempCheckpointLocation join.stateFormatVersion kafka.useDeprecatedOffsetFetching
