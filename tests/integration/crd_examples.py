@@ -179,7 +179,9 @@ INVALID = (
         {"streaming": {"savepoints": {"schedule": {"intervalSeconds": 1, "cron": "0 * * * *"}}}},
         "set exactly one of intervalSeconds and cron",
     ),
-    _statement("upsert-with-a-key-without-name", {"streaming": {"upsert": {"keys": [""]}}}, "spec.streaming.upsert.keys[0]"),
+    _statement(
+        "upsert-with-a-key-without-name", {"streaming": {"upsert": {"keys": [""]}}}, "spec.streaming.upsert.keys[0]"
+    ),
     _statement(
         "deleted-keys-without-order",
         {"streaming": {"upsert": {"keys": ["id"], "deleteWhen": "gone", "deletedRetentionSeconds": 60}}},
