@@ -114,7 +114,6 @@ def stream(target: Target) -> Iterator[str]:
     name = "conformance_stream"
     target.run(f"DROP TABLE IF EXISTS {name}", f"CREATE TABLE {name} (k STRING, v INT) USING parquet")
     yield name
-    target.wait_until_nothing_runs("rest")
     target.run(f"DROP TABLE {name}")
 
 
