@@ -1,7 +1,8 @@
 """Rows of a query without end for HiveServer2's clients.
 
 These take an answer without rows for the end, so a fetch is answered once there are some. Meanwhile its connection can send
-nothing else: whoever wants the query cancelled closes the connection, or cancels by another one.
+nothing else: a cancel of the client's comes behind the next rows, so whoever wants the query cancelled at once closes the
+connection, or cancels by another one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sparksql.gateway.results.changes import with_kinds
 from sparksql.gateway.results.unbounded import UnexpectedTokenError
 from sparksql.gateway.sessions.service import SessionService
 
-_WAIT_SECONDS = 10.0  # after each of which the operation counts as used
+_WAIT_SECONDS = 1.0  # after which it is seen whether the query has ended, and the operation counts as used
 
 
 async def next_rows(
