@@ -14,7 +14,8 @@ from tests.support.process import GatewayProcess
 
 from ..streams import Streams
 from .kafka_broker import Broker, running_broker
-from .test_kafka import Kafka, change
+from .kafka_tables import Kafka
+from .test_kafka import change
 
 
 @pytest.fixture(scope="module")
