@@ -18,6 +18,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -40,6 +41,13 @@ public final class LookupTable implements Serializable {
 
   /** Parameters of one statement: PostgreSQL's protocol counts them in 16 bits. */
   private static final int MAX_PARAMETERS = 65_535;
+
+  /** Options of Spark's whose values are no secrets; those of any other are left out of messages. */
+  private static final Set<String> SHOWN =
+      Set.of(
+          "batchsize", "dbtable", "driver", "fetchsize", "isolationlevel", "lowerbound", "numpartitions", "partitioncolumn",
+          "prefertimestampntz", "pushdownaggregate", "pushdownlimit", "pushdownoffset", "pushdownpredicate", "pushdowntablesample",
+          "query", "querytimeout", "upperbound", "user");
 
   private final JDBCOptions options;
   private final String name;
@@ -232,7 +240,7 @@ public final class LookupTable implements Serializable {
     Iterator<scala.Tuple2<String, String>> given = options.parameters().iterator();
     while (given.hasNext()) {
       scala.Tuple2<String, String> option = given.next();
-      if (option._1().toLowerCase(java.util.Locale.ROOT).contains("password") && !option._2().isEmpty()) {
+      if (!SHOWN.contains(option._1().toLowerCase(java.util.Locale.ROOT)) && !option._2().isEmpty()) {
         said = said.replace(option._2(), "***");
       }
     }
