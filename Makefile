@@ -53,9 +53,12 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) charts/sync_crds.py
 
-.PHONY: test test-unit test-integration test-gateway test-images test-e2e test-conformance
+.PHONY: test test-thorough test-unit test-integration test-gateway test-images test-e2e test-conformance
 test: venv images ## All levels: unit, integration, gateway, streaming, upgrades, images, e2e, faults, conformance
 	@$(PYTHON) tests/levels.py unit integration gateway streaming upgrades images e2e faults conformance
+
+test-thorough: venv images ## All levels with the tests that are marked thorough: further draws and combinations
+	@$(PYTHON) tests/levels.py --thorough unit integration gateway streaming upgrades images e2e faults conformance
 
 test-unit: venv tools ## Pure code and the chart; seconds
 	@$(PYTHON) tests/levels.py unit

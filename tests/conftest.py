@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and every child would inherit that.
@@ -14,3 +15,10 @@ settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )
 settings.load_profile("patient")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "thorough: a further draw or combination of what another test shows in one; `make test` leaves it out",
+    )

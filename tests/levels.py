@@ -1,7 +1,9 @@
-"""Run levels of the test pyramid and show count and time of each. Usage: levels.py LEVEL...
+"""Run levels of the test pyramid and show count and time of each. Usage: levels.py [--thorough] LEVEL...
 
 Levels that do not disturb each other run side by side. A level that fails does not stop the others; the exit code is 1 when any
 failed or ran no test, 130 when the run was interrupted.
+
+Tests that are marked `thorough` run with `--thorough` alone: further draws and combinations of what another test has shown in one.
 """
 
 from __future__ import annotations
@@ -35,10 +37,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "streaming": ("tests/gateway/streaming", "--no-loadscope-reorder"),
     "upgrades": ("tests/gateway/upgrades", "--no-loadscope-reorder"),
     "images": ("tests/images",),
-    "e2e": ("tests/e2e", "-m", "not alone", "--no-loadscope-reorder"),
-    "faults": ("tests/e2e", "-m", "alone"),
+    "e2e": ("tests/e2e", "--no-loadscope-reorder"),
+    "faults": ("tests/e2e",),
     "conformance": ("tests/conformance",),
 }
+# Which tests of its folders a level has, by their marks.
+MARKS = {"e2e": "not alone", "faults": "alone"}
+THOROUGH = "--thorough"
 # Processes at a time for the levels whose files need nothing of each other: while one waits the others work. With two, a sixth of
 # both cores was idle at the gateway's level, an eighth at that of e2e with three, and half of them at that of integration.
 PROCESSES = {"unit": 2, "integration": 4, "gateway": 3, "streaming": 2, "upgrades": 2, "e2e": 4}
@@ -85,6 +90,7 @@ def plan(levels: Iterable[str]) -> list[Stage]:
 class Run:
     """Runs of levels: those under way and what came of those that have ended."""
 
+    thorough: bool
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     under_way: dict[str, Path] = field(default_factory=dict)
     """Levels whose output goes to a file meanwhile, and that file."""
@@ -106,7 +112,7 @@ class Run:
                     code = await self._captured(level, report, Path(folder, "output"))
                 else:
                     print(f"\n=== {level}", flush=True)
-                    code = await run(level, report, None)
+                    code = await run(level, report, None, self.thorough)
                 self.outcomes[level] = outcome(level, report, time.monotonic() - started, code)
 
     async def _captured(self, level: str, report: Path, output: Path) -> int:
@@ -115,7 +121,7 @@ class Run:
         self.under_way[level] = output
         try:
             with output.open("wb") as file:
-                return await run(level, report, file)
+                return await run(level, report, file, self.thorough)
         finally:
             del self.under_way[level]
             show(level, output)
@@ -128,9 +134,16 @@ class Run:
                 print(", ".join(f"{level}: {ended(file)} tests" for level, file in self.under_way.items()), flush=True)
 
 
-async def run(level: str, report: Path, output: IO[bytes] | None) -> int:
+def marked(level: str, thorough: bool) -> tuple[str, ...]:
+    """Returns pytest's arguments that select the tests of a level by their marks."""
+    wanted = [each for each in (MARKS.get(level), None if thorough else "not thorough") if each is not None]
+    return ("-m", " and ".join(wanted)) if wanted else ()
+
+
+async def run(level: str, report: Path, output: IO[bytes] | None, thorough: bool) -> int:
     """Runs a level as a process group of its own; returns its exit code. Interrupts the group once when it is cancelled."""
-    command = [sys.executable, "-u", "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}", *LEVELS[level]]
+    command = [sys.executable, "-u", "-m", "pytest", "-q", "--durations=5", f"--junit-xml={report}"]
+    command += [*LEVELS[level], *marked(level, thorough)]
     if level in PROCESSES:
         command += ["-n", str(PROCESSES[level]), "--dist", "loadfile"]
     if level in NICE:
@@ -180,13 +193,13 @@ def print_table(outcomes: list[Outcome]) -> None:
     print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
 
 
-async def run_stages(levels: list[str]) -> dict[str, Outcome] | None:
+async def run_stages(levels: list[str], thorough: bool) -> dict[str, Outcome] | None:
     """Runs the levels. None when the process was told to end: the levels under way have been, too."""
     this = asyncio.current_task()
     assert this is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, this.cancel)
-    made = Run()
+    made = Run(thorough)
     try:
         await made.stages(plan(levels))
     except asyncio.CancelledError:
@@ -194,12 +207,13 @@ async def run_stages(levels: list[str]) -> dict[str, Outcome] | None:
     return made.outcomes
 
 
-def main(levels: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    levels = [each for each in arguments if each != THOROUGH]
     unknown = [level for level in levels if level not in LEVELS]
     if unknown or not levels:
-        print(f"usage: levels.py LEVEL...; levels: {' '.join(LEVELS)}", file=sys.stderr)
+        print(f"usage: levels.py [--thorough] LEVEL...; levels: {' '.join(LEVELS)}", file=sys.stderr)
         return 2
-    outcomes = asyncio.run(run_stages(levels))
+    outcomes = asyncio.run(run_stages(levels, THOROUGH in arguments))
     if outcomes is None:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.streams import QUICK, SECONDS, resume, stop, stream
 from tests.support.harness import Classes, Object, Space, phase
 
+pytestmark = pytest.mark.thorough  # it makes a second session image, and takes as long as a quarter of its level
+
 # Delta has been released for both Sparks, Iceberg has not.
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -11,9 +11,9 @@ from tests.support.process import GatewayProcess, running
 
 
 @contextmanager
-def running_with_connectors(folder: Path) -> Iterator[GatewayProcess]:
-    """The gateway, which ends with the block. Its tests compute for long."""
-    with class_path(folder), running(folder, optimised=True, spark_conf=conf(folder)) as started:
+def running_with_connectors(folder: Path, optimised: bool = False) -> Iterator[GatewayProcess]:
+    """The gateway, which ends with the block. `optimised` is for tests that compute for long, see `java_options`."""
+    with class_path(folder), running(folder, optimised, spark_conf=conf(folder)) as started:
         yield started
 
 

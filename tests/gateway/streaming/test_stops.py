@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from sparksql.gateway.streaming.stopping import BATCH_END_SECONDS
 from sparksql.wire.control import OperationState
 from tests.support.process import GatewayProcess
 
+from ..connectors import running_with_connectors
 from ..local_spark import local_spark
 from ..streams import Streams
 
@@ -27,8 +29,10 @@ BUSY = "aggregate(sequence(id, id + 22000), 0L, (a, x) -> a + aggregate(sequence
 
 
 @pytest.fixture(scope="module")
-def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
-    return connected_gateway
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+    """With connectors, and with code that computes as fast as that of the image's drivers: how long BUSY takes depends on it."""
+    with running_with_connectors(tmp_path_factory.mktemp("gateway"), optimised=True) as started:
+        yield started
 
 
 class Stubborn:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.thorough import thorough_but
+
 from ..streams import Streams
 
+FORMATS = ["parquet", "orc", "json", "csv OPTIONS ('header' = 'true')"]
 
-@pytest.mark.parametrize("format_", ["parquet", "orc", "json", "csv OPTIONS ('header' = 'true')"])
+
+@pytest.mark.parametrize("format_", thorough_but(FORMATS[3:], FORMATS))
 async def test_tables_of_files_of_any_format_are_written(streams: Streams, format_: str) -> None:
     await streams.ok(f"CREATE TABLE $.dst (id INT, name STRING) USING {format_}")
     for number in (3, 4):
