@@ -54,18 +54,18 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) charts/sync_crds.py
 
 .PHONY: test test-thorough test-unit test-integration test-gateway test-images test-e2e test-conformance
-test: venv images ## All levels: unit, integration, gateway, streaming, upgrades, images, e2e, faults, conformance
-	@$(PYTHON) tests/levels.py unit integration gateway streaming upgrades images e2e faults conformance
+test: venv images ## All levels: unit, integration, gateway, streaming, windows, upgrades, images, e2e, faults, conformance
+	@$(PYTHON) tests/levels.py unit integration gateway streaming windows upgrades images e2e faults conformance
 
 test-thorough: venv images ## All levels with the tests that are marked thorough: further draws and combinations
-	@$(PYTHON) tests/levels.py --thorough unit integration gateway streaming upgrades images e2e faults conformance
+	@$(PYTHON) tests/levels.py --thorough unit integration gateway streaming windows upgrades images e2e faults conformance
 
 test-unit: venv tools ## Pure code and the chart; seconds
 	@$(PYTHON) tests/levels.py unit
 test-integration: venv tools ## Real API server and etcd, scripted gateway
 	@$(PYTHON) tests/levels.py integration
 test-gateway: venv tools ## Real Spark in local mode
-	@$(PYTHON) tests/levels.py gateway streaming upgrades
+	@$(PYTHON) tests/levels.py gateway streaming windows upgrades
 test-images: venv images ## What the images promise
 	@$(PYTHON) tests/levels.py images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster

@@ -32,9 +32,11 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "tests/gateway",
         "--ignore=tests/gateway/streaming",
         "--ignore=tests/gateway/upgrades",
+        "--ignore=tests/gateway/windows",
         "--no-loadscope-reorder",
     ),
     "streaming": ("tests/gateway/streaming", "--no-loadscope-reorder"),
+    "windows": ("tests/gateway/windows", "--no-loadscope-reorder"),
     "upgrades": ("tests/gateway/upgrades", "--no-loadscope-reorder"),
     "images": ("tests/images",),
     "e2e": ("tests/e2e", "--no-loadscope-reorder"),
@@ -46,9 +48,9 @@ MARKS = {"e2e": "not alone", "faults": "alone"}
 THOROUGH = "--thorough"
 # Processes at a time for the levels whose files need nothing of each other: while one waits the others work. With two, a sixth of
 # both cores was idle at the gateway's level, an eighth at that of e2e with three, and half of them at that of integration.
-PROCESSES = {"unit": 2, "integration": 4, "gateway": 3, "streaming": 2, "upgrades": 2, "e2e": 4}
+PROCESSES = {"unit": 2, "integration": 4, "gateway": 3, "streaming": 3, "windows": 2, "upgrades": 2, "e2e": 4}
 # Levels that wait for nothing but their own results let those go first that they run beside.
-NICE = {"streaming": 10, "upgrades": 10}
+NICE = {"windows": 10, "upgrades": 10}
 
 Lane = tuple[str, ...]
 Stage = tuple[Lane, ...]
@@ -56,9 +58,9 @@ Stage = tuple[Lane, ...]
 # long stands alone: gateway beside faults and conformance took as long as one after the other, and their pods waited for a core.
 # A test of faults waits for two of five seconds, a client's for every other one: levels that use no pods fill them.
 STAGES: tuple[Stage, ...] = (
-    (("unit", "integration", "images", "upgrades", "streaming"), ("faults", "conformance")),
+    (("unit", "integration", "images", "upgrades", "windows"), ("faults", "conformance")),
     (("e2e",),),
-    (("gateway",),),
+    (("gateway", "streaming"),),
 )
 PROGRESS_SECONDS = 30
 # What pytest prints with -q: a character for each test that has ended, and at the end of a full line how far it is.
