@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sparksql.gateway.execution.drop_table import with_files
+from sparksql.gateway.execution.explained import explained
 from sparksql.gateway.execution.result_keeper import ResultKeeper
 from sparksql.gateway.execution.scope import Scope
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
@@ -118,8 +119,15 @@ class Effects:
         return self._rows(scope, self._run(scope, statement, plan))
 
     def _explain(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
-        result = self._command(scope, statement, plan)
-        return self._keeper.without_secrets(result, scope.operation.classified.masker) if result.columns else result
+        _, plan = self._with_streams(scope, statement, plan)
+        scope.operation.started()
+        plan, frame = self._with_tables(
+            scope, statement, plan, lambda bound: self._driver.of_rows(scope.session, bound)
+        )
+        result, masker = self._rows(scope, frame), scope.operation.classified.masker
+        return self._keeper.retold(
+            result, lambda text: explained(text, plan.logicalPlan(), masker), has_secrets=bool(masker)
+        )
 
     def _command(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         _, plan = self._with_streams(scope, statement, plan)

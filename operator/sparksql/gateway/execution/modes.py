@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparksql.gateway.execution.explained import explained
 from sparksql.gateway.results.collector import Collector
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
@@ -40,10 +41,10 @@ def preview_query(jvm: Jvm, plan: LogicalPlan) -> Any:
 
 
 def explain(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, masker: Masker) -> StoredResult:
-    """Returns the physical plan as one row of text, without secrets."""
+    """Returns the physical plan as one row of text, without secrets and in the words of its reader."""
     execution = driver.analyse(session, plan)
     mode = driver.jvm.org.apache.spark.sql.execution.ExplainMode.fromString("simple")
-    text = masker.mask(str(execution.explainString(mode)))
+    text = explained(str(execution.explainString(mode)), execution.analyzed(), masker)
     table = pa.table({"plan": [text]})
     return StoredResult(columns=(_PLAN_COLUMN,), row_count=1, truncated=False, bytes=table.nbytes, table=table)
 

@@ -5,6 +5,7 @@ The first `maxRows` rows are kept. Names of columns are masked: Spark makes them
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -45,14 +46,14 @@ class ResultKeeper:
         self._files = files
         self._root = root.rstrip("/")
 
-    def without_secrets(self, result: StoredResult, masker: Masker) -> StoredResult:
-        """Masks the rows of an EXPLAIN, because a plan holds the statement's literals.
+    def retold(self, result: StoredResult, tell: Callable[[str], str], *, has_secrets: bool) -> StoredResult:
+        """Returns the rows of an EXPLAIN as `tell` tells each text; a plan holds the statement's literals.
 
         Raises StatementError, and discards the rows, for a plan with secrets that is too large for memory.
         """
         if result.table is not None:
-            return replace(result, table=_masked_table(result.table, masker))
-        if masker:
+            return replace(result, table=_retold(result.table, tell))
+        if has_secrets:
             self._store.discard(result)
             raise refusal(ErrorReason.RESULT_TOO_LARGE, "the plan is too large to be shown without its secrets")
         return result
@@ -166,6 +167,6 @@ def masked(result: StoredResult, masker: Masker) -> StoredResult:
     return replace(result, columns=_masked_columns(result.columns, masker))
 
 
-def _masked_table(table: pa.Table, masker: Masker) -> pa.Table:
-    columns = [[masker.mask_optional(str(value)) for value in column.to_pylist()] for column in table.columns]
+def _retold(table: pa.Table, tell: Callable[[str], str]) -> pa.Table:
+    columns = [[tell(str(value)) for value in column.to_pylist()] for column in table.columns]
     return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], names=table.column_names)

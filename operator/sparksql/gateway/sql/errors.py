@@ -198,7 +198,7 @@ def _thrown(throwable: Throwable, text: str) -> Thrown:
         message=str(_ask(throwable, "getSimpleMessage") or _ask(throwable, "getMessage") or ""),
         condition=_ask(throwable, "getCondition"),
         sql_state=_ask(throwable, "getSqlState") or _ask(throwable, "getSQLState"),
-        span=_context_span(throwable) or _parser_span(throwable, text),
+        span=_context_span(throwable, text) or _parser_span(throwable, text),
         parameters=_parameters(throwable),
     )
 
@@ -216,12 +216,20 @@ def _parameters(throwable: Throwable) -> tuple[tuple[str, str], ...]:
     return () if parameters is None else tuple((str(key), str(parameters[key])) for key in parameters)
 
 
-def _context_span(throwable: Throwable) -> tuple[int, int] | None:
+def _context_span(throwable: Throwable, text: str) -> tuple[int, int] | None:
     for context in _ask(throwable, "getQueryContext") or ():
-        # Inside a view the offsets are those of the view's text, which nobody submitted.
+        # Inside a view the offsets are those of the view's text, and inside a window those of ours: nobody submitted them.
         if str(context.contextType()) == "SQL" and not context.objectType() and int(context.startIndex()) >= 0:
-            return int(context.startIndex()), int(context.stopIndex()) + 1
+            span = int(context.startIndex()), int(context.stopIndex()) + 1
+            if _excerpt(text, span) == str(context.fragment()):
+                return span
     return None
+
+
+def _excerpt(text: str, span: tuple[int, int]) -> str:
+    """What the JVM cuts out of a text there; it counts in units of UTF-16."""
+    units = text.encode("utf-16-le")
+    return units[2 * span[0] : 2 * span[1]].decode("utf-16-le", errors="replace")
 
 
 def _parser_span(throwable: Throwable, text: str) -> tuple[int, int] | None:

@@ -132,7 +132,7 @@ class _Curves:
         *columns, micros = elements(rows_below(self._path.assigning).output())
         time = alias(jvm, micros, _TIME)
         rows = project(jvm, [*columns, time, micros], rows_below(self._path.assigning))
-        panes = Windows(_panes_of(self._call), None, self._path.of.delay)
+        panes = Windows(_panes_of(self._call), None, self._path.of.delay, pane_of=self._call.function)
         paned = with_windows(self._driver, self._session, Timed(rows, self._time_type, panes), stages(panes.call, None))
         *_, stamp, start, end, _ = elements(paned.output())
         child = self._path.rebuilt(jvm, paned, [start, end, stamp])

@@ -39,13 +39,14 @@ class Windows:
     """The windows of a call.
 
     `zone` is None where days are those of UTC, `delay` that of the watermark in milliseconds; `of_panes` tells that what is in
-    them has been aggregated by panes.
+    them has been aggregated by panes, `pane_of` that they are the panes themselves, of windows of that function.
     """
 
     call: WindowCall
     zone: str | None
     delay: int | None
     of_panes: bool = False
+    pane_of: Function | None = None
 
 
 def delay_of(column: Expression) -> int | None:
@@ -80,7 +81,8 @@ def windows_of(column: Expression) -> Windows | None:
         "partition": tuple(call["partition"]),
         "span": call["span"] and tuple(call["span"]),
     }
-    return Windows(WindowCall(**call), told["zone"], told["delay"], told["of_panes"])
+    pane_of = told["pane_of"] and Function(told["pane_of"])
+    return Windows(WindowCall(**call), told["zone"], told["delay"], told["of_panes"], pane_of)
 
 
 def mark(jvm: Jvm, role: Role, windows: Windows, *, closes: bool = True) -> Any:

@@ -82,7 +82,8 @@ class _Panes:
         jvm, of = self._jvm, self._path.of
         time_type = elements(self._path.assigning.output())[-1].dataType()
         pane = math.gcd(of.call.size, of.call.step)
-        panes = Windows(replace(of.call, function=Function.TUMBLE, size=pane, step=pane), of.zone, of.delay)
+        call = replace(of.call, function=Function.TUMBLE, size=pane, step=pane)
+        panes = Windows(call, of.zone, of.delay, pane_of=of.call.function)
         rows = Timed(rows_below(self._path.assigning), time_type, panes)
         paned = with_windows(self._driver, self._session, rows, pane_stages(of.call, of.zone))
         *_, start, end, _ = elements(paned.output())

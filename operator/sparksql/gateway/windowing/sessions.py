@@ -1,7 +1,7 @@
 """SESSION by Spark's own session_window: its aggregation merges sessions, in batches and in streams.
 
-The function gives rows that column under a name of ours; its bounds beside it are what a query is written with. An aggregation
-by the bounds becomes one by the column. Which session a row is in is not known before that is over, so nothing else can be done
+The function makes that column below the bounds, which are what a query is written with and sees. An aggregation by the bounds
+becomes one by the column. Which session a row is in is not known before that is over, so nothing else can be done
 with the bounds before.
 """
 
@@ -27,7 +27,7 @@ _FIELDS = {Role.START: 0, Role.END: 1, Role.TIME: 1}
 
 
 def with_sessions(driver: SparkDriver, session: JvmSession, timed: Timed) -> Any:
-    """Returns rows with SESSION, KEY and the bounds, which stand for those of the session a row will be in."""
+    """Returns rows with the bounds, which stand for those of the session a row will be in, over rows with KEY and SESSION."""
     jvm, rows, windows = driver.jvm, timed.rows, timed.windows
     *columns, micros = elements(rows.output())
     expressions, to_seq = jvm.org.apache.spark.sql.catalyst.expressions, jvm.PythonUtils.toSeq
@@ -42,12 +42,12 @@ def with_sessions(driver: SparkDriver, session: JvmSession, timed: Timed) -> Any
     frame = driver.of_rows(session, project(jvm, [*columns, micros, time], rows)).selectExpr(to_seq(["*", key]))
     gap = f"session_window(__session_time, '{windows.call.size} microseconds') AS {SESSION}"
     plan = frame.selectExpr(to_seq(["*", gap])).queryExecution().analyzed()
-    *_, key_column, window = elements(plan.output())
+    *_, window = elements(plan.output())
     bounds = [
         alias(jvm, _bound(jvm, window, role), role.value, told=mark(jvm, role, windows, closes=False))
         for role in (Role.START, Role.END, Role.TIME)
     ]
-    return project(jvm, [*columns, key_column, window, *bounds], plan)
+    return project(jvm, [*columns, *bounds], plan)
 
 
 def with_session_aggregations(jvm: Jvm, plan: LogicalPlan) -> Any:
@@ -88,9 +88,8 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
         raise call.refusal("GROUP BY takes both window_start and window_end")
     others = [key for key in keys if path.role(key) is None]
     check_partition(call, others, path)
-    *_, key_column, window, _, _, _ = elements(path.assigning.projectList())
-    child = path.rebuilt(jvm, _without_bounds(jvm, path), [key_column.toAttribute(), window.toAttribute()])
-    window = window.toAttribute()
+    *_, key_column, window = elements(path.assigning.child().output())
+    child = path.rebuilt(jvm, _with_session(jvm, path, key_column, window), [key_column, window])
     streams = bool(node.isStreaming())
 
     def in_session(expression: Any) -> Any | None:
@@ -105,7 +104,7 @@ def _aggregation(jvm: Jvm, node: LogicalPlan) -> Any | None:
         else:
             told = mark(jvm, role, path.of)
             results.append(alias(jvm, _bound(jvm, window, role), str(result.name()), like=result, told=told))
-    constant = [key_column.toAttribute()] if streams and not others else []
+    constant = [key_column] if streams and not others else []
     return aggregate(jvm, node, [*others, *constant, window], results, child)
 
 
@@ -126,8 +125,10 @@ def check_partition(call: WindowCall, others: list[Any], path: Path) -> None:
         )
 
 
-def _without_bounds(jvm: Jvm, path: Path) -> Any:
-    return project(jvm, elements(path.assigning.projectList())[:-3], path.assigning.child())
+def _with_session(jvm: Jvm, path: Path, key_column: Any, window: Any) -> Any:
+    """The rows with the session in place of its bounds."""
+    columns = elements(path.assigning.projectList())[:-3]
+    return project(jvm, [*columns, key_column, window], path.assigning.child())
 
 
 def _bound(jvm: Jvm, window: Any, role: Role) -> Any:

@@ -1,0 +1,131 @@
+"""What a plan shows to its reader: window table functions as they were called, and words for the columns between them.
+
+The only place where Spark's text of a plan becomes an answer. Columns that only the gateway knows have names that no table has;
+they are in the state of streams and stay what they are, and here they are told in the words of the documentation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sparksql.gateway.spark.plans import nodes
+from sparksql.gateway.spark.scala import elements
+from sparksql.gateway.spark.shapes import LogicalPlan
+from sparksql.gateway.sql.masking import Masker
+from sparksql.gateway.windowing.calls import WindowCall
+from sparksql.gateway.windowing.expressions import column_id
+from sparksql.gateway.windowing.paths import rows_below, windows_assigned_by
+
+Calls = Mapping[int, str]  # what a column comes from, by the id that Spark gave it
+
+# A name that ends with an underscore is one of several, with its number behind it.
+WORDS = {
+    "__bits": "values_seen",
+    "__change": "change",
+    "__changelog_deleted": "is_deleted",
+    "__changelog_order": "change_order",
+    "__changelog_weight": "change_weight",
+    "__corrupt": "corrupt_record",
+    "__curve_begins": "begins_window",
+    "__curve_end": "window_end_micros",
+    "__curve_first": "first_event",
+    "__curve_key_": "key_",
+    "__curve_last": "last_event",
+    "__curve_new": "is_new_value",
+    "__curve_next": "next_step",
+    "__curve_pane": "step_start",
+    "__curve_pane_end": "step_end",
+    "__curve_part_": "total_",
+    "__curve_seen": "distinct_value",
+    "__curve_start": "window_start_micros",
+    "__curve_time": "descriptor",
+    "__distinct_": "distinct_",
+    "__had_": "has_rows_",
+    "__key_": "key_",
+    "__other_": "aggregate_",
+    "__part_": "part_",
+    "__row": "row",
+    "__session_key": "session_key",
+    "__session_time": "descriptor",
+    "__session_window": "session",
+    "__value": "value",
+    "__window_cut": "descriptor_by_clock",
+    "__window_cut_end": "window_end_by_clock",
+    "__window_cut_start": "window_start_by_clock",
+    "__window_days_start": "days_start",
+    "__window_end": "window_end_micros",
+    "__window_instant": "window_time_micros",
+    "__window_micros": "descriptor",
+    "__window_shown": "clock",
+    "__window_shown_start": "window_start_of_clock",
+    "__window_start": "window_start_micros",
+    "__window_step_end": "step_end",
+}
+_COLUMN = re.compile(
+    rf"(?<!\w)({'|'.join(sorted(WORDS, key=len, reverse=True))})((?:(?<=_)\w+)?#\d+)"
+)  # Spark tells a column by its name and its id
+_BOUND = re.compile(r" AS (window_(?:start|end|time))#(\d+)")
+_MADE = "precisetimestampconversion("
+_ID = re.compile(r"#(\d+)")
+
+
+def explained(text: str, plan: LogicalPlan, masker: Masker) -> str:
+    """Returns Spark's text of a plan in its reader's words, without secrets; `plan` is what was explained, with its windows."""
+    return masker.mask(in_words(text, called_columns(plan)))
+
+
+def called_columns(plan: LogicalPlan) -> dict[int, str]:
+    """Returns the columns that calls of window table functions give, and those that these are made of."""
+    found: dict[int, str] = {}
+    for node in nodes(plan):
+        if (windows := windows_assigned_by(node)) is None:
+            continue
+        made = [*elements(node.output())[-3:], *elements(node.child().output())]
+        below = {column_id(column) for column in elements(rows_below(node).output())[:-1]}
+        words = _words(windows.call) if windows.pane_of is None else f"a step of {windows.pane_of}"
+        found |= {number: words for each in made if (number := column_id(each)) is not None and number not in below}
+    return found
+
+
+def in_words(text: str, calls: Calls) -> str:
+    """Returns the text of a plan with the bounds of windows as what they are of, and without names that only we know."""
+    parts: list[str] = []
+    done = 0
+    for bound in _BOUND.finditer(text):
+        begin = _begin(text, bound.start())
+        made = text[begin : bound.start()]
+        ids = [bound[2], *_ID.findall(made)]
+        words = next((calls[int(each)] for each in ids if int(each) in calls), None)
+        if words is not None and begin >= done and made.startswith(_MADE):
+            parts += [text[done:begin], f"{bound[1]} of {words}"]
+            done = bound.start()
+    return _COLUMN.sub(lambda column: WORDS[column[1]] + column[2], "".join([*parts, text[done:]]))
+
+
+def _begin(text: str, end: int) -> int:
+    """Where the expression begins that ends there: behind the comma or bracket that it is not the end of."""
+    depth = 0
+    for at in range(end - 1, -1, -1):
+        match text[at]:
+            case ")" | "]":
+                depth += 1
+            case "(" | "[" if depth:
+                depth -= 1
+            case "(" | "[":
+                return at + 1
+            case "," if not depth:
+                return at + 2
+            case "\n":
+                return at + 1
+    return 0
+
+
+def _words(call: WindowCall) -> str:
+    lengths = [call.size] if call.step == call.size else [call.step, call.size]
+    return f"{call.function}({', '.join([call.time, *map(_interval, lengths), *([_interval(call.offset)] if call.offset else [])])})"
+
+
+def _interval(micros: int) -> str:
+    seconds, rest = divmod(micros, 1_000_000)
+    return f"{micros}us" if rest else f"{seconds}s"
