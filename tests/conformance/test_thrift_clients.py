@@ -28,6 +28,11 @@ def test_a_canceled_statement_leaves_the_session_usable(run: Run) -> None:
     assert run["cancel"].get("rows") == ALIVE, run["cancel"]
 
 
+@of("pyhive", "impyla")
+def test_a_stream_is_iterated_as_its_rows_come_and_canceled(run: Run) -> None:
+    assert run["follow"].get("value") == [1, 2, "alive"], run["follow"]
+
+
 @of(*EVERY)
 def test_a_wrong_token_is_refused_and_the_client_says_why(run: Run) -> None:
     answer = run["wrong_token"]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from impala import dbapi
-from lines import answer, guarded, plain, show_rows, task, until
+from lines import answer, follow, guarded, plain, show_rows, task, until
 
 
 def connect(job: dict[str, Any], token: str | None = None) -> Any:
@@ -49,6 +49,8 @@ def main() -> None:
     for name, sql, fetch in job["queries"]:
         guarded(name, partial(run, cursor, name, sql, fetch))
     guarded("metadata", partial(metadata, connection, job["database"]))
+    following = connection.cursor()
+    guarded("follow", partial(follow, following, cursor, following.cancel_operation, job["database"]))
     guarded("wrong_token", lambda: run(connect(job, token="wrong").cursor(), "wrong_token", "SELECT 1"))
     guarded("cancel", partial(cancel, connection, job["endless"]))
     guarded("close", connection.close)

@@ -65,6 +65,21 @@ def guarded(name: str, action: Callable[[], None]) -> None:
     answer(f"{name}:seconds", value=round(time.monotonic() - started, 3))
 
 
+def follow(cursor: Any, other: Any, cancel: Callable[[], object], database: str) -> None:
+    """Reads a STREAM while rows come into it by another cursor, which is asked for one more when the query is canceled."""
+    table = f"{database}.streamed"
+    other.execute(f"CREATE TABLE {table} (v INT) USING parquet")
+    other.execute(f"INSERT INTO {table} VALUES (1)")
+    cursor.execute(f"SELECT v FROM STREAM {table}")
+    rows = iter(cursor)
+    first = next(rows)
+    other.execute(f"INSERT INTO {table} VALUES (2)")
+    second = next(rows)
+    cancel()
+    other.execute("SELECT 'alive'")
+    answer("follow", value=plain([*first, *second, *other.fetchone()]))
+
+
 def until(holds: Callable[[], bool], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not holds():

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import thrift_sasl
-from lines import answer, guarded, plain, show_rows, task, until
+from lines import answer, follow, guarded, plain, show_rows, task, until
 from pyhive import hive
 from TCLIService.ttypes import TOperationState
 from thrift.transport.TSSLSocket import TSSLSocket
@@ -83,6 +83,8 @@ def main() -> None:
     guarded("types", partial(types, connection))
     guarded("parameters", partial(parameters, connection))
     guarded("settings", partial(settings, job))
+    cursor = connection.cursor()
+    guarded("follow", partial(follow, cursor, connection.cursor(), cursor.cancel, job["database"]))
     guarded("shared_view_true", partial(shared_view, job, "true"))
     guarded("shared_view_false", partial(shared_view, job, "false"))
     guarded("isolation", lambda: run(connect(job), "isolation", "SELECT * FROM own"))
