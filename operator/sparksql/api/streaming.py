@@ -114,7 +114,8 @@ class Streaming(ApiModel):
     )
     upgrade_mode: UpgradeMode = Field(UpgradeMode.LAST_STATE, description="What a changed query starts from.")
     start_from: StartFrom | None = Field(
-        None, description="Savepoint for the first start, and for the next one when `restoreNonce` changes."
+        None,
+        description="Savepoint for the first start, for the next one when `restoreNonce` changes, and for a preview.",
     )
     restore_nonce: Nonce = Field("", description="Change it to go back to `startFrom`.")
     on_incompatible: OnIncompatible = Field(

@@ -163,6 +163,10 @@ class SubmitRequest(WireModel):
     which may be in use: nothing is started or written. One that fits is Finished with the columns `COMPARISON` and no
     row; one that does not ends in Error, StateIncompatible, with a row a difference (see `StreamOptions.rewrites`).
     `GatewayInfo.compares_states` tells that the field is known.
+
+    With `preview_from` the mode is Preview, and the query of such a text goes on from what `preview_from.restore` names, in
+    its output mode, which the driver copies into a checkpoint of its own and removes at the end; `checkpoint` is empty.
+    `GatewayInfo.previews_states` tells that the field is known.
     """
 
     boot_id: str
@@ -177,6 +181,7 @@ class SubmitRequest(WireModel):
     result: ResultOptions = ResultOptions()
     streaming: StreamOptions | None = None
     validate_against: StreamOptions | None = None
+    preview_from: StreamOptions | None = None
 
 
 class CancelRequest(WireModel):
@@ -351,6 +356,7 @@ class GatewayInfo(WireModel):
     client_running: int = 0
     streams: int = 0  # of `pending` and `running`, streaming statements, which end by being cancelled only
     compares_states: bool = False  # knows `SubmitRequest.validate_against`
+    previews_states: bool = False  # knows `SubmitRequest.preview_from`
     has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
     last_activity_time: datetime | None = None
     init_failure: InitFailure | None = None

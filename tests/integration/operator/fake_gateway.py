@@ -308,6 +308,7 @@ class FakeGateway:
             spark_application_id=f"spark-{self.boot_id[:8]}",
             start_time=self._started,
             compares_states=self.ledger.compares_states,
+            previews_states=True,
             has_session_state=self.has_session_state,
             init_failure=failure,
         )

@@ -41,4 +41,11 @@ def _driver(context: ControllerContext, session: SqlSession, info: GatewayInfo) 
         return None
     if context.drivers.followed_pod(Key(SESSION, session.metadata.namespace, session.metadata.name)) != driver.pod_uid:
         return None
-    return Driver(driver.pod_name, driver.pod_uid, driver.boot_id, driver.unconfirmed, info.compares_states)
+    return Driver(
+        driver.pod_name,
+        driver.pod_uid,
+        driver.boot_id,
+        driver.unconfirmed,
+        compares_states=info.compares_states,
+        previews_states=info.previews_states,
+    )

@@ -39,8 +39,9 @@ from sparksql.domain.statement.steps import (
 )
 from sparksql.domain.statement.stream import run
 from sparksql.domain.statement.stream.changes import takes_in_change
-from sparksql.domain.statement.stream.facts import StreamFacts
+from sparksql.domain.statement.stream.facts import StreamFacts, Waiting
 from sparksql.domain.statement.submission import submit_request
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
 MAX_READ_ATTEMPTS = 3  # reads whose driver was lost run again up to this many attempts
@@ -70,7 +71,11 @@ def _submit_again(s: Snapshot, facts: StreamFacts) -> Decision:
     cancellation = cancellation_due(s, takes_in_change=takes_in_change(s, facts))
     if cancellation is not None:
         return cancel(s, cancellation)
-    if submission_blocker(s) is not None or facts.change is not None:
+    if (
+        submission_blocker(s) is not None
+        or facts.change is not None
+        or isinstance(facts.restore_source, Waiting | Violation)
+    ):
         return cancel(s, CancelRequest(boot_id=boot_id(s), reason="it cannot be submitted any more"))
     if isinstance(s.inputs, Inputs) and isinstance(s.settings, Settings) and status.operation_id:
         request = submit_request(s, boot_id(s), s.settings, s.inputs, status.streaming)

@@ -23,7 +23,8 @@ class Driver:
     """A driver that takes statements: the pod it runs in and the boot of its gateway.
 
     `unconfirmed` are boots of drivers before it whose end nobody has observed. `compares_states` tells that it can look
-    at a changed text while the query runs; drivers of earlier versions cannot.
+    at a changed text while the query runs, `previews_states` that a preview can begin with a savepoint; drivers of earlier
+    versions cannot.
     """
 
     pod_name: str
@@ -31,6 +32,7 @@ class Driver:
     boot_id: str
     unconfirmed: tuple[str, ...] = ()
     compares_states: bool = False
+    previews_states: bool = False
 
 
 @dataclass(frozen=True)

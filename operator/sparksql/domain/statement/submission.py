@@ -5,7 +5,8 @@ from __future__ import annotations
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
-from sparksql.domain.statement.stream.savepoints import restore
+from sparksql.domain.statement.stream.facts import preview_source
+from sparksql.domain.statement.stream.savepoints import new_query, restore
 from sparksql.domain.statement.stream.spec import checkpoint, options, settings_hash, streaming_of
 from sparksql.domain.statement.stream.status import StreamingUpdate, suspended
 from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
@@ -62,4 +63,13 @@ def submit_request(
         if spec.streaming is not None and location is not None
         else None,
         validate_against=state if isinstance(state, StreamOptions) else None,
+        preview_from=_preview_from(s),
     )
+
+
+def _preview_from(s: Snapshot) -> StreamOptions | None:
+    """Returns how the query of a preview goes on that begins with a savepoint."""
+    spec, location = s.statement.spec.streaming, preview_source(s)
+    if spec is None or not isinstance(location, str):
+        return None
+    return options(spec, "", new_query(s.statement, location))

@@ -31,20 +31,24 @@ from sparksql.gateway.spark.scala import option
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
-from sparksql.gateway.sql.errors import StatementError, operation_error
+from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.kinds import Effect
 from sparksql.gateway.sql.local_queries import is_local, with_rows_of_driver
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.streaming import analysis
 from sparksql.gateway.streaming.kafka.ddl import table_definition
+from sparksql.gateway.streaming.preview import Start
 from sparksql.gateway.streaming.query import Streams
 from sparksql.gateway.streaming.state.comparison import is_run
 from sparksql.gateway.windowing.calls import opened
-from sparksql.wire.control import StreamOptions, SubmitRequest
+from sparksql.wire.control import ErrorReason, StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
 # What Spark says of a STREAM that is executed as a batch, and of every streaming plan that it refuses.
 STREAM_REFUSED = "_LEGACY_ERROR_TEMP_3102"
+_NO_STREAM = (
+    "spec.streaming.startFrom: the query reads no STREAM, so it has no state to go on from; leave startFrom out"
+)
 
 
 class SparkExecutor:
@@ -191,12 +195,22 @@ class SparkExecutor:
                 if is_local(self._driver.jvm, query):
                     query = with_rows_of_driver(self._driver.jvm, query)
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
+                start = self._start_of(scope)
                 if not frame.isStreaming():
+                    if start is not None:
+                        raise refusal(ErrorReason.INVALID_SPEC, _NO_STREAM)
                     return self._keeper.keep(scope, frame)
                 with self._streams.running(operation.group):
-                    return self._keeper.keep_stream(scope, statement, frame)
+                    return self._keeper.keep_stream(scope, statement, frame, start)
             case StatementMode.EXECUTE:
                 return self._effects.execute(scope, statement, plan)
+
+    def _start_of(self, scope: Scope) -> Start | None:
+        """What a preview goes on from."""
+        options = scope.operation.request.preview_from
+        if options is None:
+            return None
+        return Start(options, partial(self._streams.restored, scope.operation, scope.session))
 
     def _compare(self, scope: Scope, statement: Statement, plan: LogicalPlan, against: StreamOptions) -> StoredResult:
         scope.operation.started()

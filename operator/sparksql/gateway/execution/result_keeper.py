@@ -23,7 +23,7 @@ from sparksql.gateway.spark.shapes import Dataset
 from sparksql.gateway.sql.classifier import Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.masking import Masker
-from sparksql.gateway.streaming.preview import previewed
+from sparksql.gateway.streaming.preview import Start, previewed
 from sparksql.wire.control import MAX_RESULT_ROWS, Column, ErrorReason
 
 # What Spark may report of a write, as metrics of the command; shown in this order under these names.
@@ -58,8 +58,10 @@ class ResultKeeper:
             raise refusal(ErrorReason.RESULT_TOO_LARGE, "the plan is too large to be shown without its secrets")
         return result
 
-    def keep_stream(self, scope: Scope, statement: Statement, frame: Dataset) -> StoredResult:
-        """Keeps the first rows that a streaming query gives; they are shown as they come."""
+    def keep_stream(
+        self, scope: Scope, statement: Statement, frame: Dataset, start: Start | None = None
+    ) -> StoredResult:
+        """Keeps the first rows that a streaming query gives, from `start` on; they are shown as they come."""
         operation = scope.operation
         rows = _wanted_rows(operation) + 1
         folder = f"{self._root}/{operation.operation_id}-preview"
@@ -67,7 +69,9 @@ class ResultKeeper:
         def show(so_far: Any, count: int) -> None:
             operation.so_far = self._so_far(scope, so_far, count)
 
-        with previewed(self._driver, self._files, operation, statement.fragment, frame, rows, folder, show) as found:
+        with previewed(
+            self._driver, self._files, operation, statement.fragment, frame, rows, folder, show, start
+        ) as found:
             kept = self.keep(scope, found.frame)
             return replace(kept, truncated=kept.truncated or found.is_cut)
 

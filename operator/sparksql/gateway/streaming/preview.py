@@ -2,6 +2,8 @@
 
 Of tables of files, Iceberg and Delta it reads what is there, and ends. Kafka and `rate` have no end, so it shows what they give
 as it comes, until there are rows enough or its time is over.
+
+It may go on from a savepoint, which is copied into that checkpoint: then it shows what the next batches of the query give.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
+
+from pyspark.java_gateway import ensure_callback_server_started
 
 from sparksql.gateway.operations.manager import PREVIEW_SECONDS
 from sparksql.gateway.operations.operation import Operation
@@ -24,6 +28,7 @@ from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
 from sparksql.gateway.streaming.without_sink import shown
+from sparksql.wire.control import StreamOptions
 
 _POLL_MILLIS = 200
 _INTERVAL_MILLIS = 500  # between two batches of a source without end
@@ -42,6 +47,14 @@ class Previewed:
     is_cut: bool
 
 
+@dataclass(frozen=True)
+class Start:
+    """The state that a query goes on from: `options.restore`, of which `make` makes the checkpoint of an analysed query."""
+
+    options: StreamOptions
+    make: Callable[[Any, StreamOptions], None]
+
+
 @contextmanager
 def previewed(
     driver: SparkDriver,
@@ -52,54 +65,157 @@ def previewed(
     rows: int,
     folder: str,
     show: Callable[[Any, int], None],
+    start: Start | None = None,
 ) -> Iterator[Previewed]:
-    """Yields the first `rows` rows of a streaming Dataset, while the context lasts.
+    """Yields the first `rows` rows of a streaming Dataset, while the context lasts; without a `start` it begins with nothing.
 
     `folder` is made and removed. `show` is called with a Dataset of the rows so far and their number, whenever that has
     changed. Raises OperationCancelledError, StatementError, or what Spark throws.
     """
-    view, session = f"__sparksql_preview_{uuid.uuid4().hex}", frame.sparkSession()
+    session = frame.sparkSession()
     bound_rounds(session)
     place = (fragment, operation.request.sql)
-    mode, limited = shown(driver, session, frame, _MODES, place, lambda ready: ready.limit(rows))
-    with unsupported.start_allowed(session, limited.queryExecution().analyzed()):
-        query = _start(driver.jvm, limited, mode, _is_endless(frame), view, folder)
+    seen: _Rows
     try:
-        is_cut = _watch(operation, query, session, view, rows, show)
-        stop(query, at_once=True)
-        yield Previewed(session.table(view), is_cut)
+        if start is None:
+            mode, ready = shown(driver, session, frame, _MODES, place, lambda ready: ready.limit(rows))
+            checkpoint = f"{folder}/{mode.lower()}"
+            seen = _InMemory(session)
+        else:  # a LIMIT would be one more operator with a state, and in another mode there may be other ones
+            mode, ready = shown(driver, session, frame, (start.options.output_mode.value,), place)
+            checkpoint = f"{folder}/{mode.lower()}"
+            of = start.options.model_copy(update={"checkpoint": checkpoint, "rewrites": False})
+            start.make(ready.queryExecution().analyzed(), of)
+            seen = _Batches(driver, ready, rows, is_whole=mode == "Complete")
+            operation.check()
+        with unsupported.start_allowed(session, ready.queryExecution().analyzed()):
+            query = _start(driver.jvm, ready, mode, _is_endless(frame), seen, checkpoint)
+        try:
+            is_cut = _watch(operation, query, seen, rows, show)
+            stop(query, at_once=True)
+            yield Previewed(seen.frame(), is_cut)
+        finally:
+            stop(query, at_once=True)
+            seen.close()
     finally:
-        stop(query, at_once=True)
-        session.catalog().dropTempView(view)
         files.delete(folder)
 
 
+class _Rows(Protocol):
+    """Where the rows go that a query gives."""
+
+    error: Exception | None
+
+    def written(self, writer: Any) -> Any:
+        """Returns a writer of a streaming Dataset that writes there."""
+
+    def frame(self) -> Any:
+        """Returns a Dataset of the rows so far."""
+
+    def count(self) -> int:
+        """Returns the number of rows so far, of a query that changes them the number of its changes."""
+
+    def close(self) -> None:
+        """Lets go of the rows."""
+
+
+class _InMemory:
+    """Spark's own table in memory, which takes no query that goes on from a state, but in complete mode."""
+
+    def __init__(self, session: JvmSession) -> None:
+        self.error: Exception | None = None
+        self._session = session
+        self._view = f"__sparksql_preview_{uuid.uuid4().hex}"
+
+    def written(self, writer: Any) -> Any:
+        return writer.format("memory").queryName(self._view)
+
+    def frame(self) -> Any:
+        return self._session.table(self._view)
+
+    def count(self) -> int:
+        return int(self.frame().queryExecution().analyzed().collectLeaves().head().sink().allData().size())
+
+    def close(self) -> None:
+        self._session.catalog().dropTempView(self._view)
+
+
+class _Batches:
+    """The first rows of the batches, in complete mode of the last one. Called by the JVM with each batch."""
+
+    def __init__(self, driver: SparkDriver, frame: Dataset, most: int, *, is_whole: bool) -> None:
+        self.error: Exception | None = None
+        self._driver = driver
+        self._session = frame.sparkSession()
+        self._schema = frame.schema()
+        self._most = most
+        self._is_whole = is_whole
+        self._found = driver.jvm.java.util.ArrayList()
+
+    def written(self, writer: Any) -> Any:
+        ensure_callback_server_started(self._driver.context._gateway)
+        helper = self._driver.jvm.org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper
+        helper.callForeachBatch(writer, self)
+        return writer
+
+    def frame(self) -> Any:
+        return self._session.createDataFrame(self._found, self._schema)
+
+    def count(self) -> int:
+        return int(self._found.size())
+
+    def close(self) -> None:
+        self._found = self._driver.jvm.java.util.ArrayList()
+
+    def call(self, frame: Dataset, batch_id: int) -> None:
+        batch = frame.persist()
+        try:
+            batch.count()  # all of it: Spark ends a query some of whose state was not computed
+            found = self._driver.jvm.java.util.ArrayList()
+            if not self._is_whole:
+                found.addAll(self._found)
+            if int(found.size()) < self._most:
+                found.addAll(batch.limit(self._most - int(found.size())).collectAsList())
+            self._found = found
+        except Exception as error:
+            self.error = error
+            raise
+        finally:
+            batch.unpersist()
+
+    class Java:
+        """The interface of the JVM, as py4j looks for it."""
+
+        implements: ClassVar = ["org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction"]
+
+
 def _watch(
-    operation: Operation,
-    query: StreamingQuery,
-    session: JvmSession,
-    view: str,
-    rows: int,
-    show: Callable[[Any, int], None],
+    operation: Operation, query: StreamingQuery, seen: _Rows, rows: int, show: Callable[[Any, int], None]
 ) -> bool:
     """Until the query has ended, or has rows enough, or some rows and no time left; whether it is over before its end."""
     until = time.monotonic() + (operation.request.execution_seconds or PREVIEW_SECONDS)
-    seen = 0
-    while not query.awaitTermination(_POLL_MILLIS):
+    known = 0
+    while not _has_ended(query, seen):
         operation.check()
-        found = session.table(view)
-        count = int(found.queryExecution().analyzed().collectLeaves().head().sink().allData().size())
+        count = seen.count()
         if count >= rows:
             return True
-        if count != seen:
-            seen = count
+        if count != known:
+            known = count
             operation.grace_seconds = (
                 _ENDING_SECONDS  # from here on its time ends it, not the limit of time for all statements
             )
-            show(found, count)
-        if seen and time.monotonic() >= until:
+            show(seen.frame(), count)
+        if known and time.monotonic() >= until:
             return True
     return False
+
+
+def _has_ended(query: StreamingQuery, seen: _Rows) -> bool:
+    try:
+        return bool(query.awaitTermination(_POLL_MILLIS))
+    except Exception as failed:
+        raise seen.error or failed from None
 
 
 def _is_endless(frame: Dataset) -> bool:
@@ -108,8 +224,7 @@ def _is_endless(frame: Dataset) -> bool:
     return any("iceberg" not in str(leaf.table().getClass().getName()) for leaf in leaves)
 
 
-def _start(jvm: Jvm, frame: Dataset, mode: str, endless: bool, view: str, folder: str) -> Any:
+def _start(jvm: Jvm, frame: Dataset, mode: str, endless: bool, rows: _Rows, checkpoint: str) -> Any:
     triggers = jvm.org.apache.spark.sql.streaming.Trigger
-    writer = frame.writeStream().format("memory").queryName(view).outputMode(mode.lower())
-    writer = writer.option("checkpointLocation", f"{folder}/{mode.lower()}")
+    writer = rows.written(frame.writeStream().outputMode(mode.lower()).option("checkpointLocation", checkpoint))
     return writer.trigger(triggers.ProcessingTime(_INTERVAL_MILLIS) if endless else triggers.AvailableNow()).start()

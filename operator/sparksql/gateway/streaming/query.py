@@ -165,6 +165,16 @@ class Streams:
         self._writer(operation, planned)
         return self._states.compare(self._query(operation, session, planned))
 
+    def restored(
+        self, operation: Operation, session: JvmSession, analysed: LogicalPlan, options: StreamOptions
+    ) -> None:
+        """Makes a checkpoint, for a query that is only looked at, of what `options.restore` names; that is only read.
+
+        Raises StatementError, or IncompatibleStateError when the query cannot go on from it as it is.
+        """
+        read = partial(self._described, operation, session, analysed, options)
+        self._states.copy(Query(session, analysed, options, read))
+
     def _check_sink(self, sink: Sink, state: str, options: StreamOptions) -> None:
         """Looks several times: a query that runs moves on between two looks at its logs."""
         is_rewritten = options.restore is not None and options.restore.rewrite
@@ -191,7 +201,7 @@ class Streams:
         options, sink = planned.options, planned.sink
         query_of = self._query(operation, session, planned)
         self._begin(operation, query_of, lease)
-        described = partial(self._described, operation, session, planned, describe)
+        described = partial(self._described, operation, session, planned.written, options, describe)
         if planned.upsert is not None:
             state = self._states.match(query_of, operation)
             batches = UpsertBatches(planned.upsert, lease.verify)
@@ -272,18 +282,23 @@ class Streams:
         self._states.restore(query, lease, operation)
 
     def _query(self, operation: Operation, session: JvmSession, planned: _Planned) -> Query:
-        read = partial(self._described, operation, session, planned)
+        read = partial(self._described, operation, session, planned.written, planned.options)
         return Query(session, planned.analysed, planned.options, read)
 
     def _described(
-        self, operation: Operation, session: JvmSession, planned: _Planned, read: Callable[..., Description]
+        self,
+        operation: Operation,
+        session: JvmSession,
+        written: LogicalPlan,
+        options: StreamOptions,
+        read: Callable[..., Description],
     ) -> Description:
         return read(
             self._driver,
             session,
-            planned.written,
+            written,
             text=operation.request.sql,
-            output_mode=planned.options.output_mode,
+            output_mode=options.output_mode,
             mask=operation.classified.masker.mask,
             qualified=self._files.qualified,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from sparksql.api.conditions import ConditionType, find_condition
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.statement import SqlStatement, StatementPhase
@@ -51,7 +52,9 @@ RestoreSource = str | Waiting | Violation | None
 
 @dataclass(frozen=True)
 class StreamFacts:
-    """Holds the facts of one decision. For a batch statement all are empty, but for `spec_blocker`.
+    """Holds the facts of one decision.
+
+    For a batch statement all are empty, but for `spec_blocker`, and for a preview `restore_source`.
 
     `change` is what changed since the last hand-over. `restore_source` is the location of the savepoint that the next
     checkpoint begins with, or why there is none; None if it begins with nothing, or is there already.
@@ -73,7 +76,7 @@ def stream_facts(s: Snapshot) -> StreamFacts:
     A text that is kept elsewhere counts as unchanged until it has been read.
     """
     if not is_stream(s.statement.spec):
-        return StreamFacts(spec_blocker=rejected_settings(s))
+        return StreamFacts(restore_source=preview_source(s), spec_blocker=rejected_settings(s))
     rejection = _driver_rejection(s.statement)
     change = _change(s, rejection)
     source = _restore_source(s, change)
@@ -120,9 +123,27 @@ def _text(s: Snapshot) -> str | None:
 # --- what the next start begins with
 
 
+def preview_source(s: Snapshot) -> RestoreSource:
+    """Returns the location of the savepoint that a preview begins with, or why there is none; None if it needs none."""
+    if s.statement.spec.mode is not StatementMode.PREVIEW or not starts_from_savepoint(s.statement):
+        return None
+    driver = s.session.driver if s.session is not None else None
+    if driver is not None and not driver.previews_states:
+        message = (
+            f"{FIELD}: the session's driver is of an earlier version, whose previews begin without state; restart the "
+            "session (spec.restartNonce)"
+        )
+        return Violation(Reason.NOT_IMPLEMENTED, message)
+    return _location(s)
+
+
 def _restore_source(s: Snapshot, change: Change | None) -> RestoreSource:
     if not starts_from_savepoint(s.statement) and change is not Change.RESTORE:
         return None
+    return _location(s)
+
+
+def _location(s: Snapshot) -> RestoreSource:
     streaming, savepoint = s.statement.spec.streaming, s.start_from
     assert streaming is not None and streaming.start_from is not None
     name = streaming.start_from.savepoint_ref.name

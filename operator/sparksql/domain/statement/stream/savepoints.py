@@ -63,6 +63,11 @@ def restore(statement: SqlStatement, streaming: StreamingStatus) -> RestoreOptio
     location = streaming.restored_from
     if location is None:
         return None
+    return new_query(statement, location)
+
+
+def new_query(statement: SqlStatement, location: str) -> RestoreOptions:
+    """Returns that the statement begins with what lies at `location`, as a query of its own."""
     identity = f"{statement.metadata.uid}/{statement.status.run}/{streaming_of(statement).upgrades}/query"
     return RestoreOptions(location=location, query_id=str(uuid.uuid5(OPERATION_NAMESPACE, identity)))
 

@@ -82,6 +82,7 @@ class ControlService:
             client_running=self.lifecycle.register.count_of_clients(OperationState.RUNNING),
             streams=sum(view.streaming for view in self.lifecycle.register.live()),
             compares_states=True,
+            previews_states=True,
             has_session_state=spark is not None and spark.executor.has_session_state,
             last_activity_time=None if spark is None else spark.operations.last_activity,
             init_failure=self.lifecycle.init_failure,

@@ -135,6 +135,19 @@ class States:
         except (SavepointError, RewritingError, UnknownSparkError) as failed:
             raise _not_restored(restore, failed) from failed
 
+    def copy(self, query: Query) -> None:
+        """Makes the checkpoint of a query that is only looked at, from a savepoint that fits it as it is.
+
+        Raises IncompatibleStateError, or StatementError as `compare` does.
+        """
+        options, restore = query.options, query.options.restore
+        assert restore is not None and not options.rewrites  # a state that would have to be written anew is refused
+        self.compare(query)
+        try:
+            self._savepoints.restore(restore.location, options.checkpoint, restore.query_id)
+        except SavepointError as failed:
+            raise _not_restored(restore, failed) from failed
+
     def _continue(self, query: Query, restore: RestoreOptions, lease: CheckpointLease, operation: Operation) -> None:
         """Has the query go on in another place, once no other driver writes the place where it has been."""
         checkpoint = query.options.checkpoint
