@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparksql.api.execution import OutputMode
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.decision import Decision
+from sparksql.domain.statement.decision import Cancel, Decision
 from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Unobserved
 from sparksql.domain.statement.stream.facts import REFERENCE_GRACE_SECONDS
 from sparksql.domain.statement.stream.savepoints import restore
 from sparksql.wire.control import ErrorReason, OperationError, OperationState, RestoreOptions
 from tests.unit.domain.builders.conditions import PARKED, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
-from tests.unit.domain.builders.statements import ended, initialized
+from tests.unit.domain.builders.statements import DRIVER, READY, ended, initialized
 from tests.unit.domain.builders.streams import (
     LOCATION,
     OTHER,
@@ -102,6 +103,38 @@ def test_savepoint_that_does_not_exist_is_waited_for_a_minute(age: float, phase:
     decision = decide(stream_snapshot(stream(initialized(submittedTime=ago(age)), streaming=START)))
     assert decision.status.phase == phase
     assert "there is no SqlSavepoint before" in message(decision)
+
+
+PREVIEWS = replace(READY, driver=replace(DRIVER, previews_states=True))
+
+
+def test_a_preview_begins_with_the_savepoint_and_has_no_checkpoint_of_its_own() -> None:
+    of = stream(mode="Preview", streaming={**START, "outputMode": "Update"})
+    decision = decide(snapshot := stream_snapshot(of, start_from=fact(), session=PREVIEWS))
+    assert told(decision) == ("Pending", "Submitted")
+    request = submitted(decision).request
+    assert (decision.status.streaming, request.streaming) == (None, None)
+    assert request.preview_from is not None
+    assert (request.preview_from.checkpoint, request.preview_from.output_mode) == ("", OutputMode.UPDATE)
+    assert request.preview_from.restore is not None and request.preview_from.restore.location == SAVED_AT
+    pending = replace(snapshot, statement=with_status(of, decision), operation=Unobserved.UNKNOWN)
+    assert submitted(decide(pending)).request == request
+    assert isinstance(decide(replace(pending, start_from=None)).commands[0], Cancel)
+
+
+@pytest.mark.parametrize(("found", "says"), WAITING.values(), ids=WAITING)
+def test_a_preview_waits_for_its_savepoint(found: SavepointFacts | None, says: str) -> None:
+    of = stream(initialized(submittedTime=ago(0)), mode="Preview", streaming=START)
+    decision = decide(stream_snapshot(of, start_from=found, session=PREVIEWS))
+    assert told(decision) == ("Initialized", "WaitingForSavepoint")
+    assert says in message(decision)
+
+
+def test_a_preview_is_not_given_to_a_driver_that_would_begin_without_state() -> None:
+    of = stream(mode="Preview", streaming=START)
+    decision = decide(stream_snapshot(of, start_from=fact()))
+    assert (told(decision), decision.commands) == (("Error", "NotImplemented"), ())
+    assert "restart the session" in message(decision)
 
 
 def test_each_run_begins_with_the_savepoint() -> None:
