@@ -113,7 +113,7 @@ class _Rows(Protocol):
         """Returns a Dataset of the rows so far."""
 
     def count(self) -> int:
-        """Returns the number of rows so far, of a query that changes them the number of its changes."""
+        """Returns the number of rows so far."""
 
     def close(self) -> None:
         """Lets go of the rows."""
