@@ -15,7 +15,8 @@ from pydantic import Field, ValidationError
 from sparksql.api.execution import StatementMode
 from sparksql.api.names import GROUP
 from sparksql.cli.errors import CliError, Exit
-from sparksql.wire.control import Progress, ResultSummary, WireModel
+from sparksql.wire.control import Progress, ResultSummary
+from sparksql.wire.model import WireModel
 
 STATEMENTS = f"sqlstatements.{GROUP}"
 SESSIONS = f"sqlsessions.{GROUP}"

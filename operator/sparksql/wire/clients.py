@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparksql.wire.control import AnyClientProtocol, OperationState, WireModel
+from sparksql.wire.control import AnyClientProtocol, OperationState
+from sparksql.wire.model import WireModel
 from sparksql.wire.versions import or_else
 
 

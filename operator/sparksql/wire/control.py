@@ -32,27 +32,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field, model_validator
 
 from sparksql.api.execution import Lookup, OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.api.reasons import Reason
+from sparksql.wire.model import WireModel
+from sparksql.wire.savepoints import SavepointPlace
 from sparksql.wire.versions import FIRST_VERSION, or_else
 
 HEARTBEAT_SECONDS = 5.0
-
-
-class WireModel(BaseModel):
-    """camelCase on the wire, snake_case in code, frozen; unknown fields are ignored so that either side may be newer.
-
-    What that means for values and versions is in `versions`.
-    """
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="ignore")
-
-    def to_json(self) -> str:
-        """Returns the model as it travels: camelCase, without fields that are None."""
-        return self.model_dump_json(by_alias=True, exclude_none=True)
 
 
 class OperationState(StrEnum):
@@ -167,6 +155,8 @@ class SubmitRequest(WireModel):
     With `preview_from` the mode is Preview, and the query of such a text goes on from what `preview_from.restore` names, in
     its output mode, which the driver copies into a checkpoint of its own and removes at the end; `checkpoint` is empty.
     `GatewayInfo.previews_states` tells that the field is known.
+
+    `savepoints` are what `savepoint_state` finds by name; None where nobody has looked for them.
     """
 
     boot_id: str
@@ -182,6 +172,7 @@ class SubmitRequest(WireModel):
     streaming: StreamOptions | None = None
     validate_against: StreamOptions | None = None
     preview_from: StreamOptions | None = None
+    savepoints: tuple[SavepointPlace, ...] | None = None
 
 
 class CancelRequest(WireModel):

@@ -15,7 +15,7 @@ import hashlib
 
 from pydantic import Field
 
-from sparksql.wire.control import WireModel
+from sparksql.wire.model import WireModel
 
 CONFIG_DIR_ENV = "SPARKSQL_CONFIG_DIR"
 CONFIG_HASH_ENV = "SPARKSQL_CONFIG_HASH"

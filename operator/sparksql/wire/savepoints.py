@@ -18,8 +18,18 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from sparksql.wire.control import WireModel
+from sparksql.wire.model import WireModel
 from sparksql.wire.versions import or_else
+
+STATE_FUNCTION = "savepoint_state"  # the table function of SQL that reads a savepoint
+
+
+class SavepointPlace(WireModel):
+    """A SqlSavepoint of a statement's namespace that its text may name. `location` is there once it is Completed."""
+
+    name: str
+    phase: str
+    location: str | None = None
 
 
 class SavepointState(StrEnum):

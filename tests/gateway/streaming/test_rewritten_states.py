@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from sparksql.api.execution import StatementMode
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, RestoreOptions
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, Parameter, RestoreOptions
+from sparksql.wire.savepoints import SavepointPlace
 from tests.support.process import GatewayProcess
 from tests.support.thorough import thorough_but
 
@@ -83,6 +85,15 @@ OF_PAIRS = (
 )
 COMPUTED |= {CHAINED_MORE: OF_PAIRS.format(m="IF(is_old, NULL, c)"), BOTH_MORE: OF_PAIRS.format(m="x")}
 SESSIONS = grouped("k, until, n", "k, session_window.end, count(*)", "k, session_window(ts, '20 seconds')")
+# A join keeps the rows of its left side, until the right side has closed their window.
+OF_SIDES = "k, window(ts, '5 minutes') AS w"
+SIDES = (
+    f"INSERT INTO $.@ (k, n, d) SELECT x.k, x.v, y.d FROM "
+    f"(SELECT {OF_SIDES}, v FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 60 SECONDS) x JOIN "
+    f"(SELECT {OF_SIDES}, avg(CAST(v AS DECIMAL(20, 2))) AS d, max_by(v, ts) AS last, collect_set(d) AS seen "
+    "FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 60 SECONDS GROUP BY 1, 2) y "
+    "ON x.k = y.k AND x.w = y.w WHERE y.last < 1000 AND size(y.seen) > 0"
+)
 FORMAT_1 = {"spark.sql.streaming.aggregation.stateFormatVersion": "1"}
 BASES: dict[str, tuple[str, dict[str, str]]] = {
     **{f"{store}_{change}": (OLD, conf) for store, conf in STORES.items() for change in ("more", "less")},
@@ -90,6 +101,7 @@ BASES: dict[str, tuple[str, dict[str, str]]] = {
     "both": (CHAINED, STORES["hdfs"]),
     "asked": (OLD, {}),
     "sessions": (SESSIONS, {}),
+    "sides": (SIDES, STORES["changelog"]),
     "format_1": (OLD, FORMAT_1),
 }
 CHANGES = [
@@ -133,6 +145,20 @@ class Rewrites:
             max_files_per_trigger=1,
         )
 
+    async def state(self, sql: str, *names: str, **fields: Any) -> OperationView:
+        """Runs a statement that finds the checkpoints of bases as savepoints."""
+        known = [
+            SavepointPlace(name=each, phase="Completed", location=(self.streams.folder / each).as_uri())
+            for each in names
+        ]
+        sql = sql.replace("$", self.streams.database)
+        return await self.streams.client.run(sql, **{"savepoints": tuple(known), **fields})
+
+    async def state_rows(self, sql: str, *names: str) -> list[tuple[Any, ...]]:
+        view = await self.state(sql, *names)
+        assert view.state is OperationState.FINISHED, view
+        return [row async for row in self.streams.client.pages(view.operation_id)]
+
     async def rows(self, query: str) -> list[str]:
         return sorted(map(repr, await self.streams.rows(query)))
 
@@ -161,6 +187,102 @@ async def rewrites(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFac
         await streams.ok(f"INSERT INTO $.src {PARTS[2]}", f"INSERT INTO $.src {CLOSING}")
         yield made
         await client.ok("DROP DATABASE rewrites CASCADE")
+
+
+GROUPS = "SELECT k, window(ts, '5 minutes').start AS begin, {} FROM $.src WHERE part = 1 AND ts >= TIMESTAMP '1970-01-01 00:05:00' GROUP BY 1, 2"
+READ = ["hdfs_more", "rocksdb_more", "changelog_more", "format_1"]
+
+
+@pytest.mark.parametrize("name", thorough_but(READ[1:], READ))
+async def test_a_state_read_by_sql_has_the_groups_that_are_open(rewrites: Rewrites, name: str) -> None:
+    before = rewrites.files(name)
+    found = await rewrites.state_rows(
+        f"SELECT k, window.start, n, a FROM savepoint_state('{name}', operator => 'aggregate')", name
+    )
+    assert sorted(map(repr, found)) == await rewrites.rows(GROUPS.format("count(*), avg(v)")) and found
+    assert rewrites.files(name) == before
+
+
+async def test_operators_of_a_state_are_read_by_name_and_all_of_them_as_json(rewrites: Rewrites) -> None:
+    grouped = "WITH s AS (SELECT * FROM savepoint_state('sides', 'aggregate') AS t(key, w, mean, last, seen)) "
+    found = await rewrites.state_rows(
+        f"{grouped} SELECT key, w.start, mean, last FROM s WHERE length(seen.buf) > 0", "sides"
+    )
+    mean = "avg(CAST(v AS DECIMAL(20, 2))), max_by(v, ts)"
+    assert sorted(map(repr, found)) == await rewrites.rows(GROUPS.format(mean)) and found
+    rows = "SELECT value.k, key.w.start, count(value.v) FROM savepoint_state('sides', 'join of streams left') GROUP BY 1, 2"
+    found = await rewrites.state_rows(rows, "sides")
+    assert sorted(map(repr, found)) == await rewrites.rows(GROUPS.format("count(*)"))
+    every = (
+        "SELECT operator, count(*), max(from_json(key, 'w STRUCT<start: STRING>').w.start), "
+        "max(from_json(value, 'last INT').last) < 1000, max(from_json(value, 'v INT').v) < 1000 "
+        "FROM savepoint_state('sides') GROUP BY 1 ORDER BY 1"
+    )
+    begin = "1970-01-01T00:05:00.000Z"
+    expected = [("aggregate", 7, begin, True, None), ("join of streams left", 240, begin, None, True)]
+    assert await rewrites.state_rows(every, "sides") == expected
+    view = (
+        "CREATE TEMPORARY VIEW s AS SELECT * FROM savepoint_state('sessions', 'aggregate'); "
+        "SELECT k, session_window.start, session_window.end, n FROM s"
+    )
+    sessions = "SELECT k, min(ts), max(ts) + INTERVAL 20 SECONDS, count(*) FROM $.src WHERE part = 1 GROUP BY k"
+    assert sorted(map(repr, await rewrites.state_rows(view, "sessions"))) == await rewrites.rows(sessions)
+
+
+@pytest.mark.parametrize(
+    ("sql", "mode", "rows"),
+    [
+        ("SELECT * FROM savepoint_state('asked')", StatementMode.VALIDATE, 0),
+        ("EXPLAIN SELECT * FROM savepoint_state('asked')", StatementMode.EXECUTE, 1),
+        (
+            "INSERT INTO $.src SELECT 1, k, n, 0, now() FROM savepoint_state(:name, 'aggregate')",
+            StatementMode.PREVIEW,
+            7,
+        ),
+        ("CREATE TABLE $.read USING parquet AS SELECT * FROM savepoint_state(:name); SELECT * FROM $.read", None, 7),
+    ],
+)
+async def test_a_state_is_read_in_each_mode_and_kept_in_tables(
+    rewrites: Rewrites, sql: str, mode: StatementMode | None, rows: int
+) -> None:
+    parameters = (Parameter(name="name", value="asked"),) if ":name" in sql else ()
+    view = await rewrites.state(sql, "asked", mode=mode or StatementMode.EXECUTE, parameters=parameters)
+    assert view.state is OperationState.FINISHED and view.result is not None, view
+    assert view.result.row_count == rows or mode is StatementMode.VALIDATE
+
+
+PLACE = SavepointPlace(name="taken", phase="InProgress")
+CALL = "SELECT * FROM savepoint_state"
+
+
+@pytest.mark.parametrize(
+    ("sql", "fields", "words"),
+    [
+        (f"{CALL}('asked', 'agregate')", {}, "has no operator 'agregate'; it has 'aggregate'"),
+        (f"{CALL}('other')", {}, "there is no SqlSavepoint 'other' in namespace team-a"),
+        (f"{CALL}('../asked')", {}, "there is no SqlSavepoint"),
+        (f"{CALL}('taken')", {"savepoints": (PLACE,)}, "SqlSavepoint taken is InProgress"),
+        (f"{CALL}('taken')", {"savepoints": (PLACE.model_copy(update={"location": "file:/nowhere"}),)}, "SQL may not use this local place"),
+        (f"{CALL}('asked')", {"savepoints": None}, "is known in a SqlStatement alone"),
+        (f"{CALL}(concat('as', 'ked'))", {}, "takes names in quotes"),
+        (f"{CALL}('asked', 'a', 'b')", {}, "takes one or two names"),
+        (f"{CALL}(operator => 'a')", {}, "takes the name of a SqlSavepoint"),
+        (f"CREATE VIEW $.kept AS {CALL}('asked')", {}, "a view of the catalog cannot call"),
+        (f"CACHE TABLE kept AS {CALL}('asked')", {}, "a CACHE TABLE cannot call"),
+        (f"SELECT ({CALL}('asked') LIMIT 1)", {}, "cannot stand in a subquery"),
+        (f"BEGIN {CALL}('asked'); END", {}, "cannot be called in BEGIN"),
+        (f"EXECUTE IMMEDIATE '{CALL}(\\'asked\\')'", {}, "cannot be called in BEGIN"),
+        (f"SELECT k FROM STREAM $.src UNION ALL {CALL}('asked')", {}, "cannot be read by a stream"),
+    ],
+)  # fmt: skip
+async def test_a_state_that_cannot_be_read_is_refused_with_the_reason(
+    rewrites: Rewrites, sql: str, fields: dict[str, Any], words: str
+) -> None:
+    view = await rewrites.state(sql, "asked", **fields)
+    assert view.state is OperationState.ERROR and view.error is not None, view
+    assert words in view.error.message and view.error.reason is not ErrorReason.SQL_ERROR
+    if "no operator" in words:
+        assert (view.error.position, view.error.fragment) == (15, "savepoint_state('asked', 'agregate')")
 
 
 @pytest.mark.parametrize(("name", "sql"), thorough_but(KEPT, CHANGES), ids=[name for name, _ in CHANGES])

@@ -11,6 +11,7 @@ import pytest
 
 from sparksql.api.execution import StatementMode
 from sparksql.wire.control import ErrorReason, OperationState, ResultOptions
+from sparksql.wire.savepoints import SavepointPlace
 from tests.support.thorough import thorough_but
 
 from ..client import GatewayClient
@@ -191,6 +192,9 @@ async def test_a_curve_goes_on_from_the_state_of_its_own_text_and_of_no_other(ta
     await tables.ok(f"CREATE TABLE $.curve ({COLUMNS}) USING parquet")
     insert = f"INSERT INTO $.curve {points(STREAM.format('live'))}"
     await tables.drained(insert)
+    place = SavepointPlace(name="curve", phase="Completed", location=tables.options().checkpoint)
+    read = await tables.client.run("SELECT * FROM savepoint_state('curve')", savepoints=(place,))
+    assert read.error is not None and "is kept in variables of a function" in read.error.message, read
     for changed, told in CHANGES.values():
         view = await tables.run(f"INSERT INTO $.curve {changed}")
         assert view.error is not None and view.error.reason is ErrorReason.STATE_INCOMPATIBLE, view

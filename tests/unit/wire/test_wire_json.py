@@ -20,6 +20,7 @@ from sparksql.wire.control import (
     StreamProgress,
     SubmitRequest,
 )
+from sparksql.wire.savepoints import SavepointPlace
 
 WHEN = datetime(2026, 1, 31, 8, tzinfo=UTC)
 
@@ -49,6 +50,10 @@ def test_a_request_with_every_field_is_spelled_as_it_always_was() -> None:
             unconfirmed=("x", "y"),
         ),
         validate_against=StreamOptions(checkpoint="s3a://b/other", upsert=Upsert(keys=("id",))),
+        savepoints=(
+            SavepointPlace(name="n", phase="Completed", location="s3a://b/s"),
+            SavepointPlace(name="m", phase="new"),
+        ),
     )
     assert request.to_json() == (
         '{"bootId":"b","namespace":"ns","name":"orders","sql":"SELECT :day","mode":"Validate",'
@@ -59,7 +64,8 @@ def test_a_request_with_every_field_is_spelled_as_it_always_was() -> None:
         '"lookups":[{"table":"c","latencyMillis":5,"rows":6,"ttlSeconds":7}],'
         '"restore":{"location":"s3a://b/s","queryId":"q","rewrite":false},"unconfirmed":["x","y"],"rewrites":false},'
         '"validateAgainst":{"checkpoint":"s3a://b/other","trigger":"Auto","maxRowsPerTrigger":0,"maxFilesPerTrigger":0,'
-        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[],"rewrites":false}}'
+        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[],"rewrites":false},'
+        '"savepoints":[{"name":"n","phase":"Completed","location":"s3a://b/s"},{"name":"m","phase":"new"}]}'
     )
     assert SubmitRequest.model_validate_json(request.to_json()) == request
 

@@ -40,6 +40,7 @@ from sparksql.gateway.streaming.kafka.ddl import table_definition
 from sparksql.gateway.streaming.preview import Start
 from sparksql.gateway.streaming.query import Streams
 from sparksql.gateway.streaming.state.comparison import is_run
+from sparksql.gateway.streaming.state_tables.reader import SavepointStates
 from sparksql.gateway.windowing.calls import opened
 from sparksql.wire.control import ErrorReason, StreamOptions, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
@@ -63,6 +64,7 @@ class SparkExecutor:
         self._files = files
         self._classifier = Classifier(driver.jvm, driver.base, policy)
         self._streams = Streams(driver, files)
+        self._states = SavepointStates(driver, files)
         self.pools = Pools(driver)
         self.jobs = SparkJobs(driver, self._streams)
         self._keeper = ResultKeeper(driver, store, files, root)
@@ -171,6 +173,8 @@ class SparkExecutor:
             statement.windows and not statement.kind.dynamic
         ):  # what analysis executes, Spark itself refuses for its calls
             plan = opened(self._driver.jvm, plan)
+        if statement.states:
+            plan = self._states.read(session, plan, operation.request)
         check_resources(plan, self._files, lambda text: session.sessionState().sqlParser().parsePlan(text))
         masker = operation.classified.masker
         if operation.request.validate_against is not None:

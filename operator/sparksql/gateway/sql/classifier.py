@@ -22,11 +22,13 @@ from sparksql.gateway.sql.masking import Masker
 from sparksql.gateway.sql.parameters import ParameterBinder, check_unbindable, check_usage
 from sparksql.gateway.sql.readers import check_wanted
 from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLongError, split
+from sparksql.gateway.sql.state_calls import may_read_state, state_calls
 from sparksql.gateway.sql.text_bounds import check_parameters, check_text
 from sparksql.gateway.sql.window_calls import window_calls
 from sparksql.gateway.sql.window_syntax import edited, may_call
 from sparksql.wire.control import ErrorReason, Parameter
 from sparksql.wire.driver import SqlPolicy
+from sparksql.wire.savepoints import STATE_FUNCTION
 
 _NO_SUBSTITUTION = frozenset({"SET", "RESET", "ADD"})
 _TRANSFORM_WORDS = ("TRANSFORM", "MAP", "REDUCE")
@@ -38,7 +40,7 @@ class Statement:
     """Represents one statement of the text.
 
     `names` are the parameters that it uses; `local` tells that it needs no executor, `windows` that it calls window table
-    functions.
+    functions, `states` that it calls `savepoint_state`.
     """
 
     fragment: Fragment
@@ -46,6 +48,7 @@ class Statement:
     names: frozenset[str] = frozenset()
     local: bool = False
     windows: bool = False
+    states: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class _Asks:
     transform: bool
     relations_options: bool
     windows: bool
+    states: bool
 
 
 class Classifier:
@@ -112,7 +116,8 @@ class Classifier:
             kind = self._check(plan, fragment, sql, asks=asks)
             local = _on_driver(self._jvm, plan, kind)
             windows = asks.windows and any(window_calls(plan))
-            statements.append(Statement(fragment, kind, frozenset(names), local, windows))
+            states = asks.states and any(state_calls(plan))
+            statements.append(Statement(fragment, kind, frozenset(names), local, windows, states))
         check_mode(mode, [statement.kind for statement in statements])
         runs = mode is StatementMode.EXECUTE
         return Classified(
@@ -129,7 +134,8 @@ class Classifier:
         self._checked(plan, asks=self._asks(text))
 
     def _asks(self, sql: str) -> _Asks:
-        return _Asks(self._may_transform(sql), source_options.may_give_relations_options(sql), may_call(sql))
+        relations_options = source_options.may_give_relations_options(sql)
+        return _Asks(self._may_transform(sql), relations_options, may_call(sql), may_read_state(sql))
 
     def _may_transform(self, sql: str) -> bool:
         """Whether a keyword of TRANSFORM is among the tokens (upper case is what Spark's lexer sees, too)."""
@@ -196,7 +202,7 @@ class Classifier:
                 text = rules.immediate_text(plan)
                 check_text(text)  # which in the outer one was a single word
                 inner_plan = self._session.sessionState().sqlParser().parsePlan(text)
-                _check_no_windows(inner_plan, asks)
+                _check_no_calls(inner_plan, asks)
                 self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
                 return kind_of(name)
             case "PlanWithUnresolvedIdentifier":  # what it does shows once it has a name, whichever
@@ -205,21 +211,23 @@ class Classifier:
                 return kind_of(name)
             case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
                 body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))
-                _check_no_windows(body, asks)
+                _check_no_calls(body, asks)
                 self._checked(body, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case "CompoundBody":
                 for inner_plan in rules.block_statements(plan):
-                    _check_no_windows(inner_plan, asks)
+                    _check_no_calls(inner_plan, asks)
                     self._checked(inner_plan, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case _:
                 return kind_of(name)
 
 
-def _check_no_windows(plan: LogicalPlan, asks: _Asks) -> None:
+def _check_no_calls(plan: LogicalPlan, asks: _Asks) -> None:
     """Raises PlacedError for a call in what Spark reads by itself: BEGIN ... END, EXECUTE IMMEDIATE, a function's body."""
-    for _, name in window_calls(plan) if asks.windows else ():
+    names = [name for _, name in window_calls(plan)] if asks.windows else []
+    names += [STATE_FUNCTION for _ in state_calls(plan)] if asks.states else []
+    for name in names:
         raise PlacedError(
             f"{name} cannot be called in BEGIN ... END, EXECUTE IMMEDIATE or the body of a function: write a statement of its own"
         )

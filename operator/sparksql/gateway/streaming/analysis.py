@@ -60,7 +60,7 @@ def _with_windows(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -
         raise refusal(
             ErrorReason.INVALID_SPEC, "window table functions cannot be called in this statement: put them into a query"
         )
-    return _keeping_plan(jvm, plan, "") if is_view else plan
+    return keeping_plan(jvm, plan, "") if is_view else plan
 
 
 def _watermarked(jvm: Jvm, session: JvmSession, plan: LogicalPlan) -> Any:
@@ -151,7 +151,7 @@ def _bound(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
         case "CreateView" | "CreateIcebergView" | "AlterViewAs":
             raise _in_view(binder.found[0])
         case "CreateViewCommand":
-            return _keeping_plan(driver.jvm, bound, binder.found[0])
+            return keeping_plan(driver.jvm, bound, binder.found[0])
     return bound
 
 
@@ -241,7 +241,7 @@ def _named(jvm: Jvm, identifier: Any, frame: Dataset) -> Any:
     return catalyst.plans.logical.SubqueryAlias(alias, frame.logicalPlan())
 
 
-def _keeping_plan(jvm: Jvm, view: Any, table: str) -> Any:
+def keeping_plan(jvm: Jvm, view: Any, table: str) -> Any:
     """CREATE TEMPORARY VIEW that keeps its analysed plan: what it would keep else is its text, to be analysed at each use."""
     if simple_name(view.viewType()) == "PersistedView$":
         raise _in_view(table)

@@ -24,7 +24,7 @@ _CARRIER = f"sparksql.window.{uuid.uuid4().hex}."  # of a hint's name that no te
 _MOST_WINDOWS = 1_000_000  # that a row may be in: a year by minutes is half of it
 _ALIASED = "UnresolvedTVFAliases"
 _TABLE = "FunctionTableSubqueryArgumentExpression"
-_KEPT_AS_TEXT = {
+KEPT_AS_TEXT = {
     "CreateView": "view of the catalog",
     "CreateIcebergView": "view of the catalog",
     "AlterViewAs": "view of the catalog",
@@ -88,9 +88,9 @@ class WindowCall:
 def opened(jvm: Jvm, plan: LogicalPlan) -> Any:
     """Returns a parsed statement with the calls in its queries opened. Raises PlacedError for one that cannot be reached."""
     kind = simple_name(plan)
-    if kind in _KEPT_AS_TEXT and any(window_calls(plan)):
+    if kind in KEPT_AS_TEXT and any(window_calls(plan)):
         raise PlacedError(
-            f"a {_KEPT_AS_TEXT[kind]} cannot call window table functions, only its text would be kept: "
+            f"a {KEPT_AS_TEXT[kind]} cannot call window table functions, only its text would be kept: "
             "CREATE TEMPORARY VIEW can, and so can a WITH"
         )
     plan = with_queries(jvm, plan, lambda query: rewritten(jvm, query, lambda node: _opened(jvm, node)))

@@ -110,6 +110,10 @@ def _statement(classifier: Classifier, text: str) -> Statement:
             "Connect cannot call TUMBLE, HOP, CUMULATE or SESSION, which Spark itself does not know: group by window(ts, ...), "
             "or run the statement as a SqlStatement, or over REST or HiveServer2"
         )
+    if statements[0].states:
+        raise rules.not_allowed(
+            "Connect cannot call savepoint_state, which Spark itself does not know: run it as a SqlStatement"
+        )
     return statements[0]
 
 

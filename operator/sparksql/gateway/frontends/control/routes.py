@@ -27,7 +27,8 @@ from sparksql.gateway.frontends.rest.routes import add_routes, rest_errors
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
 from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
-from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest, WireModel
+from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest
+from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointRequest
 
 log = logging.getLogger(__name__)

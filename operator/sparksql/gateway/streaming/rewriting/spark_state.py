@@ -151,9 +151,17 @@ def initial_values(jvm: Jvm, function: Expression) -> list[Any]:
     return [literal.default(column.dataType()) for column in columns]
 
 
-def read_state(driver: SparkDriver, session: JvmSession, checkpoint: str, operator_id: int, batch: int) -> LogicalPlan:
-    """Returns the plan of a state after a committed batch: columns `key` and `value`, both structs."""
+def read_state(
+    driver: SparkDriver, session: JvmSession, checkpoint: str, operator_id: int, batch: int, side: str | None = None
+) -> LogicalPlan:
+    """Returns the plan of a state after a committed batch: columns `key` and `value`, both structs.
+
+    `side` is left or right, of a join. The driver has what keeps count of states only once somebody has asked for it.
+    """
+    session.sessionState().streamingQueryManager().stateStoreCoordinator()
     reader = session.read().format("statestore").option("operatorId", str(operator_id)).option("batchId", str(batch))
+    if side is not None:
+        reader = reader.option("joinSide", side)
     return driver.of_rows(session, reader.load(checkpoint).logicalPlan()).queryExecution().analyzed()
 
 

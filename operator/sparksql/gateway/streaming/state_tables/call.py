@@ -1,0 +1,68 @@
+"""A call of `savepoint_state`: its arguments, and the savepoint that it names among those of the namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import Expression, LogicalPlan
+from sparksql.gateway.sql.errors import PlacedError
+from sparksql.gateway.windowing.calls import Span, span_of
+from sparksql.wire.savepoints import STATE_FUNCTION, SavepointPlace
+
+_ARGUMENTS = ("SAVEPOINT", "OPERATOR")
+_EXAMPLE = f"{STATE_FUNCTION}('savepoint'), or {STATE_FUNCTION}('savepoint', 'operator')"
+
+
+@dataclass(frozen=True)
+class StateCall:
+    """A call, and its range of the text that Spark has read. Without `operator` it is about all of them."""
+
+    savepoint: str
+    operator: str | None = None
+    span: Span | None = None
+
+    def refusal(self, message: str) -> PlacedError:
+        """Returns the error that this call cannot be done."""
+        return PlacedError(f"{STATE_FUNCTION}: {message}", self.span)
+
+
+def read_call(node: LogicalPlan) -> StateCall:
+    """Returns what a call says. Raises PlacedError for arguments that it cannot have."""
+    span = span_of(node)
+    given: dict[str, str] = {}
+    for place, argument in enumerate(elements(node.functionArgs())):
+        is_named = simple_name(argument) == "NamedArgumentExpression"
+        name = str(argument.key()).upper() if is_named else _ARGUMENTS[place] if place < len(_ARGUMENTS) else ""
+        if name not in _ARGUMENTS or name in given:
+            raise PlacedError(f"{STATE_FUNCTION} takes one or two names: {_EXAMPLE}", span)
+        given[name] = _text(argument.value() if is_named else argument, span)
+    if "SAVEPOINT" not in given:
+        raise PlacedError(f"{STATE_FUNCTION} takes the name of a SqlSavepoint: {_EXAMPLE}", span)
+    return StateCall(given["SAVEPOINT"], given.get("OPERATOR"), span)
+
+
+def location_of(call: StateCall, known: Iterable[SavepointPlace], namespace: str) -> str:
+    """Returns where the savepoint of a call lies. Raises PlacedError for one that is not there, or not complete."""
+    place = next((each for each in known if each.name == call.savepoint), None)
+    if place is None:
+        raise call.refusal(
+            f"there is no SqlSavepoint {call.savepoint!r} in namespace {namespace}; it takes the name of one, no path"
+        )
+    if place.location is None:
+        raise call.refusal(
+            f"SqlSavepoint {place.name} is {place.phase}: only one that is Completed can be read; wait for it, "
+            "or name another one"
+        )
+    return place.location
+
+
+def _text(value: Expression, span: Span | None) -> str:
+    content: Any = value.value() if simple_name(value) == "Literal" else None
+    if content is None or str(value.dataType().simpleString()) != "string":
+        raise PlacedError(
+            f"{STATE_FUNCTION} takes names in quotes, known beforehand: {_EXAMPLE}", span_of(value) or span
+        )
+    return str(content.toString())

@@ -1,0 +1,150 @@
+"""How the columns of a state are given: by the names of the text, and aggregates as what they are. Pure.
+
+Spark keeps an aggregate in columns of its own: an average as a sum and a count. What can be told of these without Spark's
+function is told; others are given as they are kept, as a struct.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StateColumn, StatefulOperator
+from sparksql.gateway.streaming.state_tables.operators import StateTable
+
+# Functions whose first column is their value; a second one tells whether there is one, or is what it was chosen by.
+_FIRST_COLUMN = frozenset(
+    {"Count", "Sum", "Max", "Min", "First", "Last", "MaxBy", "MinBy", "BitAndAgg", "BitOrAgg", "BitXorAgg"}
+)
+_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+
+
+class Form(Enum):
+    """Names what is made of the columns that something is kept in."""
+
+    VALUE = auto()  # the first of them
+    SUM = auto()  # a sum, and whether it is of nothing
+    AVERAGE = auto()  # a sum and a count
+    AS_KEPT = auto()  # a struct of all
+
+
+@dataclass(frozen=True)
+class Part:
+    """A column to be given: `places` are those of the columns that it is kept in, `kept` their names. `type` is Spark's."""
+
+    name: str
+    places: tuple[int, ...]
+    form: Form = Form.VALUE
+    type: str = ""
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a state table. `places` count the columns of its key first, then those of its value.
+
+    `is_told`: they have the names of the text, so that they may stand beside each other.
+    """
+
+    keys: tuple[Part, ...]
+    values: tuple[Part, ...]
+    is_told: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A column of a state as Spark has it."""
+
+    name: str
+    type: str
+
+
+def layout(table: StateTable, description: Description | None, key: Sequence[Kept], value: Sequence[Kept]) -> Layout:
+    """Returns how the columns of a state are given.
+
+    What is described must have the types of what is kept, else it is of another state.
+    """
+    told, kept = table.described, (*key, *value)
+    keys, values = range(len(key)), range(len(key), len(kept))
+    key_names, value_names = [each.name for each in key], [each.name for each in value]
+    if told is None or description is None:
+        return Layout(_plain(key_names, keys, kept), _plain(value_names, values, kept))
+    key_types, value_types = [each.type for each in key], [each.type for each in value]
+    of_keys = [column.type for column in told.keys]
+    if told.kind == AGGREGATE and description.has_buffers:
+        buffers = [name for column in told.values for name in column.buffers]
+        if key_types == of_keys and value_types == buffers:
+            return _aggregation(told, _functions(description, told), kept, keys, values)
+        if value_types == of_keys + buffers:  # of session windows, and of the first form of aggregates
+            of_key, of_value = values[: len(of_keys)], values[len(of_keys) :]
+            return _aggregation(told, _functions(description, told), kept, of_key, of_value)
+    if key_types == of_keys:
+        key_names = [column.name for column in told.keys]
+    columns = [each for each in told.values if table.side is not None and each.name.startswith(f"{table.side} ")]
+    if columns and [each.type for each in columns] == value_types:
+        value_names = [each.name.removeprefix(f"{table.side} ") for each in columns]
+    return Layout(_plain(key_names, keys, kept), _plain(value_names, values, kept))
+
+
+def _aggregation(
+    told: StatefulOperator, functions: Sequence[str], kept: Sequence[Kept], keys: Sequence[int], values: Sequence[int]
+) -> Layout:
+    names = iter(_unique([column.name for column in (*told.keys, *told.values)]))
+    of_keys = tuple(Part(next(names), (place,)) for place in keys)
+    parts: list[Part] = []
+    at = 0
+    for column, function in zip(told.values, functions, strict=True):
+        places = tuple(values[at : at + len(column.buffers)])
+        at += len(places)
+        of_buffers = tuple(kept[place].name for place in places)
+        parts.append(Part(next(names), places, _form(function, column), column.type, of_buffers))
+    return Layout(of_keys, tuple(parts), is_told=True)
+
+
+def _form(function: str, column: StateColumn) -> Form:
+    match function, column.buffers:
+        case "Sum", (total, "boolean") if total == column.type:
+            return Form.SUM
+        case "Average", ("double", "bigint") if column.type == "double":
+            return Form.AVERAGE
+        case "Average", (total, "bigint") if _DECIMAL.fullmatch(total) and _DECIMAL.fullmatch(column.type):
+            return Form.AVERAGE
+        case _, (first, *_) if function in _FIRST_COLUMN and first == column.type:
+            return Form.VALUE
+        case _:
+            return Form.AS_KEPT
+
+
+def _functions(description: Description, told: StatefulOperator) -> Sequence[str]:
+    """The names of Spark's classes of the functions of an aggregation, in the order of its state; empty where unknown."""
+    try:
+        _, fields = description.nodes[told.structure]
+        calls = [description.nodes[each["ref"]][1] for each in fields["functions"]]
+        found = [str(description.nodes[call["aggregateFunction"]["ref"]][0]) for call in calls]
+    except (KeyError, TypeError, ValueError):
+        found = []
+    return found if len(found) == len(told.values) else [""] * len(told.values)
+
+
+def _plain(names: Sequence[str], places: Sequence[int], kept: Sequence[Kept]) -> tuple[Part, ...]:
+    """Columns as they are kept, but for those that only stand where there is nothing to keep."""
+    named = zip(_unique(names), places, strict=True)
+    return tuple(Part(name, (place,)) for name, place in named if kept[place].type != "void")
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names, with a number behind each that was there before, as SQL compares them."""
+    found: list[str] = []
+    taken = {name.lower() for name in names}
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name.lower()] += 1
+        unique, number = name, seen[name.lower()]
+        while number > 1 and (unique := f"{name}_{number}").lower() in taken:
+            number += 1
+        taken.add(unique.lower())
+        found.append(unique)
+    return found
