@@ -14,14 +14,16 @@ from sparksql.api.names import ANNOTATION_TRIGGER, FINALIZER
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.savepoint.gather import attempt_of, attempt_status, observation_of
-from sparksql.controllers.savepoint.snapshot import savepoints_of, start_of, trigger_of
+from sparksql.controllers.savepoint.snapshot import named_in, savepoints_of, start_of, trigger_of
 from sparksql.domain.savepoint.snapshot import Attempt, Completed, Failed, Running
-from sparksql.domain.statement.snapshot import Driver, SavepointFacts
+from sparksql.domain.statement.snapshot import Driver, Inputs, SavepointFacts, Settings
+from sparksql.domain.statement.submission import submit_request
 from sparksql.engine.store import Store
 from sparksql.kube.builders.statement_children import savepoint_of
-from sparksql.wire.savepoints import SavepointState, SavepointView
+from sparksql.wire.control import Parameter
+from sparksql.wire.savepoints import SavepointPlace, SavepointState, SavepointView
 from tests.unit.domain.builders.objects import NOW
-from tests.unit.domain.builders.statements import statement
+from tests.unit.domain.builders.statements import statement, statement_snapshot
 
 DONE = datetime(2026, 1, 31, 9, tzinfo=UTC)
 
@@ -57,6 +59,45 @@ def test_statement_sees_the_savepoints_that_name_it() -> None:
         savepoint("d", namespace="team-b"),
     )
     assert {each.name for each in savepoints_of(filled, statement(streaming={}))} == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "names"),
+    [
+        ("SELECT * FROM savepoint_state('a'), Savepoint_State(`c.1`)", "", ("a", "c.1")),
+        ("SELECT * FROM SAVEPOINT_STATE(:name)", "c.1", ("c.1",)),
+        ("SELECT * FROM savepoint_state('d')", "", ()),
+        ("SELECT * FROM savepoint_state('a/../b')", "", ("a", "b")),
+        ("SELECT * FROM a", "", None),
+    ],
+)
+def test_statement_sees_the_savepoints_of_its_namespace_that_its_text_may_read(
+    sql: str, value: str, names: tuple[str, ...] | None
+) -> None:
+    filled = store(
+        savepoint("a"), savepoint("b"), savepoint("c.1", statement="other"), savepoint("d", namespace="team-b")
+    )
+    found = named_in(filled, "team-a", Inputs(sql, (Parameter(name="name", value=value),)))
+    assert (None if found is None else tuple(each.name for each in found)) == names
+
+
+@pytest.mark.parametrize(
+    ("facts", "phase", "location"),
+    [
+        ({"phase": SavepointPhase.COMPLETED}, "Completed", "s3a://b/s"),
+        ({"phase": SavepointPhase.COMPLETED, "deleting": True}, "being deleted", None),
+        ({"phase": SavepointPhase.IN_PROGRESS}, "InProgress", None),
+        ({"phase": None}, "new", None),
+    ],
+)
+def test_a_driver_is_told_the_place_of_a_complete_savepoint_alone(
+    facts: dict[str, Any], phase: str, location: str | None
+) -> None:
+    told = SavepointFacts(name="a", created=NOW, location="s3a://b/s", **facts)
+    request = submit_request(
+        statement_snapshot(statement(), named=(told,)), "boot", Settings(), Inputs("SELECT 1"), None
+    )
+    assert request.savepoints == (SavepointPlace(name="a", phase=phase, location=location),)
 
 
 @pytest.mark.parametrize("spec", [{}, {"streaming": {}, "mode": "Explain"}])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from sparksql.api.names import ANNOTATION_TRIGGER
 from sparksql.api.savepoint import SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.api.statement import SqlStatement
 from sparksql.cache.indexes import SAVEPOINT, SAVEPOINTS_BY_STATEMENT, scoped
-from sparksql.domain.statement.snapshot import SavepointFacts
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts
 from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.engine.store import Store
+from sparksql.wire.savepoints import STATE_FUNCTION
+
+_NAMES = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 def savepoints_of(store: Store, statement: SqlStatement) -> tuple[SavepointFacts, ...]:
@@ -26,6 +31,19 @@ def start_of(store: Store, statement: SqlStatement) -> SavepointFacts | None:
         return None
     obj = store.get(SAVEPOINT, statement.metadata.namespace, streaming.start_from.savepoint_ref.name)
     return _snapshot(SqlSavepoint.parse(obj)) if obj is not None else None
+
+
+def named_in(store: Store, namespace: str, inputs: Inputs) -> tuple[SavepointFacts, ...] | None:
+    """Returns the savepoints of a namespace that a text or its parameters may name; None if it calls no `savepoint_state`.
+
+    The text is not parsed, a word of it that is a savepoint's name is enough: its driver takes those that the calls name.
+    """
+    if STATE_FUNCTION not in inputs.sql.lower():
+        return None
+    texts = (inputs.sql, *(parameter.value for parameter in inputs.parameters))
+    names = sorted({name for text in texts for name in _NAMES.findall(text)})
+    objects = (store.get(SAVEPOINT, namespace, name) for name in names)
+    return tuple(_snapshot(SqlSavepoint.parse(obj)) for obj in objects if obj is not None)
 
 
 def trigger_of(savepoint: SqlSavepoint) -> SavepointTrigger:

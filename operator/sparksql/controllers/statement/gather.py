@@ -12,7 +12,7 @@ from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating
 from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
-from sparksql.controllers.savepoint.snapshot import savepoints_of, start_of
+from sparksql.controllers.savepoint.snapshot import named_in, savepoints_of, start_of
 from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.controllers.session.snapshot import session_snapshot
 from sparksql.controllers.statement.questions import Questions
@@ -23,7 +23,7 @@ from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS
 from sparksql.domain.session.resolve import settings_of
 from sparksql.domain.statement import dependencies, settings
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
-from sparksql.domain.statement.snapshot import Settings, Snapshot, StateFacts, Unobserved
+from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot, StateFacts, Unobserved
 from sparksql.domain.statement.stream.changes import question
 from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
@@ -83,7 +83,10 @@ class StatementGatherer:
 
         Raises ApiError.
         """
-        s = replace(s, inputs=await read_inputs(self._context.client, s.statement))
+        inputs = await read_inputs(self._context.client, s.statement)
+        s = replace(s, inputs=inputs)
+        if isinstance(inputs, Inputs):
+            s = replace(s, named=named_in(self._context.store, s.statement.metadata.namespace, inputs))
         if s.statement.status.phase not in HANDED_OVER:
             return s
         key = Key(STATEMENT, s.statement.metadata.namespace, s.statement.metadata.name)

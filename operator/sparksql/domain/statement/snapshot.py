@@ -129,7 +129,8 @@ class Snapshot:
 
     Of a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if
     there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
-    what `validateAgainst` names, None if there is no such statement.
+    what `validateAgainst` names, None if there is no such statement. `named` are savepoints of its namespace whose names
+    occur in its inputs, if these call `savepoint_state`; else None.
     """
 
     now: datetime
@@ -147,3 +148,4 @@ class Snapshot:
     start_from: SavepointFacts | None = None
     answer: OperationView | None = None
     state: StateFacts | None = None
+    named: tuple[SavepointFacts, ...] | None = None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.streaming import StreamingStatus
 from sparksql.domain.statement.comparison import state_of
-from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot
+from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Settings, Snapshot
 from sparksql.domain.statement.stream.facts import preview_source
 from sparksql.domain.statement.stream.savepoints import new_query, restore
 from sparksql.domain.statement.stream.spec import checkpoint, options, settings_hash, streaming_of
 from sparksql.domain.statement.stream.status import StreamingUpdate, suspended
 from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
+from sparksql.wire.savepoints import SavepointPlace
 
 
 def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) -> StreamingStatus:
@@ -64,6 +66,7 @@ def submit_request(
         else None,
         validate_against=state if isinstance(state, StreamOptions) else None,
         preview_from=_preview_from(s),
+        savepoints=None if s.named is None else tuple(map(_place, s.named)),
     )
 
 
@@ -73,3 +76,12 @@ def _preview_from(s: Snapshot) -> StreamOptions | None:
     if spec is None or not isinstance(location, str):
         return None
     return options(spec, "", new_query(s.statement, location))
+
+
+def _place(savepoint: SavepointFacts) -> SavepointPlace:
+    """What a text may read of a savepoint: nothing before it is complete, and nothing once it goes."""
+    if savepoint.deleting:
+        return SavepointPlace(name=savepoint.name, phase="being deleted")
+    is_complete = savepoint.phase is SavepointPhase.COMPLETED
+    location = savepoint.location if is_complete else None
+    return SavepointPlace(name=savepoint.name, phase=savepoint.phase or "new", location=location)
