@@ -1,4 +1,4 @@
-"""The streams that docs/windows.md shows run as they are written, and give what the same query gives as a batch."""
+"""The streams that docs show run as they are written, and give what the same query gives as a batch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from sparksql.wire.control import SavepointPlace
+
 from ..streams import Streams
 
 PAGE = Path(__file__).parents[3] / "docs" / "windows.md"
+SAVEPOINTS = PAGE.with_name("savepoints.md")
 STREAMS = re.findall(r"^```sql\n(INSERT INTO (\w+)\n.*?)\n```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 TARGETS = {
     "visits_of_the_last_hour": "begin TIMESTAMP, end TIMESTAMP, n BIGINT",
@@ -61,3 +64,19 @@ async def test_a_stream_shown_in_the_docs_writes_what_a_batch_gives(streams: Str
         await write(streams, f"('z', 'zoe', '{later} 00:00:00')", f"('q', 'fay', 'gus', 1, '{later} 00:00:00')")
     found = await streams.rows(f"SELECT * FROM $.{target} WHERE begin < '2026-01-10'")
     assert sorted(found, key=str) == sorted(expected, key=str)
+
+
+async def test_a_savepoint_is_read_as_the_docs_show(streams: Streams) -> None:
+    sql, *reads = re.findall(r"^```sql\n(.*?)\n```$", SAVEPOINTS.read_text(), re.MULTILINE | re.DOTALL)
+    await streams.ok(
+        "CREATE TABLE $.orders (item STRING, price DOUBLE, ts TIMESTAMP) USING parquet",
+        "CREATE TABLE $.sales (item STRING, begin TIMESTAMP, orders BIGINT, mean DOUBLE) USING parquet",
+        "INSERT INTO $.orders SELECT concat('i', id % 3), id, timestamp_seconds(id * 60) FROM range(80)",
+    )
+    await streams.drained(f"USE $; {sql}", "c", conf={"spark.sql.shuffle.partitions": "1"})
+    taken = SavepointPlace(name="before-release", phase="Completed", location=streams.options("c").checkpoint)
+    by_name, every = [await streams.client.rows(read, savepoints=(taken,)) for read in reads]
+    query = re.sub(r"STREAM orders WATERMARK ts DELAY OF INTERVAL 10 MINUTES", "$.orders", sql.partition("\n")[2])
+    expected = await streams.rows(f"SELECT * FROM ({query}) WHERE begin > '1970-01-01 00:30:00'")
+    assert sorted(by_name, key=str) == sorted(expected, key=str) and by_name
+    assert every == [("aggregate", len(expected))]
