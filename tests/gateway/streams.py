@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from pathlib import Path
 from typing import Any
 
 from sparksql.api.execution import TriggerMode
 from sparksql.wire.control import OperationState, OperationView, StreamOptions
+from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 
-from .client import GatewayClient
+from .client import API, GatewayClient
 
 
 class Streams:
@@ -63,6 +66,28 @@ class Streams:
     async def stop(self, view: OperationView) -> OperationView:
         await self.client.cancel(view.operation_id)
         return await self.client.end(view)
+
+    async def saved(self, name: str, checkpoint: str = "c") -> str:
+        """Has a savepoint made; answers its location."""
+        target, client = (self.folder / name).as_uri(), self.client
+        asked = SavepointRequest(
+            boot_id=client.boot_id,
+            checkpoint=self.options(checkpoint).checkpoint,
+            target=target,
+            uid="u",
+            namespace="n",
+            name=name,
+        )
+        url = f"{API}/savepoints/{uuid.uuid4()}"
+        async with asyncio.timeout(60):
+            while True:
+                async with client.http.put(url, data=asked.to_json()) as response:
+                    view = SavepointView.model_validate_json(await response.text())
+                if view.state is not SavepointState.RUNNING:
+                    break
+                await asyncio.sleep(0.05)
+        assert view.state is SavepointState.COMPLETED, view
+        return target
 
     def _named(self, sql: str) -> str:
         return sql.replace("$", self.database)

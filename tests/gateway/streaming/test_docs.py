@@ -74,9 +74,15 @@ async def test_a_savepoint_is_read_as_the_docs_show(streams: Streams) -> None:
         "INSERT INTO $.orders SELECT concat('i', id % 3), id, timestamp_seconds(id * 60) FROM range(80)",
     )
     await streams.drained(f"USE $; {sql}", "c", conf={"spark.sql.shuffle.partitions": "1"})
-    taken = SavepointPlace(name="before-release", phase="Completed", location=streams.options("c").checkpoint)
+    location = await streams.saved("before-release")
+    taken = SavepointPlace(name="before-release", phase="Completed", location=location)
     by_name, every = [await streams.client.rows(read, savepoints=(taken,)) for read in reads]
     query = re.sub(r"STREAM orders WATERMARK ts DELAY OF INTERVAL 10 MINUTES", "$.orders", sql.partition("\n")[2])
     expected = await streams.rows(f"SELECT * FROM ({query}) WHERE begin > '1970-01-01 00:30:00'")
     assert sorted(by_name, key=str) == sorted(expected, key=str) and by_name
     assert every == [("aggregate", len(expected))]
+    manifest = streams.folder / "before-release" / "manifest.json"
+    manifest.with_name(".manifest.json.crc").unlink()
+    manifest.write_text(re.sub(r'"spark_version": "[^"]*"', '"spark_version": "9.0.1"', manifest.read_text()))
+    refused = await streams.client.run(reads[1], savepoints=(taken,))
+    assert refused.error is not None and "was written by Spark 9.0.1" in refused.error.message, refused

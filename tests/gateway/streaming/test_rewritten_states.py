@@ -282,7 +282,7 @@ async def test_a_state_that_cannot_be_read_is_refused_with_the_reason(
     assert view.state is OperationState.ERROR and view.error is not None, view
     assert words in view.error.message and view.error.reason is not ErrorReason.SQL_ERROR
     if "no operator" in words:
-        assert (view.error.position, view.error.fragment) == (15, "savepoint_state('asked', 'agregate')")
+        assert (view.error.position, view.error.fragment) == (40, "'agregate'")
 
 
 @pytest.mark.parametrize(("name", "sql"), thorough_but(KEPT, CHANGES), ids=[name for name, _ in CHANGES])

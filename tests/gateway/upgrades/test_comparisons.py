@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from typing import Any
 
 import pytest
 
 from sparksql.api.execution import OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.wire.control import COMPARISON, ErrorReason, OperationState, OperationView, Parameter, RestoreOptions
-from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 
-from ..client import API
 from ..streams import Streams
 
 WATERMARK = "WATERMARK timestamp DELAY OF INTERVAL 1 SECOND"
@@ -165,32 +161,10 @@ async def test_a_compared_script_may_only_set_up_its_session_before_the_insert(
     await goes_on(streams, counting)
 
 
-async def saved(streams: Streams, asked: SavepointRequest) -> None:
-    """Has a savepoint made."""
-    url = f"{API}/savepoints/{uuid.uuid4()}"
-    async with asyncio.timeout(60):
-        while True:
-            async with streams.client.http.put(url, data=asked.to_json()) as response:
-                view = SavepointView.model_validate_json(await response.text())
-            if view.state is not SavepointState.RUNNING:
-                break
-            await asyncio.sleep(0.05)
-    assert view.state is SavepointState.COMPLETED, view
-
-
 async def test_a_savepoint_and_a_stopped_query_are_compared_with_as_well(
     streams: Streams, counting: OperationView
 ) -> None:
-    target = (streams.folder / "saved").as_uri()
-    asked = SavepointRequest(
-        boot_id=streams.client.boot_id,
-        checkpoint=streams.options().checkpoint,
-        target=target,
-        uid="u",
-        namespace="n",
-        name="x",
-    )
-    await saved(streams, asked)
+    target = await streams.saved("saved")
     await streams.stop(counting)
     restore = RestoreOptions(location=target, query_id="1d5a8bd8-3f0c-4f5c-8f4b-1c2f0e7d9a11")
     into_other, summing = (text.replace("$.dst", "$.other") for text in (COUNTING, SUMMING))

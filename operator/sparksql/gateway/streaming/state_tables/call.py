@@ -18,30 +18,37 @@ _EXAMPLE = f"{STATE_FUNCTION}('savepoint'), or {STATE_FUNCTION}('savepoint', 'op
 
 @dataclass(frozen=True)
 class StateCall:
-    """A call, and its range of the text that Spark has read. Without `operator` it is about all of them."""
+    """A call, with the ranges of the text that Spark has read. Without `operator` it is about all of them."""
 
     savepoint: str
     operator: str | None = None
     span: Span | None = None
+    span_of_operator: Span | None = None
 
     def refusal(self, message: str) -> PlacedError:
         """Returns the error that this call cannot be done."""
         return PlacedError(f"{STATE_FUNCTION}: {message}", self.span)
 
+    def refused_operator(self, message: str) -> PlacedError:
+        """Returns the error that the operator of this call cannot be read."""
+        return PlacedError(f"{STATE_FUNCTION}: {message}", self.span_of_operator or self.span)
+
 
 def read_call(node: LogicalPlan) -> StateCall:
     """Returns what a call says. Raises PlacedError for arguments that it cannot have."""
     span = span_of(node)
-    given: dict[str, str] = {}
+    given: dict[str, tuple[str, Span | None]] = {}
     for place, argument in enumerate(elements(node.functionArgs())):
         is_named = simple_name(argument) == "NamedArgumentExpression"
         name = str(argument.key()).upper() if is_named else _ARGUMENTS[place] if place < len(_ARGUMENTS) else ""
         if name not in _ARGUMENTS or name in given:
             raise PlacedError(f"{STATE_FUNCTION} takes one or two names: {_EXAMPLE}", span)
-        given[name] = _text(argument.value() if is_named else argument, span)
+        value = argument.value() if is_named else argument
+        given[name] = _text(value, span), span_of(value)
     if "SAVEPOINT" not in given:
         raise PlacedError(f"{STATE_FUNCTION} takes the name of a SqlSavepoint: {_EXAMPLE}", span)
-    return StateCall(given["SAVEPOINT"], given.get("OPERATOR"), span)
+    operator, span_of_operator = given.get("OPERATOR", (None, None))
+    return StateCall(given["SAVEPOINT"][0], operator, span, span_of_operator)
 
 
 def location_of(call: StateCall, known: Iterable[SavepointPlace], namespace: str) -> str:

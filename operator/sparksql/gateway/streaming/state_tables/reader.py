@@ -111,7 +111,7 @@ class SavepointStates:
         wanted = next((each for each in tables if each.name == call.operator), None)
         if wanted is None:
             names = ", ".join(repr(each.name) for each in tables)
-            raise call.refusal(f"savepoint {call.savepoint} has no operator {call.operator!r}; it has {names}")
+            raise call.refused_operator(f"savepoint {call.savepoint} has no operator {call.operator!r}; it has {names}")
         return reader.as_columns(_readable(call, wanted))
 
     def _manifest(self, call: StateCall, location: str) -> Manifest:
@@ -213,7 +213,7 @@ class _Reader:
 def _readable(call: StateCall, table: StateTable) -> StateTable:
     """The table. Raises PlacedError for a state that is not one of keys and values."""
     if table.operator.has_variables:
-        raise call.refusal(
+        raise call.refused_operator(
             f"the state of operator {table.name!r} is kept in variables of a function, and cannot be read as a table; name "
             "another operator, if there is one"
         )
