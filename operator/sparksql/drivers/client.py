@@ -18,8 +18,8 @@ from sparksql.wire.control import (
     GatewayInfo,
     OperationView,
     SubmitRequest,
-    WireModel,
 )
+from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
 
 REQUEST_SECONDS = 10.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.wire.control import SavepointPlace
+from sparksql.wire.savepoints import SavepointPlace
 
 from ..streams import Streams
 

@@ -14,8 +14,8 @@ from sparksql.wire.control import (
     OperationError,
     ResultSummary,
     SubmitRequest,
-    WireModel,
 )
+from sparksql.wire.model import WireModel
 
 
 class Refused(Exception):

@@ -18,8 +18,8 @@ from sparksql.wire.control import (
     GatewayState,
     OperationState,
     OperationView,
-    WireModel,
 )
+from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointState, SavepointView
 from sparksql.wire.versions import Skew, skew_of
 
