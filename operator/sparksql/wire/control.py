@@ -102,8 +102,8 @@ class RestoreOptions(WireModel):
     is left as it is.
 
     With `rewrite` the query of the checkpoint at `location`, which has ended, goes on as itself in the new place, and its
-    state is written anew if the text needs that. `query_id` only tells which one it is, empty if that is not known; what
-    the checkpoint says counts.
+    state is made anew if the text needs that: rewritten, or computed where `StreamOptions.rebuilds` says so. `query_id`
+    only tells which one it is, empty if that is not known; what the checkpoint says counts.
     """
 
     location: str
@@ -118,7 +118,8 @@ class StreamOptions(WireModel):
     the gateway chooses. `unconfirmed` are boots of earlier gateways whose end nobody has seen: they may still write the
     checkpoint. `rewrites`: who asks knows that a state can be written anew for a text that it does not fit. Such a text
     is then told from others: as an answer to `validate_against` by Finished with the rows of `COMPARISON`, as the end of
-    an attempt by `OperationError.rewritable`.
+    an attempt by `OperationError.rewritable`. `rebuilds`: a state that cannot be rewritten is computed anew from the history of
+    the sources, and told in the same ways, with rows `HISTORY_READ` first.
     """
 
     checkpoint: str
@@ -132,10 +133,13 @@ class StreamOptions(WireModel):
     restore: RestoreOptions | None = None
     unconfirmed: tuple[str, ...] = ()
     rewrites: bool = False
+    rebuilds: bool = False
 
 
 # Columns that tell how a text differs from the state that it is compared with.
 COMPARISON = ("change", "operator", "column", "was", "is", "remedy")
+# The change of a row that is no difference: `is` tells what is read of a source to compute the state anew.
+HISTORY_READ = "HistoryRead"
 
 
 class SubmitRequest(WireModel):

@@ -38,7 +38,9 @@ from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.mini_batch_hint import hinted
-from sparksql.gateway.streaming.progress import read_stream, watch
+from sparksql.gateway.streaming.progress import read_stream, run_to_end, watch
+from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
+from sparksql.gateway.streaming.rewriting.spark_state import whole_states
 from sparksql.gateway.streaming.rewriting.states import Query, States
 from sparksql.gateway.streaming.sinks import Sink
 from sparksql.gateway.streaming.state import description_file
@@ -199,7 +201,7 @@ class Streams:
     ) -> _Started:
         planned = self._planned(operation, session, plan, options)
         options, sink = planned.options, planned.sink
-        query_of = self._query(operation, session, planned)
+        query_of = self._query(operation, session, planned, lease)
         self._begin(operation, query_of, lease)
         described = partial(self._described, operation, session, planned.written, options, describe)
         if planned.upsert is not None:
@@ -209,11 +211,7 @@ class Streams:
                 query = self._start_upsert(self._writer(operation, planned), batches)
             return _Started(query, state, described, batches=batches)
         sinks.check_sink(sink, options.checkpoint, self._files)
-        writer = self._writer(operation, planned)
-        if sink.provider:
-            writer = writer.format(sink.provider)
-        if sink.partitions:
-            writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
+        writer = self._formatted(operation, planned)
         state = self._states.match(query_of, operation)
         sinks.mark(sink, options.checkpoint, self._files)
         try:
@@ -281,9 +279,39 @@ class Streams:
         first_batch.remove_unfinished(self._files, query.options.checkpoint)
         self._states.restore(query, lease, operation)
 
-    def _query(self, operation: Operation, session: JvmSession, planned: _Planned) -> Query:
+    def _query(
+        self, operation: Operation, session: JvmSession, planned: _Planned, lease: CheckpointLease | None = None
+    ) -> Query:
+        """The query of a start, or without a lease one that is looked at."""
         read = partial(self._described, operation, session, planned.written, planned.options)
-        return Query(session, planned.analysed, planned.options, read)
+        run = partial(self._run_planned, operation, session, planned, lease) if lease is not None else None
+        return Query(session, planned.analysed, planned.options, read, run)
+
+    def _run_planned(
+        self, operation: Operation, session: JvmSession, planned: _Planned, lease: CheckpointLease, checkpoint: str
+    ) -> None:
+        """Runs the batch of history that is planned in a checkpoint, see `rebuilding`, to its end."""
+        apart = replace(planned, options=planned.options.model_copy(update={"checkpoint": checkpoint}))
+        batches = UpsertBatches(planned.upsert, lease.verify) if planned.upsert is not None else None
+        once = self._driver.jvm.org.apache.spark.sql.streaming.Trigger.Once()
+        with (
+            whole_states(session),
+            unsupported.start_allowed(session, planned.analysed),
+            self.running(operation.group),
+        ):
+            if batches is not None:
+                query = self._start_upsert(self._writer(operation, apart).trigger(once), batches)
+            elif writes_again(planned.options):
+                query = self._start_into(session, apart, self._formatted(operation, apart).trigger(once))
+            else:
+                rows = self._driver.of_rows(session, planned.analysed)
+                query = self._writer(operation, replace(apart, frame=rows)).format("noop").trigger(once).start()
+            try:
+                run_to_end(query, operation.check, lease.check)
+            except Exception as failed:
+                raise (batches.error if batches is not None else None) or failed from None
+            finally:
+                stop(query, at_once=lease.is_lost)
 
     def _described(
         self,
@@ -322,6 +350,15 @@ class Streams:
         writer = writer.option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
         return writer.trigger(trigger(self._driver.jvm, options, parsed.query, planned.analysed))
+
+    def _formatted(self, operation: Operation, planned: _Planned) -> Any:
+        """The writer of a query whose rows go straight into a table."""
+        writer, sink = self._writer(operation, planned), planned.sink
+        if sink.provider:
+            writer = writer.format(sink.provider)
+        if sink.partitions:
+            writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
+        return writer
 
     def _start_into(self, session: JvmSession, planned: _Planned, writer: Any) -> StreamingQuery:
         if isinstance(planned.frame, RecordStream):

@@ -130,6 +130,28 @@ def whole_state(path: str, version: int) -> str | None:
     raise ValueError(f"a state of one version has {name}")
 
 
+def moved_state(path: str, last: int, version: int) -> str | None:
+    """Returns the name of a file of a state that was begun anew, where the last of its versions is to be `version`.
+
+    The first one becomes a whole state, see `whole_state`. None for what is not part of it. Raises ValueError for a file that
+    such a state does not have.
+    """
+    folder, _, name = path.rpartition("/")
+    if not belongs(f"state/{path}", last):
+        return None
+    found = _STATE_FILE.fullmatch(name)
+    match found and (found[2], found[3]):
+        case None:
+            return path
+        case None, "delta":
+            number = int(name.partition(".")[0])
+            return f"{folder}/{version - last + number}.{'snapshot' if number == 1 else 'delta'}"
+        case None, "zip":  # each one is whole
+            return f"{folder}/{version}.zip" if name == f"{last}.zip" else None
+        case _:
+            raise ValueError(f"a state that was begun anew has {name}")
+
+
 def sst_files(archive: bytes) -> frozenset[str]:
     """Returns the names of the files in `SSTs` that a `.zip` of RocksDB is made of.
 

@@ -12,7 +12,7 @@ The folder of a savepoint: `owner.json` first, then `checkpoint/`, and `manifest
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -22,9 +22,7 @@ from sparksql.gateway.streaming.checkpoints.batch_files import (
     File,
     certain_state,
     files_of,
-    is_state_of,
     last_committed,
-    whole_state,
 )
 
 OWNER, CHECKPOINT, MANIFEST = "owner.json", "checkpoint", "manifest.json"
@@ -171,28 +169,30 @@ class Savepoints:
         """Makes a checkpoint the one of the query `query_id`, once all else is there."""
         self._write(f"{checkpoint}/metadata", json.dumps({"id": query_id}))
 
-    def copy_on(self, location: str, checkpoint: str, *, without: Collection[int] = ()) -> Manifest:
+    def copy_on(
+        self, location: str, checkpoint: str, *, is_copied: Callable[[str], bool] = lambda path: True
+    ) -> Manifest:
         """Copies what the query of the checkpoint at `location`, which has ended, needs to go on elsewhere.
 
-        What is in the other place goes first; `metadata`, which comes last, is left to `begin`, and so is the state of the
-        operators `without`. Raises SavepointError.
+        What is in the other place goes first; `metadata`, which comes last, is left to `begin`. Of the files only those
+        are copied for whose paths `is_copied` says so. Raises SavepointError.
         """
         found = self._checkpoint(location, with_planned=True)
-        files = [file for file in found.files if file.path != "metadata" and not is_state_of(file.path, without)]
+        files = [file for file in found.files if file.path != "metadata" and is_copied(file.path)]
         place = self._path(checkpoint)
         self._system(place).delete(place, True)
         if len(self._copy(location, checkpoint, files, lambda: False)) != len(files):
             raise SavepointError(f"{location} lost files while they were copied")
         return found
 
-    def move_state(self, folder: str, checkpoint: str, version: int) -> None:
-        """Moves states of version 1 below `folder` into a checkpoint, as whole ones of `version`.
+    def move_state(self, folder: str, checkpoint: str, name_of: Callable[[str], str | None]) -> None:
+        """Moves the states below `folder` into a checkpoint; `name_of` gives the new path of a file, None to leave it.
 
-        Raises SavepointError for a file that such a state does not have.
+        Raises SavepointError when a file cannot be moved, and what `name_of` raises.
         """
 
         def move(file: File) -> None:
-            name = whole_state(file.path, version)
+            name = name_of(file.path)
             if name is None:
                 return
             begin, end = self._path(f"{folder}/{file.path}"), self._path(f"{checkpoint}/state/{name}")

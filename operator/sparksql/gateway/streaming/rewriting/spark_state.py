@@ -31,11 +31,9 @@ _FORMS = {
 }
 _AGGREGATION, _SESSIONS = "StateStoreSaveExec", "SessionWindowStateStoreSaveExec"
 _WRAPPERS = frozenset({"WholeStageCodegenExec", "InputAdapter"})
+_CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
 # Of the writing: a state as a whole and not as changes, and the very partitions of the stream.
-_CONF_OF_WRITING = {
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
-    "spark.sql.adaptive.enabled": "false",
-}
+_CONF_OF_WRITING = {_CHANGELOG: "false", "spark.sql.adaptive.enabled": "false"}
 
 
 class UnknownSparkError(Exception):
@@ -89,6 +87,18 @@ def session_of_state(driver: SparkDriver, session: JvmSession, offsets: str) -> 
     finally:
         driver.activate(session)
         driver.close_session(other)
+
+
+@contextmanager
+def whole_states(session: JvmSession) -> Iterator[None]:
+    """Has queries of a session write each version of a state as a whole where that is a matter of settings."""
+    conf = session.conf()
+    before = option(conf.getOption(_CHANGELOG))
+    conf.set(_CHANGELOG, "false")
+    try:
+        yield
+    finally:
+        conf.unset(_CHANGELOG) if before is None else conf.set(_CHANGELOG, before)
 
 
 def unknown_form(session: JvmSession) -> str | None:

@@ -3,7 +3,8 @@
 A state is written anew into another checkpoint, in this order: all that is not changed is copied, the new values are written
 beside it and moved to their names, Spark notes their types, they are read again and compared with the old ones, the text's
 description takes the place of the old one, and `metadata` comes last. Until then nobody takes the folder for a checkpoint, and
-the next attempt begins it anew; the old checkpoint is only read, and stays.
+the next attempt begins it anew; the old checkpoint is only read, and stays. One that is computed anew, see `rebuilding`, is made
+in the same order.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.streaming import history
 from sparksql.gateway.streaming.batch_plan import Continued
-from sparksql.gateway.streaming.checkpoints.batch_files import last_committed
+from sparksql.gateway.streaming.checkpoints.batch_files import is_state_of, last_committed, whole_state
 from sparksql.gateway.streaming.checkpoints.claims import query_id_in
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.rebuilding.history import read_again
+from sparksql.gateway.streaming.rebuilding.rebuild import Rebuilder
 from sparksql.gateway.streaming.rewriting import spark_state
 from sparksql.gateway.streaming.rewriting.spark_state import Aggregation, UnknownSparkError
 from sparksql.gateway.streaming.rewriting.writer import RewritingError, StateWriter
@@ -32,6 +35,7 @@ from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import AGGREGATE, Description
 from sparksql.gateway.streaming.state.description_file import NAME, StateFile
 from sparksql.gateway.streaming.state.outline import outline
+from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Rebuilding, other_sources
 from sparksql.gateway.streaming.state.rewriting import NotRewritable, OperatorRewriting, Rewriting
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 
@@ -41,12 +45,16 @@ _FORMAT_VERSION = 2  # of an aggregation's state; in the first one its keys stan
 
 @dataclass(frozen=True)
 class Query:
-    """A query that could start. `read` describes it, by `describe` or `outline`."""
+    """A query that could start. `read` describes it, by `describe` or `outline`.
+
+    `run` runs the batch that is planned in a checkpoint, see `rebuilding.rebuild`; None for a query that is looked at.
+    """
 
     session: JvmSession
     analysed: LogicalPlan
     options: StreamOptions
     read: Callable[[Callable[..., Description]], Description]
+    run: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,7 @@ class States:
         self._files = files
         self._savepoints = savepoints
         self._fence = fence
+        self._rebuilder = Rebuilder(files, savepoints)
 
     def location(self, options: StreamOptions) -> str:
         """Returns where the state is that a query would go on from. Raises StatementError."""
@@ -88,19 +97,19 @@ class States:
         return known
 
     def check(self, query: Query) -> None:
-        """Raises IncompatibleStateError when the query cannot go on from its state, even if that were written anew."""
+        """Raises IncompatibleStateError when the query cannot go on from its state, even if that were made anew."""
         misfit = self._misfit(query, self.location(query.options))
-        if misfit is not None and not isinstance(misfit.how, Rewriting):
+        if misfit is not None and not misfit.is_met:
             raise IncompatibleStateError(misfit)
 
     def compare(self, query: Query) -> StoredResult:
-        """Sees whether a query could go on; writes nothing. Returns a row for each thing that its state is written anew for.
+        """Sees whether a query could go on; writes nothing. Returns a row for each thing that its state is made anew for.
 
         Raises IncompatibleStateError, or StatementError when rows of its sources would be left out.
         """
         location = self.location(query.options)
         misfit = self._misfit(query, location)
-        if misfit is not None and not isinstance(misfit.how, Rewriting):
+        if misfit is not None and not misfit.is_met:
             raise IncompatibleStateError(misfit)
         history.check_history(self._driver.jvm, query.analysed, location, self._files)
         return FITS if misfit is None else misfit.rows()
@@ -154,17 +163,7 @@ class States:
         old = self._fence.lease(restore.location, operation.request.boot_id, operation.operation_id)
         old.take(query.options.unconfirmed, operation.check)
         try:
-            misfit = self._misfit(query, restore.location)
-            match misfit:
-                case None:
-                    self._savepoints.copy_on(restore.location, checkpoint)
-                case Misfit(how=Rewriting() as how, new=new):
-                    self._rewrite(query, restore.location, how, new, operation)
-                    self._files.write_text(f"{checkpoint}/{NAME}", new.to_json())
-                    if StateFile(self._files, checkpoint).misfit(query.read(describe)) is not None:
-                        raise RewritingError("the text is another one each time that it is looked at")
-                case Misfit():
-                    raise IncompatibleStateError(misfit)
+            self._make(query, restore.location, operation)
             query_id = self.query_id(query.options)
             if query_id is None:
                 raise SavepointError(f"{restore.location} does not tell which query it is of")
@@ -172,8 +171,33 @@ class States:
             lease.verify()
             old.verify()
             self._savepoints.begin(checkpoint, query_id)
+            self._rebuilder.forget(query.options)
         finally:
             old.release()
+
+    def _make(self, query: Query, location: str, operation: Operation) -> None:
+        """Makes the new checkpoint as its text needs it, but for `metadata`."""
+        options, run = query.options, query.run
+        assert run is not None
+        match self._misfit(query, location):
+            case None if self._rebuilder.is_cut_off(options):
+                self._rebuilder.rebuild(location, options, run, keeps_state=True)
+            case None:
+                self._savepoints.copy_on(location, options.checkpoint)
+            case Misfit(how=Rewriting() as how, new=new):
+                self._rewrite(query, location, how, new, operation)
+                self._describe(query, new)
+            case Misfit(how=Rebuilding(), new=new):
+                self._rebuilder.rebuild(location, options, run, keeps_state=bool(new.operators))
+                self._describe(query, new)
+            case Misfit() as misfit:
+                raise IncompatibleStateError(misfit)
+
+    def _describe(self, query: Query, new: Description) -> None:
+        checkpoint = query.options.checkpoint
+        self._files.write_text(f"{checkpoint}/{NAME}", new.to_json())
+        if StateFile(self._files, checkpoint).misfit(query.read(describe)) is not None:
+            raise RewritingError("the text is another one each time that it is looked at")
 
     def _rewrite(self, query: Query, location: str, how: Rewriting, new: Description, operation: Operation) -> None:
         checkpoint, jvm = query.options.checkpoint, self._driver.jvm
@@ -184,13 +208,18 @@ class States:
                 raise RewritingError(writes.reason)
             writer = StateWriter(self._driver, session)
             states = [writer.planned(location, batch, each.to, each.how) for each in writes]
-            copied = self._savepoints.copy_on(location, checkpoint, without=[each.to.operator_id for each in writes])
+            operators = [each.to.operator_id for each in writes]
+            copied = self._savepoints.copy_on(
+                location, checkpoint, is_copied=lambda path: not is_state_of(path, operators)
+            )
             if copied.batch_id != batch:
                 raise SavepointError(f"{location} has got another batch meanwhile")
             for write, state in zip(writes, states, strict=True):
                 operation.check()
                 writer.write(write.to, state, f"{checkpoint}/{_SCRATCH}")
-            self._savepoints.move_state(f"{checkpoint}/{_SCRATCH}", checkpoint, batch + 1)
+            self._savepoints.move_state(
+                f"{checkpoint}/{_SCRATCH}", checkpoint, lambda path: whole_state(path, batch + 1)
+            )
             self._files.delete(f"{checkpoint}/{_SCRATCH}")
             goes_on = Continued(f"{checkpoint}/state", batch + 1)  # Spark notes the types of the new columns there
             spark_state.aggregations(jvm, session, query.analysed, query.options.output_mode, goes_on)
@@ -202,11 +231,31 @@ class States:
         return self._explained(query, location, StateFile(self._files, location).misfit(query.read(describe)))
 
     def _explained(self, query: Query, location: str, misfit: Misfit | None) -> Misfit | None:
-        """The misfit with what Spark's own plan tells of whether the state can be written anew."""
-        if misfit is None or not isinstance(misfit.how, Rewriting):
-            return misfit
-        is_asked = query.options.rewrites
-        return replace(misfit, how=self._planned(query, location, misfit.how, misfit.new) if is_asked else None)
+        """The misfit with what Spark's own plan, or the sources, tell of whether the state can be made anew."""
+        if misfit is None:
+            return None
+        options, how = query.options, misfit.how
+        if isinstance(how, Rewriting):
+            how = self._planned(query, location, how, misfit.new) if options.rewrites else None
+        if options.rebuilds and not isinstance(how, Rewriting):
+            how = self._history(query, location, misfit)
+        return replace(misfit, how=how)
+
+    def _history(self, query: Query, location: str, misfit: Misfit) -> Rebuilding | NotRebuildable:
+        other = other_sources(misfit.old, misfit.new)
+        if other is not None:
+            return other
+        try:
+            place = self._rebuilder.place(location, query.options)
+        except SavepointError as failed:
+            return NotRebuildable(str(failed))
+        if not misfit.new.operators:
+            return Rebuilding()
+        with spark_state.session_of_state(self._driver, query.session, place.offsets) as session:
+            unknown = spark_state.unknown_form(session)
+        if unknown is not None:
+            return NotRebuildable(f"its files have another form, as {unknown}")
+        return read_again(self._driver.jvm, self._files, query.analysed, location, place.offsets)
 
     def _planned(self, query: Query, location: str, how: Rewriting, new: Description) -> Rewriting | NotRewritable:
         try:
@@ -261,7 +310,7 @@ class States:
 
 def _not_restored(restore: RestoreOptions, failed: Exception) -> StatementError:
     if restore.rewrite:
-        message = f"the state in {restore.location} was not written anew, and is as it was: {failed}"
+        message = f"the state in {restore.location} was not made anew, and is as it was: {failed}"
         return refusal(ErrorReason.INVALID_SPEC, message)
     message = f"spec.streaming.startFrom: the savepoint cannot be restored: {failed}"
     return refusal(ErrorReason.INVALID_SPEC, message)

@@ -18,7 +18,16 @@ from sparksql.gateway.sql.classifier import Statement
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.difference import Difference
-from sparksql.gateway.streaming.state.messages import NO_REMEDY, REMEDY, message, named, rewritten_message
+from sparksql.gateway.streaming.state.messages import (
+    NO_REMEDY,
+    REBUILT_REMEDY,
+    REMEDY,
+    message,
+    named,
+    rebuilt_message,
+    rewritten_message,
+)
+from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Rebuilding, history_rows, told
 from sparksql.gateway.streaming.state.rewriting import NotRewritable, Rewriting
 from sparksql.wire.control import COMPARISON, Column, ErrorReason, OperationError
 
@@ -32,7 +41,7 @@ FITS = StoredResult(columns=_COLUMNS, row_count=0, truncated=False, bytes=0)
 
 @dataclass(frozen=True)
 class Misfit:
-    """A text that does not fit a state as it is: the differences, and how the state is written anew for it, or why not.
+    """A text that does not fit a state as it is: the differences, and how the state is made anew for it, or why not.
 
     `how` is None when there is nothing to say about that.
     """
@@ -40,22 +49,37 @@ class Misfit:
     found: Sequence[Difference]
     old: Description
     new: Description
-    how: Rewriting | NotRewritable | None = None
+    how: Rewriting | NotRewritable | Rebuilding | NotRebuildable | None = None
+
+    @property
+    def is_met(self) -> bool:
+        """Returns whether the state is made anew, so that the text can start in another place."""
+        return isinstance(self.how, Rewriting | Rebuilding)
 
     def rows(self) -> StoredResult:
-        """Returns a row for each difference."""
-        if isinstance(self.how, Rewriting):
-            return _rows(self.how.differences, self.old, self.new, NO_REMEDY)
-        return _rows(self.found, self.old, self.new, REMEDY)
+        """Returns a row for each difference; before them, for a state that is computed anew, what is read for that."""
+        match self.how:
+            case Rewriting(differences=found):
+                return _rows(found, self.old, self.new, NO_REMEDY)
+            case Rebuilding() as how:
+                return _rows(self.found, self.old, self.new, REBUILT_REMEDY, history_rows(how))
+            case _:
+                return _rows(self.found, self.old, self.new, REMEDY)
 
     def error(self) -> OperationError:
         """Returns what is told of the text."""
-        if isinstance(self.how, Rewriting):
-            told = rewritten_message(self.how.differences, self.old, self.new)
-        else:
-            told = message(self.found, self.old, self.new, "" if self.how is None else self.how.reason)
-        is_rewritable = isinstance(self.how, Rewriting)
-        return OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=told, rewritable=is_rewritable)
+        match self.how:
+            case Rewriting(differences=found):
+                text = rewritten_message(found, self.old, self.new)
+            case Rebuilding() as how:
+                text = rebuilt_message(self.found, self.old, self.new, told(how))
+            case NotRewritable(reason):
+                text = message(self.found, self.old, self.new, f"the state is not written anew for that: {reason}")
+            case NotRebuildable(reason):
+                text = message(self.found, self.old, self.new, f"the state is not computed anew: {reason}")
+            case None:
+                text = message(self.found, self.old, self.new)
+        return OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=text, rewritable=self.is_met)
 
 
 class IncompatibleStateError(ExplainedError):
@@ -104,19 +128,26 @@ def _is_global(plan: LogicalPlan) -> bool:
             return False
 
 
-def _rows(found: Sequence[Difference], old: Description, new: Description, remedy: str) -> StoredResult:
-    told = [
-        (
-            each.change.value,
-            each.operator,
-            named(each.column, old.sources if each.before else new.sources),
-            named(each.before, old.sources),
-            named(each.after, new.sources),
-            remedy,
-        )
-        for each in found
-    ]
+def _rows(
+    found: Sequence[Difference],
+    old: Description,
+    new: Description,
+    remedy: str,
+    first: Sequence[tuple[str, ...]] = (),
+) -> StoredResult:
+    rows = [*first, *(_row(each, old, new, remedy) for each in found)]
     table = pa.table(
-        {name: pa.array(cells, pa.string()) for name, cells in zip(COMPARISON, zip(*told, strict=True), strict=True)}
+        {name: pa.array(cells, pa.string()) for name, cells in zip(COMPARISON, zip(*rows, strict=True), strict=True)}
     )
-    return StoredResult(columns=_COLUMNS, row_count=len(told), truncated=False, bytes=table.nbytes, table=table)
+    return StoredResult(columns=_COLUMNS, row_count=len(rows), truncated=False, bytes=table.nbytes, table=table)
+
+
+def _row(each: Difference, old: Description, new: Description, remedy: str) -> tuple[str, ...]:
+    return (
+        each.change.value,
+        each.operator,
+        named(each.column, old.sources if each.before else new.sources),
+        named(each.before, old.sources),
+        named(each.after, new.sources),
+        remedy,
+    )

@@ -12,18 +12,22 @@ _SHOWN = 5  # differences in a message; the first ones cause most of the others
 _SHOWN_CHARS = 200
 _SOURCE = re.compile(r"\[(\d+)\]\.")
 REMEDY = (
-    "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), or begin without the "
-    "state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
+    "change the text back, go back to a savepoint that it fits (spec.streaming.startFrom and restoreNonce), have the state computed "
+    "anew from the history of the sources (spec.streaming.upgradeMode Rebuild), or begin without the state: spec.streaming.upgradeMode Stateless, spec.streaming.onIncompatible StartFresh, or a new SqlStatement"
 )
 NO_REMEDY = "none is needed: the state is written anew in another place, and the checkpoint that is there is kept"
+REBUILT_REMEDY = (
+    "none is needed: the state is computed anew from the history of the sources in another place, and the checkpoint that is there is "
+    "kept"
+)
 FIRST_REMEDY = "start the text that the state is of once, after which others can be compared with it, or "
 
 
 def message(found: Sequence[Difference], old: Description, new: Description, why: str = "") -> str:
-    """Returns the differences for people, with what to do about them; `why` the state is not written anew for them."""
+    """Returns the differences for people, with what to do about them; `why` the state is not made anew for them."""
     parts = [*_told(found, old, new)]
     if why:
-        parts.append(f"the state is not written anew for that: {why}")
+        parts.append(why)
     if old.spark_version != new.spark_version:
         parts.append(
             f"the state was written by Spark {old.spark_version} and this is {new.spark_version}, which may word an "
@@ -36,6 +40,12 @@ def message(found: Sequence[Difference], old: Description, new: Description, why
 def rewritten_message(found: Sequence[Difference], old: Description, new: Description) -> str:
     """Returns the differences of a text that the state fits once it is written anew."""
     return f"the state in the checkpoint is written anew for the SQL text: {'; '.join(_told(found, old, new))}"
+
+
+def rebuilt_message(found: Sequence[Difference], old: Description, new: Description, history: str) -> str:
+    """Returns the differences of a text whose state is computed anew, and from what `history`."""
+    told = "; ".join(_told(found, old, new))
+    return f"the state is computed anew for the SQL text from the history of its sources ({history}), as the old one does not fit: {told}"
 
 
 def _told(found: Sequence[Difference], old: Description, new: Description) -> Iterator[str]:

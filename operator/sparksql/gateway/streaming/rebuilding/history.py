@@ -1,0 +1,90 @@
+"""What the sources of a query still have of what it has read by a batch, told before anything is read again.
+
+Spark itself would tell of some losses only, and in the middle: it takes no notice of a file that is gone, and with
+`failOnDataLoss` false of no record of Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import unquote
+
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
+from sparksql.gateway.streaming.kafka.options import is_kafka
+from sparksql.gateway.streaming.state import rebuilding
+from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Offsets, Rebuilding, SourceHistory
+from sparksql.gateway.streaming.state.source_identity import first_column, read_as, streamed
+
+_FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml"})
+_HEADER_LINES = 2  # of a file of offsets: its version, and metadata
+_NOTHING = "-"  # of a source that has given no row yet
+
+
+def read_again(
+    jvm: Jvm, files: HadoopFiles, analysed: LogicalPlan, checkpoint: str, offsets: str
+) -> Rebuilding | NotRebuildable:
+    """Returns what is read again for the state of an analysed query, up to the offsets of a batch of its checkpoint."""
+    places = offsets.splitlines()[_HEADER_LINES:]
+    leaves = {first_column(leaf): (leaf, name) for leaf, name in reversed(list(streamed(analysed)))}
+    sources = list(reversed(leaves.values()))
+    if len(places) != len(sources):
+        return NotRebuildable("Spark reads other sources than the checkpoint has places of")
+    found: list[SourceHistory] = []
+    for number, ((leaf, name), place) in enumerate(zip(sources, places, strict=True)):
+        history = _history(jvm, files, leaf, name, f"{checkpoint}/sources/{number}", place)
+        if isinstance(history, NotRebuildable):
+            return history
+        found.append(history)
+    return Rebuilding(tuple(found))
+
+
+def _history(
+    jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, log: str, place: str
+) -> SourceHistory | NotRebuildable:
+    if place == _NOTHING:
+        return SourceHistory(name, "nothing")
+    kind = read_as(leaf)
+    if simple_name(leaf) == "StreamingRelationV2" and is_kafka(leaf.sourceName()):
+        return _of_kafka(jvm, files, leaf, name, log, json.loads(place))
+    if kind in _FILES:
+        return _of_files(files, name, log, int(json.loads(place)["logOffset"]))
+    if kind == "delta":  # it begins with the table as it was, of which Delta tells if it cannot be had
+        return SourceHistory(name, f"the Delta table up to version {json.loads(place)['reservoirVersion']}")
+    return NotRebuildable(
+        f"of source {name} ({kind}) it is not known whether its history is whole: that is known of topics of Kafka, tables of "
+        "files and of Delta"
+    )
+
+
+def _of_kafka(
+    jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, log: str, read: Offsets
+) -> SourceHistory | NotRebuildable:
+    begun = files.read_text(f"{log}/0")  # a byte for Spark 2.1, a line with a version, then offsets
+    if begun is None:
+        return NotRebuildable(f"the checkpoint does not tell where source {name} began")
+    return rebuilding.kafka_history(name, json.loads(begun.partition("\n")[2]), read, _earliest(jvm, leaf, log))
+
+
+def _earliest(jvm: Jvm, leaf: LogicalPlan, log: str) -> Offsets:
+    """The first offsets that the topics have, asked as Spark asks: with its options and credentials of the source."""
+    stream: Any = leaf.table().newScanBuilder(leaf.extraOptions()).build().toMicroBatchStream(log)
+    try:
+        earliest = stream.kafkaOffsetReader().fetchEarliestOffsets()
+        offsets: Offsets = json.loads(jvm.org.apache.spark.sql.kafka010.KafkaSourceOffset(earliest).json())
+        return offsets
+    finally:
+        stream.stop()
+
+
+def _of_files(files: HadoopFiles, name: str, log: str, last: int) -> SourceHistory | NotRebuildable:
+    uris = {uri.rpartition("/")[2]: uri for uri in files.children(log)}
+    names = [each for each in uris if each.removesuffix(".compact").isdecimal()]
+    logs = {each: text for each in names if (text := files.read_text(uris[each])) is not None}
+    paths = [unquote(path) for path in rebuilding.files_read(logs, last)]
+    there: set[str] = set()
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        there.update(f"{folder}/{uri.rpartition('/')[2]}" for uri in files.children(folder))
+    return rebuilding.files_history(name, paths, there)

@@ -1,0 +1,109 @@
+"""Computes a state anew in a checkpoint of its own, and puts it where the query goes on with it.
+
+The old query has ended. Its last batch says up to where each source was read, and the watermark by which rows were told and
+groups closed. So in a folder of its own Spark is given two batches that look planned and not committed: the first one has all
+from where the query began up to that place, and no watermark, so that no row of it is late; the second one has no rows and
+that watermark, so that it closes what the old query has closed. The state after them then gets the number of the old
+query's last batch. With that the query goes on as itself: targets know its batches by its id and their numbers.
+
+What these two batches give goes nowhere where rows are appended: the target has what the old text gave until then. Where rows
+are written by key, or the whole result is, it goes to the target, under another query's id, as it is new to it. Doing that
+again changes nothing. A mark beside the checkpoint says that it was begun: a text that was changed back meanwhile, and fits the
+old state, has its rows written again as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sparksql.api.execution import OutputMode
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.streaming.checkpoints.batch_files import last_committed, moved_state
+from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.wire.control import StreamOptions
+
+_FOLDER = "_rebuilt"  # in the new checkpoint, until its state has its place
+_MARK = ".rebuilding"  # beside the new checkpoint, which each attempt begins anew
+_WATERMARK = "batchWatermarkMs"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The batch of an old checkpoint up to which a state is computed: its number, and its file of offsets."""
+
+    batch: int
+    offsets: str
+
+    @property
+    def watermark(self) -> int:
+        """Returns the watermark in milliseconds, 0 without one."""
+        return int(json.loads(self.offsets.splitlines()[1])[_WATERMARK])
+
+    def without_watermark(self) -> str:
+        """Returns the file of offsets with a watermark of 0."""
+        version, metadata, *sources = self.offsets.splitlines()
+        return "\n".join([version, json.dumps({**json.loads(metadata), _WATERMARK: 0}), *sources])
+
+
+def writes_again(options: StreamOptions) -> bool:
+    """Tells whether the target takes the rows of history again: they replace those that it has."""
+    return options.upsert is not None or options.output_mode is not OutputMode.APPEND
+
+
+class Rebuilder:
+    """Makes checkpoints. All calls block."""
+
+    def __init__(self, files: HadoopFiles, savepoints: Savepoints) -> None:
+        self._files = files
+        self._savepoints = savepoints
+
+    def place(self, location: str, options: StreamOptions) -> Place:
+        """Returns the batch up to which the state is computed. Raises SavepointError.
+
+        A batch that was planned and not committed may be in the target. Where rows are appended it comes again, and the
+        target leaves it out if it has it. Where they are replaced what it has read is history as well.
+        """
+        folder = "offsets" if writes_again(options) else "commits"
+        names = (uri.rpartition("/")[2] for uri in self._files.children(f"{location}/{folder}"))
+        batch = last_committed(f"commits/{name}" for name in names)
+        if batch is None or not self._files.children(f"{location}/commits"):
+            raise SavepointError(f"the checkpoint {location} has no committed batch yet")
+        text = self._files.read_text(f"{location}/offsets/{batch}")
+        if text is None:
+            raise SavepointError(f"the checkpoint {location} lacks offsets/{batch}")
+        return Place(batch, text)
+
+    def is_cut_off(self, options: StreamOptions) -> bool:
+        """Tells whether an earlier attempt may have written rows of a state that is not in use."""
+        return writes_again(options) and self._files.exists(f"{options.checkpoint}{_MARK}")
+
+    def forget(self, options: StreamOptions) -> None:
+        """Takes the mark of a begun attempt away, once the new checkpoint is one."""
+        self._files.delete(f"{options.checkpoint}{_MARK}")
+
+    def rebuild(self, location: str, options: StreamOptions, run: Callable[[str], None], *, keeps_state: bool) -> None:
+        """Makes all of the new checkpoint but its `metadata`. `run` runs the batch that is planned in a checkpoint.
+
+        Raises SavepointError, or what `run` raises.
+        """
+        place, checkpoint = self.place(location, options), options.checkpoint
+        self._savepoints.copy_on(location, checkpoint, is_copied=lambda path: not path.startswith("state/"))
+        if not keeps_state:
+            return
+        apart = f"{checkpoint}/{_FOLDER}"
+        self._savepoints.copy_on(location, apart, is_copied=lambda path: path.startswith("sources/"))
+        if writes_again(options):
+            self._files.write_text(f"{checkpoint}{_MARK}", "")
+        batches = [place.without_watermark()] + ([place.offsets] if place.watermark > 0 else [])
+        for number, offsets in enumerate(batches):
+            self._files.write_text(f"{apart}/offsets/{number}", offsets)
+            run(apart)
+        committed = self._files.read_text(f"{apart}/commits/0")  # with the watermark that comes of all rows
+        if committed is None or not self._files.exists(f"{apart}/commits/{len(batches) - 1}"):
+            raise SavepointError("Spark has not run the batches of history")
+        last, version = len(batches), place.batch + 1
+        self._savepoints.move_state(f"{apart}/state", checkpoint, lambda path: moved_state(path, last, version))
+        self._files.write_text(f"{checkpoint}/commits/{place.batch}", committed)
+        self._files.delete(apart)

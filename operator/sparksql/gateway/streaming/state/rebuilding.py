@@ -1,0 +1,123 @@
+"""Whether a state that does not fit a text can be computed anew, from the history that the sources still have.
+
+The sources must be the very same ones in the same order: only for those the checkpoint has a place up to which they were
+read. What of their history is still there is told by `rebuilding.history`.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sparksql.gateway.streaming.state.description import Description
+from sparksql.wire.control import HISTORY_READ
+
+Offsets = Mapping[str, Mapping[str, int]]  # of Kafka: topic -> partition -> offset
+_SHOWN = 3  # partitions or files in a message
+
+
+@dataclass(frozen=True)
+class SourceHistory:
+    """What is read again of one source, in words with a number where that is known: `1200 offsets`."""
+
+    source: str
+    amount: str
+
+
+@dataclass(frozen=True)
+class Rebuilding:
+    """Says from what a state is computed anew; nothing is read for a text that keeps no state."""
+
+    histories: tuple[SourceHistory, ...] = ()
+
+
+@dataclass(frozen=True)
+class NotRebuildable:
+    """Says why a state is not computed anew."""
+
+    reason: str
+
+
+def other_sources(old: Description, new: Description) -> NotRebuildable | None:
+    """Returns why the place in the old text's sources is none in those of the new one; None if it is."""
+    if not old.sources or not new.sources:
+        return NotRebuildable("the sources of the query are not known")
+    if [each.identity for each in old.sources] == [each.identity for each in new.sources]:
+        return None
+    names = (", ".join(each.name for each in described.sources) for described in (old, new))
+    was, now = names
+    return NotRebuildable(
+        f"its sources are {now} and were {was}: of others nobody knows up to where they belong to the state. Change the text "
+        "with the sources that it has, or have the other ones in a SqlStatement of their own"
+    )
+
+
+def kafka_history(source: str, begun: Offsets, read: Offsets, earliest: Offsets) -> SourceHistory | NotRebuildable:
+    """Returns how many offsets of Kafka are read again, or which ones are gone.
+
+    `begun` is where the query began, `read` up to where it has read, `earliest` what the topics have now. A partition that
+    was added later was read from its first offset on.
+    """
+    lost: list[str] = []
+    count = 0
+    for topic, partitions in read.items():
+        for partition, end in partitions.items():
+            start = begun.get(topic, {}).get(partition, 0)
+            first = earliest.get(topic, {}).get(partition)
+            count += max(0, end - start)
+            if end > start and (first is None or first > start):
+                there = "is gone" if first is None else f"is there from offset {first} on"
+                lost.append(f"partition {partition} of topic {topic} {there} and was read from {start} to {end}")
+    return _incomplete(source, lost) if lost else SourceHistory(source, f"{count} offsets")
+
+
+def files_history(source: str, read: Collection[str], there: Collection[str]) -> SourceHistory | NotRebuildable:
+    """Returns how many files are read again, or which ones are gone, of the paths that were read and those that there are."""
+    lost = sorted(set(read).difference(there))
+    if lost:
+        return _incomplete(source, [f"file {path.rpartition('/')[2]} is gone" for path in lost])
+    return SourceHistory(source, f"{len(read)} files")
+
+
+def _incomplete(source: str, lost: list[str]) -> NotRebuildable:
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    return NotRebuildable(
+        f"the history of source {source} is not whole any more: {'; '.join(lost[:_SHOWN])}{more}. A state of the rest would be "
+        "wrong without a word"
+    )
+
+
+def files_read(logs: Mapping[str, str], last: int) -> list[str]:
+    """Returns the paths of the files that a table's stream has read by its offset `last`, by the logs in its checkpoint.
+
+    A log is named by a number; `9.compact` has all that came before as well.
+    """
+    numbers = {int(name.partition(".")[0]): name for name in logs}
+    compact = max((number for number, name in numbers.items() if name.endswith(".compact")), default=-1)
+    found: dict[str, None] = {}
+    for number in sorted(numbers):
+        if number < compact:
+            continue
+        for line in logs[numbers[number]].splitlines()[1:]:
+            entry = json.loads(line)
+            if int(entry["batchId"]) <= last:
+                found[str(entry["path"])] = None
+    return list(found)
+
+
+def history_rows(how: Rebuilding) -> list[tuple[str, ...]]:
+    """Returns rows of `COMPARISON` that tell what is read again, of each source; at least one."""
+    read = [(f"source {each.source}", each.amount) for each in how.histories] or [
+        ("", "nothing: the text keeps no state")
+    ]
+    return [(HISTORY_READ, source, "", "", amount, "") for source, amount in read]
+
+
+def told(how: Rebuilding) -> str:
+    """Returns for people what is read again."""
+    if not how.histories:
+        return "nothing is read again, as the text keeps no state"
+    return ", ".join(f"{each.amount} of source {each.source}" for each in how.histories)

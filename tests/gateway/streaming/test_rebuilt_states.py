@@ -1,0 +1,118 @@
+"""A stream's state computed anew from the history of its sources: the rows are those of a computation, each once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from sparksql.api.execution import OutputMode, StatementMode, Upsert
+from sparksql.wire.control import HISTORY_READ, OperationState, OperationView
+from tests.support.process import GatewayProcess
+
+from ..client import connect
+from ..streams import Streams
+from .test_rewritten_states import CLOSING, OLD, PARTS, STORES, TARGET, Rewrites, grouped, refusal
+
+TARGETS = {"parquet": TARGET, "delta": "k STRING, n BIGINT"}
+BY_KEY = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("k",))}
+COUNTS = "INSERT INTO $.@ SELECT k, count(*) AS n FROM STREAM $.src GROUP BY k"
+SUMS = COUNTS.replace("count(*)", "sum(v)")
+BY_MORE = grouped("k, until, n, c", "k, window.end, count(*), CAST(d AS BIGINT)", "k, d, window(ts, '5 minutes')")
+LONGER = OLD.replace("5 minutes", "10 minutes")
+BASES: dict[str, tuple[str, str, dict[str, str], dict[str, Any]]] = {
+    "keys": ("parquet", OLD, STORES["hdfs"], {}),
+    "sizes": ("parquet", OLD, STORES["changelog"], {}),
+    "sums": ("delta", COUNTS, {}, BY_KEY),
+}
+# By the end of part 1 the watermark is at 8 minutes: the windows before it were written by the text before.
+WRITTEN = (
+    "SELECT k, window(ts, '5 minutes').end AS until, count(*) AS n, avg(v) AS a, NULL AS s, NULL AS m, NULL AS c, NULL AS d, "
+    "NULL AS u, NULL AS x FROM $.src GROUP BY k, window(ts, '5 minutes') HAVING until < TIMESTAMP '1970-01-01 00:08:00'"
+)
+ALL_ROWS = "SELECT k, {until} AS until, count(*), {values}, NULL, NULL, NULL FROM $.src WHERE k <> 'end' GROUP BY k, {keys}"
+COMPUTED = {
+    "keys": (
+        BY_MORE,
+        "SELECT k, window(ts, '5 minutes').end AS until, count(*), NULL, NULL, NULL, CAST(d AS BIGINT), NULL, NULL, NULL FROM $.src "
+        "WHERE k <> 'end' GROUP BY k, d, window(ts, '5 minutes') HAVING until > TIMESTAMP '1970-01-01 00:08:00'",
+    ),
+    "sizes": (
+        LONGER,
+        "SELECT k, window(ts, '10 minutes').end AS until, count(*), avg(v), NULL, NULL, NULL, NULL, NULL, NULL FROM $.src "
+        "WHERE k <> 'end' GROUP BY k, window(ts, '10 minutes')",
+    ),
+}
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
+    return connected_gateway
+
+
+class Rebuilds(Rewrites):
+    """Streams that have read part 1 of a source, each into a table and a checkpoint of its name."""
+
+    async def started(self, name: str) -> None:
+        provider, sql, conf, options = BASES[name]
+        await self.streams.ok(f"CREATE TABLE $.{name} ({TARGETS[provider]}) USING {provider}")
+        conf = {"spark.sql.shuffle.partitions": "2", **conf}
+        await self.streams.drained(sql.replace("@", name), name, conf=conf, max_files_per_trigger=1, **options)
+
+    async def rebuilt(self, name: str, sql: str, place: str) -> OperationView:
+        _, _, conf, options = BASES[name]
+        return await self.streams.run(
+            sql.replace("@", name),
+            place,
+            conf={"spark.sql.shuffle.partitions": "3", **conf},
+            rewrites=True,
+            rebuilds=True,
+            restore=self.restore(name),
+            max_files_per_trigger=1,
+            **options,
+        )
+
+    async def looked_at(self, name: str, sql: str) -> OperationView:
+        text = sql.replace("@", name).replace("$", self.streams.database)
+        against = self.streams.options(name, rewrites=True, rebuilds=True, **BASES[name][3])
+        return await self.streams.client.run(text, mode=StatementMode.VALIDATE, validate_against=against)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rebuilds(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rebuilds]:
+    async with connect(gateway) as client:
+        await client.until_started()
+        streams = Streams(client, tmp_path_factory.mktemp("rebuilds"), "rebuilds")
+        await client.ok("CREATE DATABASE rebuilds")
+        await streams.ok(f"CREATE TABLE $.src USING parquet AS {PARTS[1]}")
+        made = Rebuilds(streams)
+        await asyncio.gather(*map(made.started, BASES))
+        await streams.ok(f"INSERT INTO $.src {PARTS[2]}", f"INSERT INTO $.src {CLOSING}")
+        yield made
+        await client.ok("DROP DATABASE rebuilds CASCADE")
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+async def test_windows_of_a_rebuilt_state_are_those_of_a_computation(rebuilds: Rebuilds, name: str) -> None:
+    sql, computed = COMPUTED[name]
+    before, place = rebuilds.files(name), rebuilds.streams.folder / f"{name}_new"
+    view = await rebuilds.rebuilt(name, sql, place.name)
+    assert view.state is OperationState.FINISHED, view
+    assert rebuilds.files(name) == before
+    assert json.loads((place / "metadata").read_text()) == json.loads(before["metadata"])
+    assert not (place / "_rebuilt").exists()
+    found = await rebuilds.rows(f"SELECT * FROM $.{name} WHERE until < TIMESTAMP '1970-01-01 01:00:00'")
+    assert found == await rebuilds.rows(f"{WRITTEN} UNION ALL {computed}") and found
+
+
+async def test_rows_by_key_are_written_again_from_a_rebuilt_state(rebuilds: Rebuilds) -> None:
+    view = await rebuilds.rebuilt("sums", SUMS, "sums_new")
+    assert view.state is OperationState.FINISHED, view
+    found = await rebuilds.rows("SELECT * FROM $.sums")
+    assert found == await rebuilds.rows("SELECT k, sum(v) FROM $.src GROUP BY k") and found
