@@ -18,11 +18,15 @@ KeepCount = Annotated[int, Field(ge=0, le=1000)]
 
 
 class UpgradeMode(StrEnum):
-    """What a changed query starts from: its last checkpoint, a savepoint taken first, or nothing."""
+    """What a changed query starts from: its last checkpoint, a savepoint taken first, or nothing.
+
+    Rebuild is LastState, and where the state does not fit it is computed anew from the history of the sources.
+    """
 
     LAST_STATE = "LastState"
     SAVEPOINT = "Savepoint"
     STATELESS = "Stateless"
+    REBUILD = "Rebuild"
 
 
 class OnIncompatible(StrEnum):
@@ -162,12 +166,13 @@ class StreamingStatus(ApiModel):
     )
     settings_hash: Annotated[str, Field(max_length=128)] | None = Field(
         None,
-        description="Fingerprint of the trigger, output mode, upsert, lookups and conf that the current attempt began with.",
+        description="Fingerprint of the trigger, output mode, upsert, lookups and conf that the current attempt began with, and of "
+        "whether a state may be computed anew.",
     )
     upgrades: Count = Field(
         0,
         description="Times that this run began with another checkpoint: without state, restored from a savepoint, or with "
-        "its state rewritten.",
+        "its state rewritten or computed anew.",
     )
     restored_from: Location | None = Field(
         None, description="Where the savepoint lies that the current checkpoint began with."
@@ -175,7 +180,7 @@ class StreamingStatus(ApiModel):
     rewritten_from: Location | None = Field(
         None,
         description="Where the checkpoint lies whose state was rewritten for the current one, as a changed text has other "
-        "aggregates. It is kept.",
+        "aggregates, or computed anew, with `upgradeMode` Rebuild. It is kept.",
     )
     restarts: Count = Field(0, description="Automatic restarts in a row.")
     last_savepoint: LastSavepoint | None = Field(None, description="Newest completed savepoint.")

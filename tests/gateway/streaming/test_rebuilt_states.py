@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from sparksql.api.execution import OutputMode, StatementMode, Upsert
-from sparksql.wire.control import HISTORY_READ, OperationState, OperationView
+from sparksql.wire.control import OperationState, OperationView
 from tests.support.process import GatewayProcess
 
 from ..client import connect
 from ..streams import Streams
-from .test_rewritten_states import CLOSING, OLD, PARTS, STORES, TARGET, Rewrites, grouped, refusal
+from .test_rewritten_states import CLOSING, OLD, PARTS, STORES, TARGET, Rewrites, grouped
 
 TARGETS = {"parquet": TARGET, "delta": "k STRING, n BIGINT"}
 BY_KEY = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("k",))}
@@ -35,7 +34,9 @@ WRITTEN = (
     "SELECT k, window(ts, '5 minutes').end AS until, count(*) AS n, avg(v) AS a, NULL AS s, NULL AS m, NULL AS c, NULL AS d, "
     "NULL AS u, NULL AS x FROM $.src GROUP BY k, window(ts, '5 minutes') HAVING until < TIMESTAMP '1970-01-01 00:08:00'"
 )
-ALL_ROWS = "SELECT k, {until} AS until, count(*), {values}, NULL, NULL, NULL FROM $.src WHERE k <> 'end' GROUP BY k, {keys}"
+ALL_ROWS = (
+    "SELECT k, {until} AS until, count(*), {values}, NULL, NULL, NULL FROM $.src WHERE k <> 'end' GROUP BY k, {keys}"
+)
 COMPUTED = {
     "keys": (
         BY_MORE,

@@ -1,4 +1,4 @@
-"""Streams whose changed text fits their state once that is rewritten: they begin again in another checkpoint, as the same query."""
+"""Streams whose changed text fits once the state is made anew: they begin again in another checkpoint, as the same query."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ import pytest
 
 from sparksql.api.execution import StatementMode
 from sparksql.domain.event import Event
+from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision
+from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import Inputs, SessionFacts, Snapshot, StateFacts
 from sparksql.domain.statement.stream.changes import takes_in_change
 from sparksql.domain.statement.stream.facts import stream_facts
-from sparksql.wire.control import COMPARISON, OperationState, RestoreOptions, ResultSummary
+from sparksql.domain.statement.stream.spec import settings_hash
+from sparksql.wire.control import (
+    COMPARISON,
+    HISTORY_READ,
+    OperationState,
+    RestoreOptions,
+    ResultSummary,
+    StreamOptions,
+)
 from tests.unit.domain.builders.conditions import message, told
 from tests.unit.domain.builders.objects import with_status
 from tests.unit.domain.builders.statements import DRIVER, READY, SQL, statement, statement_snapshot, view
@@ -24,6 +34,7 @@ from tests.unit.domain.builders.streams import (
     SAVED_AT,
     START,
     UNFIT,
+    parked,
     running,
     stream,
     stream_snapshot,
@@ -112,4 +123,48 @@ def test_a_validation_says_for_which_columns_the_state_would_be_rewritten(cells:
     assert message(decision) == (
         "the text fits the state of SqlStatement other once that is rewritten, which its start does: the result has what "
         f"for{columns}"
+    )
+
+
+def test_a_parked_stream_tries_again_once_its_state_may_be_computed_anew() -> None:
+    rebuild = {"upgradeMode": "Rebuild"}
+    of = stream(parked(sqlHash=sql_hash(SQL)), streaming=rebuild)
+    first, second = begun_again(stream_snapshot(of, inputs=Inputs(SQL)))
+    assert told(first) == ("Initialized", "Upgrading")
+    options = submitted(second).request.streaming
+    assert options is not None and options.rebuilds
+    refused = stream_snapshot(with_status(of, second), operation=unfit(), inputs=Inputs(SQL))
+    again = decide(refused)
+    assert told(again) == ("Stopped", "StateIncompatible")
+    at_rest = decide(replace(refused, statement=with_status(of, again), operation=None))
+    assert told(at_rest) == ("Stopped", "StateIncompatible")
+
+
+def test_a_running_stream_is_not_stopped_for_another_upgrade_mode() -> None:
+    for streaming in ({"upgradeMode": "Rebuild"}, {"upgradeMode": "LastState"}):
+        for rebuilding in (False, True):
+            settings = settings_hash(stream().spec, rebuilding=rebuilding)
+            of = stream(running(streaming={"settingsHash": settings}, sqlHash=sql_hash(SQL)), streaming=streaming)
+            assert stream_facts(stream_snapshot(of, inputs=Inputs(SQL))).change is None
+
+
+def test_a_validation_says_from_what_the_state_would_be_computed_anew() -> None:
+    streaming = stream(streaming={"upgradeMode": "Rebuild"}).spec.streaming
+    of = statement(
+        {"phase": "Running", "operationId": "o", "attempt": 1, "run": 1},
+        mode=StatementMode.VALIDATE.value,
+        validateAgainst={"statementRef": {"name": "other"}},
+    )
+    rows = (
+        (HISTORY_READ, "source src", "", "", "31 files", ""),
+        ("KeyAdded", "aggregate", "d", "", "d", "none is needed"),
+    )
+    ended = view(OperationState.FINISHED, result=ResultSummary(row_count=2, preview=rows))
+    session = SessionFacts("s", READY.phase, driver=replace(DRIVER, compares_states=True))
+    s = statement_snapshot(of, session=session, operation=ended, state=StateFacts("other", streaming, LOCATION))
+    state = state_of(s)
+    assert isinstance(state, StreamOptions) and state.rebuilds
+    assert message(decide(s)) == (
+        "the text does not fit the state of SqlStatement other, which its start computes anew (upgradeMode Rebuild) from the "
+        "history of the sources: source src 31 files"
     )

@@ -9,7 +9,7 @@ from sparksql.api.reasons import Reason
 from sparksql.domain.statement.snapshot import MissingReference, Snapshot
 from sparksql.domain.statement.stream.spec import options
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import COMPARISON, OperationView, StreamOptions
+from sparksql.wire.control import COMPARISON, HISTORY_READ, OperationView, StreamOptions
 
 FIELD = "spec.validateAgainst.statementRef.name"
 
@@ -44,13 +44,19 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None
 
 
 def fit_message(s: Snapshot, view: OperationView) -> str:
-    """Returns the message of a validation that has finished: that the text fits, or for what the state is rewritten."""
+    """Returns the message of a validation that has finished: that the text fits, or how the state is made anew for it."""
     against = s.statement.spec.validate_against
     if against is None:
         return ""
     state = f"the state of SqlStatement {against.statement_ref.name}"
     if view.result is None or not view.result.row_count:
         return f"the text fits {state}"
-    place = COMPARISON.index("column")
-    columns = ", ".join(row[place] or "" for row in view.result.preview)
+    rows = [dict(zip(COMPARISON, row, strict=True)) for row in view.result.preview]
+    read = [f"{row['operator'] or ''} {row['is']}".strip() for row in rows if row["change"] == HISTORY_READ]
+    if read:
+        return (
+            f"the text does not fit {state}, which its start computes anew (upgradeMode Rebuild) from the history of the sources: "
+            f"{', '.join(read)}"
+        )
+    columns = ", ".join(row["column"] or "" for row in rows)
     return f"the text fits {state} once that is rewritten, which its start does: the result has what for{f' ({columns})' if columns else ''}"

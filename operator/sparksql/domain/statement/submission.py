@@ -8,7 +8,7 @@ from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Settings, Snapshot
 from sparksql.domain.statement.stream.facts import preview_source
 from sparksql.domain.statement.stream.savepoints import new_query, restore
-from sparksql.domain.statement.stream.spec import checkpoint, options, settings_hash, streaming_of
+from sparksql.domain.statement.stream.spec import checkpoint, options, rebuilds, settings_hash, streaming_of
 from sparksql.domain.statement.stream.status import StreamingUpdate, suspended
 from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 from sparksql.wire.savepoints import SavepointPlace
@@ -24,7 +24,7 @@ def streaming_at_hand_over(s: Snapshot, settings: Settings, source: str | None) 
     assert spec.streaming is not None
     update: StreamingUpdate = {
         "checkpoint_location": checkpoint(s.statement, settings.checkpoint_root or ""),
-        "settings_hash": settings_hash(spec),
+        "settings_hash": settings_hash(spec, rebuilding=rebuilds(spec)),
     }
     if streaming.checkpoint_location is not None or streaming.upgrades == 0:  # else it says what it starts fresh for
         update["observed_restore_nonce"] = spec.streaming.restore_nonce

@@ -21,6 +21,7 @@ from sparksql.domain.statement.stream.schedule import violation as schedule_viol
 from sparksql.domain.statement.stream.spec import (
     has_checkpoint,
     is_stream,
+    rebuilds,
     settings_hash,
     starts_from_savepoint,
     streaming_of,
@@ -36,7 +37,7 @@ class Change(Enum):
 
     RESTORE = auto()  # it goes back to `startFrom`
     START_FRESH = auto()  # another text, or one that the state does not fit, begins without state
-    TEXT = auto()  # another text goes on with the state, if that fits
+    TEXT = auto()  # another text, or one whose state may be computed anew now, goes on with the state if that fits
     SETTINGS = auto()
 
 
@@ -104,9 +105,13 @@ def _change(s: Snapshot, rejection: Violation | None) -> Change | None:
     if _is_other_text(s):
         return Change.START_FRESH if stateless else Change.TEXT
     may_start_fresh = stateless or spec.on_incompatible is OnIncompatible.START_FRESH
-    if rejection is not None and rejection.reason is Reason.STATE_INCOMPATIBLE and may_start_fresh:
+    is_unfit = rejection is not None and rejection.reason is Reason.STATE_INCOMPATIBLE
+    plain, rebuilding = (settings_hash(s.statement.spec, rebuilding=each) for each in (False, True))
+    if is_unfit and rebuilds(s.statement.spec) and streaming.settings_hash != rebuilding:
+        return Change.TEXT
+    if is_unfit and may_start_fresh:
         return Change.START_FRESH
-    return Change.SETTINGS if streaming.settings_hash != settings_hash(s.statement.spec) else None
+    return Change.SETTINGS if streaming.settings_hash not in (plain, rebuilding) else None
 
 
 def _is_other_text(s: Snapshot) -> bool:

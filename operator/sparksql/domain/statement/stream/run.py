@@ -9,9 +9,9 @@ row.
 - `change`: what the checkpoint or the query does not know of the spec; RestoreLater is a `startFrom` that is not complete
   yet.
 - `at`: Initialized and Stopped are phases without a driver. All others are the driver's word on the attempt: Misfit is an
-  Error StateIncompatible (Rewritable: the state can be rewritten), NeverRan the Error of a query that never ran
-  (NewNeverRan: while the run has had a state before), Gone a driver that is gone, Forgotten and NotArrived an operation
-  of phase Running or Pending that it does not know, Silent no answer.
+  Error StateIncompatible (Rewritable: the state can be rewritten, or computed anew), NeverRan the Error of a query that
+  never ran (NewNeverRan: while the run has had a state before), Gone a driver that is gone, Forgotten and NotArrived an
+  operation of phase Running or Pending that it does not know, Silent no answer.
 - `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
   is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
   Stateless.
@@ -58,8 +58,8 @@ Running       *             *                *                        Initialize
 
 Invariants (property tests): a new attempt only when the one before is confirmed over; restarts in a row are bounded and
 wait longer each time; a text goes on with the state of another one only if a driver finds that it fits; a checkpoint is
-given up only for a savepoint that is complete, for a rewritten copy of it, or when it is asked for to begin without
-state; Stopped is no end.
+given up only for a savepoint that is complete, for a copy of it whose state is made anew, or when it is asked for to
+begin without state; Stopped is no end.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Starts with its state rewritten or without state, or stalls, a stream whose state does not fit its text.
+    """Starts with its state made anew or without state, or stalls, a stream whose state does not fit its text.
 
     The driver has found that, and has written nothing.
     """

@@ -56,7 +56,7 @@ def restore(statement: SqlStatement, streaming: StreamingStatus) -> RestoreOptio
     """Returns what the driver makes the checkpoint of.
 
     A restored query is another one: a sink that knows batches by their query would leave out those that it knows of the
-    first. One whose state is rewritten goes on as itself.
+    first. One whose state is made anew goes on as itself.
     """
     if streaming.rewritten_from is not None:
         return RestoreOptions(location=streaming.rewritten_from, query_id=streaming.query_id or "", rewrite=True)

@@ -11,7 +11,7 @@ import json
 
 from sparksql.api.execution import StatementMode
 from sparksql.api.statement import SqlStatement, SqlStatementSpec
-from sparksql.api.streaming import Streaming, StreamingStatus
+from sparksql.api.streaming import Streaming, StreamingStatus, UpgradeMode
 from sparksql.wire import control
 
 
@@ -39,14 +39,22 @@ def checkpoint(statement: SqlStatement, root: str) -> str:
     return f"{root.rstrip('/')}/{metadata.namespace}/{metadata.name}-{metadata.uid}/{folder}"
 
 
-def settings_hash(spec: SqlStatementSpec) -> str:
+def rebuilds(spec: SqlStatementSpec) -> bool:
+    """Tells whether a state that does not fit the text is computed anew."""
+    return spec.streaming is not None and spec.streaming.upgrade_mode is UpgradeMode.REBUILD
+
+
+def settings_hash(spec: SqlStatementSpec, *, rebuilding: bool = False) -> str:
     """Returns a fingerprint of the settings that a running query cannot take over.
 
-    Defaults are left out, so that a field that is new changes nothing.
+    Defaults are left out, so that a field that is new changes nothing. `rebuilding`: of an attempt that computes a state anew
+    if need be; one that runs need not be ended for that.
     """
     assert spec.streaming is not None
     relevant = {"trigger", "output_mode", "upsert", "lookups"}
     fields = spec.streaming.model_dump(mode="json", include=relevant, exclude_defaults=True)
+    if rebuilding:
+        fields["upgrade_mode"] = UpgradeMode.REBUILD.value
     text = json.dumps({**fields, "conf": dict(spec.conf)}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -82,4 +90,5 @@ def options(
         restore=restore,
         unconfirmed=unconfirmed,
         rewrites=True,
+        rebuilds=streaming.upgrade_mode is UpgradeMode.REBUILD,
     )

@@ -10,7 +10,7 @@ from sparksql.api.streaming import LagTrend, StreamingStatus
 from sparksql.domain.statement.status import StatusUpdate
 from sparksql.domain.statement.stream.facts import Change, StreamFacts
 from sparksql.domain.statement.stream.lag import lag_trend
-from sparksql.domain.statement.stream.spec import settings_hash, streaming_of
+from sparksql.domain.statement.stream.spec import rebuilds, settings_hash, streaming_of
 from sparksql.wire.control import StreamProgress
 
 _Value = TypeVar("_Value")
@@ -96,10 +96,11 @@ def next_start(statement: SqlStatement, facts: StreamFacts, *, restarts: int = 0
         case Change.START_FRESH:
             return start_fresh(statement)
         case Change.TEXT:
-            fingerprint = settings_hash(spec)
+            fingerprint = settings_hash(spec, rebuilding=rebuilds(spec))
             return {"sql_hash": None, "streaming": suspended(streaming, restarts=0, settings_hash=fingerprint)}
         case Change.SETTINGS:
-            return {"streaming": suspended(streaming, restarts=0, settings_hash=settings_hash(spec))}
+            fingerprint = settings_hash(spec, rebuilding=rebuilds(spec))
+            return {"streaming": suspended(streaming, restarts=0, settings_hash=fingerprint)}
         case None:
             return {"streaming": suspended(streaming, restarts=restarts)}
 
@@ -110,7 +111,7 @@ def start_fresh(statement: SqlStatement) -> StatusUpdate:
 
 
 def start_rewritten(statement: SqlStatement) -> StatusUpdate:
-    """Returns the status fields of a start in another checkpoint, as the same query, with its state rewritten.
+    """Returns the status fields of a start in another checkpoint, as the same query, with its state made anew.
 
     The new checkpoint has no committed batch to save until the query says so.
     """

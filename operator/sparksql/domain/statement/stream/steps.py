@@ -91,7 +91,7 @@ def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, res
 
 
 def rewrite(s: Snapshot, misfit: End) -> Decision:
-    """Begins the next attempt at once, in another checkpoint, for which the driver rewrites the state of this one."""
+    """Begins the next attempt at once, in another checkpoint, for which the driver makes the state of this one anew."""
     kept = f"the checkpoint before is kept in {streaming_of(s.statement).checkpoint_location}"
     failed, update = s.statement.status.failed_attempts, start_rewritten(s.statement)
     message = f"{misfit.message}; {kept}"

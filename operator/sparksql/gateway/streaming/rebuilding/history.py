@@ -7,6 +7,8 @@ Spark itself would tell of some losses only, and in the middle: it takes no noti
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,6 +23,10 @@ from sparksql.gateway.streaming.state.source_identity import first_column, read_
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml"})
 _HEADER_LINES = 2  # of a file of offsets: its version, and metadata
 _NOTHING = "-"  # of a source that has given no row yet
+_CLEANUP = "cleanup.policy"  # of a topic
+_KAFKA_SECONDS = 30
+
+log = logging.getLogger(__name__)
 
 
 def read_again(
@@ -42,15 +48,15 @@ def read_again(
 
 
 def _history(
-    jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, log: str, place: str
+    jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, folder: str, place: str
 ) -> SourceHistory | NotRebuildable:
     if place == _NOTHING:
         return SourceHistory(name, "nothing")
     kind = read_as(leaf)
     if simple_name(leaf) == "StreamingRelationV2" and is_kafka(leaf.sourceName()):
-        return _of_kafka(jvm, files, leaf, name, log, json.loads(place))
+        return _of_kafka(jvm, files, leaf, name, folder, json.loads(place))
     if kind in _FILES:
-        return _of_files(files, name, log, int(json.loads(place)["logOffset"]))
+        return _of_files(files, name, folder, int(json.loads(place)["logOffset"]))
     if kind == "delta":  # it begins with the table as it was, of which Delta tells if it cannot be had
         return SourceHistory(name, f"the Delta table up to version {json.loads(place)['reservoirVersion']}")
     return NotRebuildable(
@@ -60,31 +66,49 @@ def _history(
 
 
 def _of_kafka(
-    jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, log: str, read: Offsets
+    jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, folder: str, read: Offsets
 ) -> SourceHistory | NotRebuildable:
-    begun = files.read_text(f"{log}/0")  # a byte for Spark 2.1, a line with a version, then offsets
+    begun = files.read_text(f"{folder}/0")  # a byte for Spark 2.1, a line with a version, then offsets
     if begun is None:
         return NotRebuildable(f"the checkpoint does not tell where source {name} began")
-    return rebuilding.kafka_history(name, json.loads(begun.partition("\n")[2]), read, _earliest(jvm, leaf, log))
-
-
-def _earliest(jvm: Jvm, leaf: LogicalPlan, log: str) -> Offsets:
-    """The first offsets that the topics have, asked as Spark asks: with its options and credentials of the source."""
-    stream: Any = leaf.table().newScanBuilder(leaf.extraOptions()).build().toMicroBatchStream(log)
+    # As Spark asks: with the source's options and credentials.
+    stream: Any = leaf.table().newScanBuilder(leaf.extraOptions()).build().toMicroBatchStream(folder)
     try:
-        earliest = stream.kafkaOffsetReader().fetchEarliestOffsets()
-        offsets: Offsets = json.loads(jvm.org.apache.spark.sql.kafka010.KafkaSourceOffset(earliest).json())
-        return offsets
+        reader = stream.kafkaOffsetReader()
+        found = jvm.org.apache.spark.sql.kafka010.KafkaSourceOffset(reader.fetchEarliestOffsets())
+        earliest: Offsets = json.loads(found.json())
+        compacted = _compacted(jvm, reader.driverKafkaParams(), read)
     finally:
         stream.stop()
+    return rebuilding.kafka_history(name, json.loads(begun.partition("\n")[2]), read, earliest, compacted)
 
 
-def _of_files(files: HadoopFiles, name: str, log: str, last: int) -> SourceHistory | NotRebuildable:
-    uris = {uri.rpartition("/")[2]: uri for uri in files.children(log)}
+def _compacted(jvm: Jvm, params: Any, topics: Iterable[str]) -> frozenset[str] | None:
+    """The topics of which Kafka may keep the last record of a key alone; None where it does not say."""
+    kafka = jvm.org.apache.kafka
+    topic = kafka.common.config.ConfigResource.Type.TOPIC
+    resources = {name: kafka.common.config.ConfigResource(topic, name) for name in topics}
+    asked = jvm.java.util.ArrayList()
+    for resource in resources.values():
+        asked.add(resource)
+    admin = kafka.clients.admin.Admin.create(params)
+    try:
+        configs = admin.describeConfigs(asked).all().get(_KAFKA_SECONDS, jvm.java.util.concurrent.TimeUnit.SECONDS)
+        policies = {name: str(configs.get(each).get(_CLEANUP).value()) for name, each in resources.items()}
+    except Exception as refused:  # who may read a topic need not be allowed to read its settings
+        log.info("the settings of topics could not be read: %s", type(refused).__name__)
+        return None
+    finally:
+        admin.close()
+    return frozenset(name for name, policy in policies.items() if "compact" in policy)
+
+
+def _of_files(files: HadoopFiles, name: str, folder: str, last: int) -> SourceHistory | NotRebuildable:
+    uris = {uri.rpartition("/")[2]: uri for uri in files.children(folder)}
     names = [each for each in uris if each.removesuffix(".compact").isdecimal()]
     logs = {each: text for each in names if (text := files.read_text(uris[each])) is not None}
     paths = [unquote(path) for path in rebuilding.files_read(logs, last)]
     there: set[str] = set()
-    for folder in {path.rpartition("/")[0] for path in paths}:
-        there.update(f"{folder}/{uri.rpartition('/')[2]}" for uri in files.children(folder))
+    for parent in {path.rpartition("/")[0] for path in paths}:
+        there.update(f"{parent}/{uri.rpartition('/')[2]}" for uri in files.children(parent))
     return rebuilding.files_history(name, paths, there)

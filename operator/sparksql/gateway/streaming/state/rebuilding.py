@@ -16,6 +16,7 @@ from sparksql.gateway.streaming.state.description import Description
 from sparksql.wire.control import HISTORY_READ
 
 Offsets = Mapping[str, Mapping[str, int]]  # of Kafka: topic -> partition -> offset
+_COMPACT = "cleanup.policy compact, which keeps the last record of a key alone"
 _SHOWN = 3  # partitions or files in a message
 
 
@@ -55,13 +56,16 @@ def other_sources(old: Description, new: Description) -> NotRebuildable | None:
     )
 
 
-def kafka_history(source: str, begun: Offsets, read: Offsets, earliest: Offsets) -> SourceHistory | NotRebuildable:
+def kafka_history(
+    source: str, begun: Offsets, read: Offsets, earliest: Offsets, compacted: Collection[str] | None
+) -> SourceHistory | NotRebuildable:
     """Returns how many offsets of Kafka are read again, or which ones are gone.
 
     `begun` is where the query began, `read` up to where it has read, `earliest` what the topics have now. A partition that
-    was added later was read from its first offset on.
+    was added later was read from its first offset on. `compacted` are the topics in which offsets have no record any more;
+    None when nobody knows.
     """
-    lost: list[str] = []
+    lost = [f"topic {topic} is compacted ({_COMPACT})" for topic in sorted(read.keys() & set(compacted or ()))]
     count = 0
     for topic, partitions in read.items():
         for partition, end in partitions.items():
@@ -71,7 +75,8 @@ def kafka_history(source: str, begun: Offsets, read: Offsets, earliest: Offsets)
             if end > start and (first is None or first > start):
                 there = "is gone" if first is None else f"is there from offset {first} on"
                 lost.append(f"partition {partition} of topic {topic} {there} and was read from {start} to {end}")
-    return _incomplete(source, lost) if lost else SourceHistory(source, f"{count} offsets")
+    unknown = "" if compacted is not None else " (whether they are compacted Kafka does not tell this user)"
+    return _incomplete(source, lost) if lost else SourceHistory(source, f"{count} offsets{unknown}")
 
 
 def files_history(source: str, read: Collection[str], there: Collection[str]) -> SourceHistory | NotRebuildable:

@@ -1,0 +1,111 @@
+"""Whether a state can be computed anew from what its sources still have, and the files of such a state."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sparksql.gateway.streaming.checkpoints.batch_files import moved_state
+from sparksql.gateway.streaming.rebuilding.rebuild import Place
+from sparksql.gateway.streaming.state.description import Description, StreamSource
+from sparksql.gateway.streaming.state.rebuilding import (
+    NotRebuildable,
+    Rebuilding,
+    SourceHistory,
+    files_history,
+    files_read,
+    history_rows,
+    kafka_history,
+    other_sources,
+)
+
+BEGUN, READ = {"t": {"0": 5}}, {"t": {"0": 9, "1": 4}}
+LOST = {
+    "retention": (
+        {"t": {"0": 7, "1": 0}},
+        frozenset(),
+        "partition 0 of topic t is there from offset 7 on and was read from 5 to 9",
+    ),
+    "a partition": ({"t": {"0": 0}}, frozenset(), "partition 1 of topic t is gone"),
+    "compaction": ({"t": {"0": 0, "1": 0}}, frozenset("t"), "topic t is compacted"),
+}
+
+
+def test_offsets_of_kafka_are_counted_from_where_the_query_began() -> None:
+    whole = {"t": {"0": 5, "1": 0}}
+    assert kafka_history("src", BEGUN, READ, whole, frozenset()) == SourceHistory("src", "8 offsets")
+    unknown = kafka_history("src", BEGUN, READ, whole, None)
+    assert isinstance(unknown, SourceHistory) and unknown.amount.startswith("8 offsets (whether they are compacted")
+    nothing_read = {"t": {"0": 5}}
+    assert kafka_history("src", BEGUN, nothing_read, {}, frozenset()) == SourceHistory("src", "0 offsets")
+
+
+@pytest.mark.parametrize(("earliest", "compacted", "says"), LOST.values(), ids=LOST.keys())
+def test_history_that_kafka_no_longer_has_is_refused_by_name(
+    earliest: dict[str, dict[str, int]], compacted: frozenset[str], says: str
+) -> None:
+    found = kafka_history("src", BEGUN, READ, earliest, compacted)
+    assert isinstance(found, NotRebuildable) and says in found.reason
+
+
+def test_files_that_a_stream_has_read_are_told_by_its_logs_and_their_loss_is_refused() -> None:
+    def log(*entries: tuple[int, str]) -> str:
+        return "\n".join(
+            ["v1", *(json.dumps({"path": path, "timestamp": 1, "batchId": batch}) for batch, path in entries)]
+        )
+
+    logs = {
+        "8": log((8, "gone/from/the/compacted")),
+        "9.compact": log((0, "a/1"), (9, "a/2")),
+        "10": log((10, "a/3")),
+        "11": log((11, "a/4")),
+    }
+    read = files_read(logs, 10)
+    assert read == ["a/1", "a/2", "a/3"]
+    assert files_history("src", read, {*read, "a/4"}) == SourceHistory("src", "3 files")
+    lost = files_history("src", read, {"a/3"})
+    assert isinstance(lost, NotRebuildable) and "file 1 is gone; file 2 is gone" in lost.reason
+
+
+def test_a_state_is_not_computed_anew_from_other_sources() -> None:
+    def reads(*names: str) -> Description:
+        return Description("4", "", "append", tuple(StreamSource(name, f"table {name}") for name in names))
+
+    assert other_sources(reads("a", "b"), reads("a", "b")) is None
+    for old, new in ((reads("a"), reads("a", "b")), (reads("a", "b"), reads("b", "a")), (reads(), reads())):
+        assert isinstance(other_sources(old, new), NotRebuildable)
+
+
+def test_a_text_without_state_is_told_to_read_no_history() -> None:
+    assert history_rows(Rebuilding()) == [("HistoryRead", "", "", "", "nothing: the text keeps no state", "")]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("0/3/1.delta", "0/3/8.snapshot"),
+        ("0/3/left-keyToNumValues/2.delta", "0/3/left-keyToNumValues/9.delta"),
+        ("0/3/1.zip", None),
+        ("0/3/2.zip", "0/3/9.zip"),
+        ("0/3/SSTs/a.sst", "0/3/SSTs/a.sst"),
+        ("0/3/.1.delta.crc", None),
+        ("0/0/_metadata/schema", "0/0/_metadata/schema"),
+    ],
+)
+def test_files_of_a_state_of_two_versions_get_the_names_of_the_last_batch(path: str, name: str | None) -> None:
+    assert moved_state(path, 2, 9) == name
+
+
+def test_a_begun_state_with_an_unknown_file_is_refused() -> None:
+    for path in ("0/3/1.changelog", "0/3/1_id.zip", "0/3/1.snapshot"):
+        with pytest.raises(ValueError, match="has 1"):
+            moved_state(path, 2, 9)
+
+
+def test_the_first_batch_of_history_has_the_offsets_and_no_watermark() -> None:
+    place = Place(3, 'v1\n{"batchWatermarkMs":480000,"batchTimestampMs":1,"conf":{}}\n{"logOffset":2}')
+    version, metadata, source = place.without_watermark().splitlines()
+    assert place.watermark == 480000
+    assert (version, source) == ("v1", '{"logOffset":2}')
+    assert json.loads(metadata) == {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}}
