@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import pytest_asyncio
 
 from sparksql.api.execution import OutputMode, StatementMode, Upsert
-from sparksql.wire.control import OperationState, OperationView
+from sparksql.wire.control import HISTORY_READ, OperationState, OperationView
 from tests.support.process import GatewayProcess
 
 from ..client import connect
 from ..streams import Streams
-from .test_rewritten_states import CLOSING, OLD, PARTS, STORES, TARGET, Rewrites, grouped
+from .test_rewritten_states import CLOSING, OLD, PARTS, STORES, TARGET, Rewrites, grouped, refusal
 
 TARGETS = {"parquet": TARGET, "delta": "k STRING, n BIGINT"}
 BY_KEY = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("k",))}
@@ -71,11 +74,10 @@ class Rebuilds(Rewrites):
         return await self.streams.run(
             sql.replace("@", name),
             place,
-            conf={"spark.sql.shuffle.partitions": "3", **conf},
+            conf={"spark.sql.shuffle.partitions": "3", **conf},  # a state keeps the number of its partitions
             rewrites=True,
             rebuilds=True,
             restore=self.restore(name),
-            max_files_per_trigger=1,
             **options,
         )
 
@@ -83,6 +85,16 @@ class Rebuilds(Rewrites):
         text = sql.replace("@", name).replace("$", self.streams.database)
         against = self.streams.options(name, rewrites=True, rebuilds=True, **BASES[name][3])
         return await self.streams.client.run(text, mode=StatementMode.VALIDATE, validate_against=against)
+
+
+@contextmanager
+def away(file: Path) -> Iterator[None]:
+    """A file that is gone for the block."""
+    moved = file.rename(file.with_name("_away"))
+    try:
+        yield
+    finally:
+        moved.rename(file)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -103,6 +115,9 @@ async def rebuilds(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFac
 async def test_windows_of_a_rebuilt_state_are_those_of_a_computation(rebuilds: Rebuilds, name: str) -> None:
     sql, computed = COMPUTED[name]
     before, place = rebuilds.files(name), rebuilds.streams.folder / f"{name}_new"
+    told = await rebuilds.looked_at(name, sql)
+    assert told.state is OperationState.FINISHED and told.result is not None, told
+    assert [(row[0], row[1], row[4]) for row in told.result.preview][:1] == [(HISTORY_READ, "source src", "2 files")]
     view = await rebuilds.rebuilt(name, sql, place.name)
     assert view.state is OperationState.FINISHED, view
     assert rebuilds.files(name) == before
@@ -117,3 +132,27 @@ async def test_rows_by_key_are_written_again_from_a_rebuilt_state(rebuilds: Rebu
     assert view.state is OperationState.FINISHED, view
     found = await rebuilds.rows("SELECT * FROM $.sums")
     assert found == await rebuilds.rows("SELECT k, sum(v) FROM $.src GROUP BY k") and found
+
+
+async def test_a_text_that_comes_back_after_a_rebuilding_that_was_cut_off_writes_its_rows_again(
+    rebuilds: Rebuilds,
+) -> None:
+    """Nobody knows what that has written. The target has batches of this query from after the change, so no more come."""
+    place = rebuilds.streams.folder / "back"
+    place.with_name("back.rebuilding").write_text("")
+    view = await rebuilds.rebuilt("sums", COUNTS, place.name)
+    assert view.state is OperationState.FINISHED, view
+    found = await rebuilds.rows("SELECT * FROM $.sums WHERE k <> 'end'")
+    assert found == await rebuilds.rows("SELECT k, count(*) FROM $.src WHERE part = 1 GROUP BY k") and found
+    assert not list(place.parent.glob("*.rebuilding"))
+
+
+async def test_a_history_with_a_hole_and_other_sources_are_refused(rebuilds: Rebuilds) -> None:
+    ((uri,),) = await rebuilds.streams.rows("SELECT min(input_file_name()) FROM $.src WHERE part = 1")
+    file = Path(unquote(urlsplit(uri).path))
+    with away(file):
+        message, is_met = refusal(await rebuilds.looked_at("sums", SUMS))
+    assert not is_met and f"file {file.name} is gone" in message
+    await rebuilds.streams.ok("CREATE TABLE $.other LIKE $.src")
+    message, is_met = refusal(await rebuilds.looked_at("sums", SUMS.replace("STREAM $.src", "STREAM $.other")))
+    assert not is_met and "its sources are other and were src" in message

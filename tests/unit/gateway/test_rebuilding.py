@@ -8,7 +8,7 @@ import pytest
 
 from sparksql.gateway.streaming.checkpoints.batch_files import moved_state
 from sparksql.gateway.streaming.rebuilding.rebuild import Place
-from sparksql.gateway.streaming.state.description import Description, StreamSource
+from sparksql.gateway.streaming.state.description import Description, StreamSource, Watermark
 from sparksql.gateway.streaming.state.rebuilding import (
     NotRebuildable,
     Rebuilding,
@@ -18,6 +18,7 @@ from sparksql.gateway.streaming.state.rebuilding import (
     history_rows,
     kafka_history,
     other_sources,
+    other_watermarks,
 )
 
 BEGUN, READ = {"t": {"0": 5}}, {"t": {"0": 9, "1": 4}}
@@ -77,6 +78,15 @@ def test_a_state_is_not_computed_anew_from_other_sources() -> None:
         assert isinstance(other_sources(old, new), NotRebuildable)
 
 
+def test_a_watermark_over_another_column_says_nothing_of_what_is_over() -> None:
+    def over(*columns: str, delay: int = 1) -> Description:
+        watermarks = tuple(Watermark(column, delay) for column in columns)
+        return Description("4", "", "append", (), watermarks)
+
+    assert not other_watermarks(over("[1].ts"), over("[1].ts", delay=9))
+    assert all(other_watermarks(over(*old), over("[1].ts")) for old in ((), ("[1].arrived",)))
+
+
 def test_a_text_without_state_is_told_to_read_no_history() -> None:
     assert history_rows(Rebuilding()) == [("HistoryRead", "", "", "", "nothing: the text keeps no state", "")]
 
@@ -103,9 +113,9 @@ def test_a_begun_state_with_an_unknown_file_is_refused() -> None:
             moved_state(path, 2, 9)
 
 
-def test_the_first_batch_of_history_has_the_offsets_and_no_watermark() -> None:
+def test_a_batch_of_history_has_the_offsets_and_another_watermark() -> None:
     place = Place(3, 'v1\n{"batchWatermarkMs":480000,"batchTimestampMs":1,"conf":{}}\n{"logOffset":2}')
-    version, metadata, source = place.without_watermark().splitlines()
+    version, metadata, source = place.with_watermark(0).splitlines()
     assert place.watermark == 480000
     assert (version, source) == ("v1", '{"logOffset":2}')
     assert json.loads(metadata) == {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}}

@@ -200,8 +200,10 @@ def _running_condition(
 
 
 def _starting_message(s: Snapshot) -> str:
-    driver = s.session.driver if s.session is not None else None
-    if driver is None or not driver.unconfirmed or streaming_of(s.statement).query_id is None:
+    driver, streaming = s.session.driver if s.session is not None else None, streaming_of(s.statement)
+    if streaming.rewritten_from is not None and streaming.committed_batch_id is None:
+        return f"the driver makes its state anew from {streaming.rewritten_from}, and starts it then"
+    if driver is None or not driver.unconfirmed or streaming.query_id is None:
         return "the driver starts it"
     return "the driver starts it, after half a minute if the driver before it, whose end was not seen, may still write"
 

@@ -3,7 +3,8 @@
 The old query has ended. Its last batch says up to where each source was read, and the watermark by which rows were told and
 groups closed. So in a folder of its own Spark is given two batches that look planned and not committed: the first one has all
 from where the query began up to that place, and no watermark, so that no row of it is late; the second one has no rows and
-that watermark, so that it closes what the old query has closed. The state after them then gets the number of the old
+that watermark, so that it closes what the old query has closed; if that has no watermark over the same columns, it is the one
+that the first batch has come to. The state after them then gets the number of the old
 query's last batch. With that the query goes on as itself: targets know its batches by its id and their numbers.
 
 What these two batches give goes nowhere where rows are appended: the target has what the old text gave until then. Where rows
@@ -26,7 +27,7 @@ from sparksql.wire.control import StreamOptions
 
 _FOLDER = "_rebuilt"  # in the new checkpoint, until its state has its place
 _MARK = ".rebuilding"  # beside the new checkpoint, which each attempt begins anew
-_WATERMARK = "batchWatermarkMs"
+_WATERMARK, _NEXT_WATERMARK = "batchWatermarkMs", "nextBatchWatermarkMs"  # of a file of offsets, of one of commits
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,10 @@ class Place:
         """Returns the watermark in milliseconds, 0 without one."""
         return int(json.loads(self.offsets.splitlines()[1])[_WATERMARK])
 
-    def without_watermark(self) -> str:
-        """Returns the file of offsets with a watermark of 0."""
+    def with_watermark(self, millis: int) -> str:
+        """Returns the file of offsets with another watermark."""
         version, metadata, *sources = self.offsets.splitlines()
-        return "\n".join([version, json.dumps({**json.loads(metadata), _WATERMARK: 0}), *sources])
+        return "\n".join([version, json.dumps({**json.loads(metadata), _WATERMARK: millis}), *sources])
 
 
 def writes_again(options: StreamOptions) -> bool:
@@ -83,27 +84,39 @@ class Rebuilder:
         """Takes the mark of a begun attempt away, once the new checkpoint is one."""
         self._files.delete(f"{options.checkpoint}{_MARK}")
 
-    def rebuild(self, location: str, options: StreamOptions, run: Callable[[str], None], *, keeps_state: bool) -> None:
+    def without_state(self, location: str, options: StreamOptions) -> None:
+        """Makes all of a new checkpoint but its `metadata`, for a text that keeps no state. Raises SavepointError."""
+        self._savepoints.copy_on(location, options.checkpoint, is_copied=lambda path: not path.startswith("state/"))
+
+    def rebuild(
+        self, location: str, options: StreamOptions, run: Callable[[str], None], *, is_over_by_itself: bool = False
+    ) -> None:
         """Makes all of the new checkpoint but its `metadata`. `run` runs the batch that is planned in a checkpoint.
 
         Raises SavepointError, or what `run` raises.
         """
         place, checkpoint = self.place(location, options), options.checkpoint
-        self._savepoints.copy_on(location, checkpoint, is_copied=lambda path: not path.startswith("state/"))
-        if not keeps_state:
-            return
         apart = f"{checkpoint}/{_FOLDER}"
+        self.without_state(location, options)
         self._savepoints.copy_on(location, apart, is_copied=lambda path: path.startswith("sources/"))
         if writes_again(options):
             self._files.write_text(f"{checkpoint}{_MARK}", "")
-        batches = [place.without_watermark()] + ([place.offsets] if place.watermark > 0 else [])
-        for number, offsets in enumerate(batches):
-            self._files.write_text(f"{apart}/offsets/{number}", offsets)
-            run(apart)
-        committed = self._files.read_text(f"{apart}/commits/0")  # with the watermark that comes of all rows
-        if committed is None or not self._files.exists(f"{apart}/commits/{len(batches) - 1}"):
-            raise SavepointError("Spark has not run the batches of history")
-        last, version = len(batches), place.batch + 1
+        committed = self._run(apart, 0, place.with_watermark(0), run)
+        reached = int(json.loads(committed.splitlines()[1])[_NEXT_WATERMARK])
+        over, last = reached if is_over_by_itself else place.watermark, 1
+        if over > 0:
+            self._run(apart, 1, place.with_watermark(over), run)
+            last = 2
+        version = place.batch + 1
         self._savepoints.move_state(f"{apart}/state", checkpoint, lambda path: moved_state(path, last, version))
-        self._files.write_text(f"{checkpoint}/commits/{place.batch}", committed)
+        self._files.write_text(f"{checkpoint}/commits/{place.batch}", committed)  # with the watermark of all rows
         self._files.delete(apart)
+
+    def _run(self, apart: str, batch: int, offsets: str, run: Callable[[str], None]) -> str:
+        """Has Spark run one batch; returns its commit."""
+        self._files.write_text(f"{apart}/offsets/{batch}", offsets)
+        run(apart)
+        committed = self._files.read_text(f"{apart}/commits/{batch}")
+        if committed is None:
+            raise SavepointError("Spark has not run the batches of history")
+        return committed

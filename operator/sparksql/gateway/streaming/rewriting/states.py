@@ -35,7 +35,12 @@ from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import AGGREGATE, Description
 from sparksql.gateway.streaming.state.description_file import NAME, StateFile
 from sparksql.gateway.streaming.state.outline import outline
-from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Rebuilding, other_sources
+from sparksql.gateway.streaming.state.rebuilding import (
+    NotRebuildable,
+    Rebuilding,
+    other_sources,
+    other_watermarks,
+)
 from sparksql.gateway.streaming.state.rewriting import NotRewritable, OperatorRewriting, Rewriting
 from sparksql.wire.control import ErrorReason, RestoreOptions, StreamOptions
 
@@ -181,14 +186,17 @@ class States:
         assert run is not None
         match self._misfit(query, location):
             case None if self._rebuilder.is_cut_off(options):
-                self._rebuilder.rebuild(location, options, run, keeps_state=True)
+                self._rebuilder.rebuild(location, options, run)
             case None:
                 self._savepoints.copy_on(location, options.checkpoint)
             case Misfit(how=Rewriting() as how, new=new):
                 self._rewrite(query, location, how, new, operation)
                 self._describe(query, new)
-            case Misfit(how=Rebuilding(), new=new):
-                self._rebuilder.rebuild(location, options, run, keeps_state=bool(new.operators))
+            case Misfit(how=Rebuilding(histories=()), new=new):
+                self._rebuilder.without_state(location, options)
+                self._describe(query, new)
+            case Misfit(how=Rebuilding(is_over_by_itself=itself), new=new):
+                self._rebuilder.rebuild(location, options, run, is_over_by_itself=itself)
                 self._describe(query, new)
             case Misfit() as misfit:
                 raise IncompatibleStateError(misfit)
@@ -255,7 +263,11 @@ class States:
             unknown = spark_state.unknown_form(session)
         if unknown is not None:
             return NotRebuildable(f"its files have another form, as {unknown}")
-        return read_again(self._driver.jvm, self._files, query.analysed, location, place.offsets)
+        itself = other_watermarks(misfit.old, misfit.new)
+        if itself and place.batch == 0:  # a state of two versions has no place there
+            return NotRebuildable("the query has committed one batch alone; change its text after the next one")
+        how = read_again(self._driver.jvm, self._files, query.analysed, location, place.offsets)
+        return replace(how, is_over_by_itself=itself) if isinstance(how, Rebuilding) else how
 
     def _planned(self, query: Query, location: str, how: Rewriting, new: Description) -> Rewriting | NotRewritable:
         try:

@@ -30,9 +30,13 @@ class SourceHistory:
 
 @dataclass(frozen=True)
 class Rebuilding:
-    """Says from what a state is computed anew; nothing is read for a text that keeps no state."""
+    """Says from what a state is computed anew; nothing is read for a text that keeps no state.
+
+    `is_over_by_itself`: what of history is over tells the watermark that the new text comes to, see `other_watermarks`.
+    """
 
     histories: tuple[SourceHistory, ...] = ()
+    is_over_by_itself: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,11 @@ def other_sources(old: Description, new: Description) -> NotRebuildable | None:
         f"its sources are {now} and were {was}: of others nobody knows up to where they belong to the state. Change the text "
         "with the sources that it has, or have the other ones in a SqlStatement of their own"
     )
+
+
+def other_watermarks(old: Description, new: Description) -> bool:
+    """Tells whether the old text's watermark says nothing of the new one's: it is of no column that this has one over."""
+    return {each.column for each in old.watermarks} != {each.column for each in new.watermarks}
 
 
 def kafka_history(
