@@ -62,9 +62,9 @@ def test_a_request_with_every_field_is_spelled_as_it_always_was() -> None:
         '"streaming":{"checkpoint":"s3a://b/c","trigger":"AvailableNow","intervalMillis":500,"maxRowsPerTrigger":10,'
         '"maxFilesPerTrigger":11,"outputMode":"Update","upsert":{"keys":["id","at"],"orderBy":"ts","deleteWhen":"op = \'d\'"},'
         '"lookups":[{"table":"c","latencyMillis":5,"rows":6,"ttlSeconds":7}],'
-        '"restore":{"location":"s3a://b/s","queryId":"q","rewrite":false},"unconfirmed":["x","y"],"rewrites":false},'
+        '"restore":{"location":"s3a://b/s","queryId":"q","rewrite":false},"unconfirmed":["x","y"],"rewrites":false,"rebuilds":false},'
         '"validateAgainst":{"checkpoint":"s3a://b/other","trigger":"Auto","maxRowsPerTrigger":0,"maxFilesPerTrigger":0,'
-        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[],"rewrites":false},'
+        '"outputMode":"Append","upsert":{"keys":["id"]},"lookups":[],"unconfirmed":[],"rewrites":false,"rebuilds":false},'
         '"savepoints":[{"name":"n","phase":"Completed","location":"s3a://b/s"},{"name":"m","phase":"new"}]}'
     )
     assert SubmitRequest.model_validate_json(request.to_json()) == request

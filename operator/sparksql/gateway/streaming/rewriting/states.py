@@ -182,24 +182,30 @@ class States:
 
     def _make(self, query: Query, location: str, operation: Operation) -> None:
         """Makes the new checkpoint as its text needs it, but for `metadata`."""
-        options, run = query.options, query.run
+        options, run, misfit = query.options, query.run, self._misfit(query, location)
         assert run is not None
-        match self._misfit(query, location):
-            case None if self._rebuilder.is_cut_off(options):
+        match misfit:
+            case None | Misfit(how=Rewriting()) if self._rebuilder.is_cut_off(options):
+                self._check_history(query, location)
                 self._rebuilder.rebuild(location, options, run)
             case None:
                 self._savepoints.copy_on(location, options.checkpoint)
             case Misfit(how=Rewriting() as how, new=new):
                 self._rewrite(query, location, how, new, operation)
-                self._describe(query, new)
-            case Misfit(how=Rebuilding(histories=()), new=new):
+            case Misfit(how=Rebuilding(histories=())):
                 self._rebuilder.without_state(location, options)
-                self._describe(query, new)
-            case Misfit(how=Rebuilding(is_over_by_itself=itself), new=new):
+            case Misfit(how=Rebuilding(is_over_by_itself=itself)):
                 self._rebuilder.rebuild(location, options, run, is_over_by_itself=itself)
-                self._describe(query, new)
-            case Misfit() as misfit:
+            case Misfit():
                 raise IncompatibleStateError(misfit)
+        if misfit is not None:
+            self._describe(query, misfit.new)
+
+    def _check_history(self, query: Query, location: str) -> None:
+        offsets = self._rebuilder.place(location, query.options).offsets
+        found = read_again(self._driver.jvm, self._files, query.analysed, location, offsets)
+        if isinstance(found, NotRebuildable):
+            raise RewritingError(found.reason)
 
     def _describe(self, query: Query, new: Description) -> None:
         checkpoint = query.options.checkpoint
