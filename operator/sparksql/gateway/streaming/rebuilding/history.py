@@ -17,6 +17,7 @@ from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.state import rebuilding
+from sparksql.gateway.streaming.state.outline import plan_of_sources
 from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Offsets, Rebuilding, SourceHistory
 from sparksql.gateway.streaming.state.source_identity import first_column, read_as, streamed
 
@@ -34,8 +35,10 @@ def read_again(
 ) -> Rebuilding | NotRebuildable:
     """Returns what is read again for the state of an analysed query, up to the offsets of a batch of its checkpoint."""
     places = offsets.splitlines()[_HEADER_LINES:]
-    leaves = {first_column(leaf): (leaf, name) for leaf, name in reversed(list(streamed(analysed)))}
-    sources = list(reversed(leaves.values()))
+    leaves: dict[int, tuple[LogicalPlan, str]] = {}
+    for leaf, name in streamed(plan_of_sources(jvm, analysed)):
+        leaves.setdefault(first_column(leaf), (leaf, name))
+    sources = list(leaves.values())
     if len(places) != len(sources):
         return NotRebuildable("Spark reads other sources than the checkpoint has places of")
     found: list[SourceHistory] = []
