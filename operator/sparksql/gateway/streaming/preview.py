@@ -84,7 +84,7 @@ def previewed(
         else:  # a LIMIT would be one more operator with a state, and in another mode there may be other ones
             mode, ready = shown(driver, session, frame, (start.options.output_mode.value,), place)
             checkpoint = f"{folder}/{mode.lower()}"
-            of = start.options.model_copy(update={"checkpoint": checkpoint, "rewrites": False})
+            of = start.options.model_copy(update={"checkpoint": checkpoint, "rewrites": False, "rebuilds": False})
             start.make(ready.queryExecution().analyzed(), of)
             seen = _Batches(driver, ready, rows, is_whole=mode == "Complete")
             operation.check()

@@ -29,13 +29,6 @@ def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]
     _report(operation, query)
 
 
-def run_to_end(query: StreamingQuery, *checks: Callable[[], None]) -> None:
-    """Waits for the end of a query that nothing is reported of. Raises what the query or one of `checks` raises."""
-    while not query.awaitTermination(CHECK_MILLIS):
-        for check in checks:
-            check()
-
-
 def _report(operation: Operation, query: StreamingQuery) -> None:
     if operation.stream is None and str(query.status().message()) in _INITIALISING:
         return

@@ -22,8 +22,7 @@ from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan, StreamingQuery
-from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
-from sparksql.gateway.sql.script import Fragment
+from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.streaming import analysis, real_time, sinks, sources, unsupported
 from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
 from sparksql.gateway.streaming.changes import taken_back
@@ -38,12 +37,12 @@ from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.mini_batch_hint import hinted
-from sparksql.gateway.streaming.progress import read_stream, run_to_end, watch
+from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
+from sparksql.gateway.streaming.rebuilding.runs import run_to_end
 from sparksql.gateway.streaming.rewriting.spark_state import whole_states
 from sparksql.gateway.streaming.rewriting.states import Query, States
 from sparksql.gateway.streaming.sinks import Sink
-from sparksql.gateway.streaming.state import description_file
 from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
@@ -148,7 +147,7 @@ class Streams:
                 operation.started()
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
-            raise own or _of_state(started, failed, operation.request.sql) or failed from None
+            raise own or started.state.refusal(failed, operation.request.sql) or failed from None
         finally:
             stop(query, at_once=lease.is_lost)
             if operation.stream is not None:
@@ -294,11 +293,8 @@ class Streams:
         apart = replace(planned, options=planned.options.model_copy(update={"checkpoint": checkpoint}))
         batches = UpsertBatches(planned.upsert, lease.verify) if planned.upsert is not None else None
         once = self._driver.jvm.org.apache.spark.sql.streaming.Trigger.Once()
-        with (
-            whole_states(session),
-            unsupported.start_allowed(session, planned.analysed),
-            self.running(operation.group),
-        ):
+        allowed = unsupported.start_allowed(session, planned.analysed)
+        with whole_states(session), allowed, self.running(operation.group):
             if batches is not None:
                 query = self._start_upsert(self._writer(operation, apart).trigger(once), batches)
             elif writes_again(planned.options):
@@ -306,12 +302,7 @@ class Streams:
             else:
                 rows = self._driver.of_rows(session, planned.analysed)
                 query = self._writer(operation, replace(apart, frame=rows)).format("noop").trigger(once).start()
-            try:
-                run_to_end(query, operation.check, lease.check)
-            except Exception as failed:
-                raise (batches.error if batches is not None else None) or failed from None
-            finally:
-                stop(query, at_once=lease.is_lost)
+            run_to_end(query, operation, lease, batches)
 
     def _described(
         self,
@@ -400,12 +391,3 @@ class _Started:
     described: Callable[[], Description]
     sink: Sink = field(default_factory=Sink)
     batches: UpsertBatches | None = None
-
-
-def _of_state(started: _Started, failed: Exception, sql: str) -> StatementError | None:
-    """The error of a query whose state Spark has refused, None for any other."""
-    error = operation_error(failed, Fragment(sql, 0), sql)
-    if not description_file.is_refusal(error):
-        return None
-    started.state.undo()
-    return StatementError(description_file.refused(error))

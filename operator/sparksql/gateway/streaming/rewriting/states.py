@@ -155,7 +155,7 @@ class States:
         Raises IncompatibleStateError, or StatementError as `compare` does.
         """
         options, restore = query.options, query.options.restore
-        assert restore is not None and not options.rewrites  # a state that would have to be written anew is refused
+        assert restore is not None and not (options.rewrites or options.rebuilds)  # it must fit as it is
         self.compare(query)
         try:
             self._savepoints.restore(restore.location, options.checkpoint, restore.query_id)

@@ -12,7 +12,8 @@ be that of the very same text, as that of a query that cannot be described is.
 from __future__ import annotations
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
-from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
+from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming.state.comparison import Misfit
 from sparksql.gateway.streaming.state.compatibility import differences
 from sparksql.gateway.streaming.state.description import Description, DescriptionError
@@ -88,6 +89,14 @@ class StateFile:
             self._files.delete(self._uri)
         else:
             self._files.write_text(self._uri, self._before)
+
+    def refusal(self, failed: Exception, sql: str) -> StatementError | None:
+        """Returns the error of a query whose state Spark has refused, having undone what was written; None for any other."""
+        error = operation_error(failed, Fragment(sql, 0), sql)
+        if not is_refusal(error):
+            return None
+        self.undo()
+        return StatementError(refused(error))
 
 
 def is_refusal(error: OperationError) -> bool:
