@@ -1,4 +1,4 @@
-"""The demo: a cluster, the operator, TPC-H data in an object store, SQL as Kubernetes resources, and streams (../streaming).
+"""The demo: a cluster, the operator, TPC-H data in an object store, SQL as Kubernetes resources, windows (../windows), and streams (../streaming).
 
 `demo.py up` may be run again at any time: what is there is reused, and the statements run anew. `demo.py down` removes all of
 it. The cluster is the one that `tests/cluster/cluster.py` chooses: an own one, kind where Docker is, or the one of $KUBECONFIG.
@@ -34,6 +34,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spar
 CLUSTER = ROOT / "tests" / "cluster" / "cluster.py"
 CHART = ROOT / "charts" / "spark-sql-operator"
 STREAMING = ROOT / "examples" / "streaming" / "demo.py"
+WINDOWS = ROOT / "examples" / "windows"
 IMAGES = ("session", "operator", "objectstore", "kafka")
 RELEASE = "spark-sql-operator"
 SYSTEM_NAMESPACE = "spark-sql-system"
@@ -147,8 +148,12 @@ def apply() -> None:
         run(kubectl("delete", "sqlstatements", "--all", "--timeout=120s", namespace=name))
     for each in failed_sessions():  # of an earlier run: it would stay as it is
         run(kubectl("delete", "sqlsession", each["metadata"]["name"], "--timeout=120s"))
-    for manifest in sorted(HERE.glob("[0-9]*.yaml")):
-        show([program("kubectl"), "apply", "--server-side", "--filename", str(manifest)])
+    for manifest in (*sorted(HERE.glob("[0-9]*.yaml")), WINDOWS / "10-tables.yaml", WINDOWS / "20-streams.yaml"):
+        apply_file(manifest)
+
+
+def apply_file(manifest: Path) -> None:
+    show([program("kubectl"), "apply", "--server-side", "--filename", str(manifest)])
 
 
 @functools.cache
@@ -190,12 +195,13 @@ def is_finished(statement: dict[str, Any]) -> bool:
     return any(each["type"] == "Finished" and each["status"] == "True" for each in conditions)
 
 
-def follow() -> list[dict[str, Any]]:
-    """Prints each change of phase until every statement has ended, and returns the statements."""
+def follow(known: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+    """Prints each change of phase until every statement has ended, and returns those that were not known to have ended."""
     say("Statements run (the same as: kubectl wait --for=condition=Finished sqlstmt --all)")
     started, seen = time.monotonic(), dict[str, str]()
+    ended = {each["metadata"]["uid"] for each in known}
     while True:
-        current = statements()
+        current = [each for each in statements() if each["metadata"]["uid"] not in ended]
         for each in current:
             name, phase = each["metadata"]["name"], each.get("status", {}).get("phase") or "new"
             if seen.get(name) != phase:
@@ -232,8 +238,6 @@ def report(ended: Sequence[dict[str, Any]]) -> None:
                 f"\n  {each['metadata']['name']} ({status.get('durationMillis', 0) / 1000:.1f} s, {result['rowCount']} rows)"
             )
             print(table([column["name"] for column in result["columns"]], result["preview"]))
-    say("All of it")
-    show(kubectl("get", "sqlsessions,sqlstatements"))
 
 
 def check(ended: Sequence[dict[str, Any]]) -> None:
@@ -243,6 +247,19 @@ def check(ended: Sequence[dict[str, Any]]) -> None:
         reason = next(c["reason"] for c in status["conditions"] if c["type"] == "Finished")
         if reason != EXPECTED_FAILURES.get(name, "Finished"):
             raise DemoError(f"{name} ended in {status['phase']}/{reason}: {(status.get('error') or {}).get('message')}")
+
+
+def windows(known: Sequence[dict[str, Any]]) -> None:
+    """Raises DemoError unless the streams over windows have written what is expected, row by row."""
+    say("Curves, live rooms and best-sellers: what the streams wrote beside what is expected")
+    apply_file(WINDOWS / "30-compare.yaml")
+    compared = follow(known)
+    report(compared)
+    check(compared)
+    for each in compared:
+        rows = each["status"]["result"]["preview"]
+        if not rows or any(row[-2:] != ["1", "1"] for row in rows):  # the columns `found` and `expected`
+            raise DemoError(f"{each['metadata']['name']}: a row is not found once and expected once")
 
 
 def streaming(step: str) -> None:
@@ -263,6 +280,9 @@ def up() -> None:
     ended = follow()
     report(ended)
     check(ended)
+    windows(ended)
+    say("All of it")
+    show(kubectl("get", "sqlsessions,sqlstatements"))
     streaming("run")
     say(f"Done in {time.monotonic() - started:.0f} s. To look around:")
     print(
