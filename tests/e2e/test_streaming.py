@@ -66,49 +66,6 @@ def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: s
     assert {tuple(row[1:]) for row in rows[1:]} == {("40", "3")}
 
 
-def _replace_driver(space: Space) -> None:
-    before = space.driver_pod()
-    space.crash_driver()
-    space.cluster.wait_until(lambda: space.driver_pod() != before, "another driver", SECONDS, space.driver_pod)
-    space.wait_session("main", "Ready")
-
-
-def test_curves_until_keys_are_silent_equal_the_batch_after_a_killed_driver(ticks: Space) -> None:
-    """Their state goes through Python workers of the executors."""
-    columns = "id INT, name STRING, at TIMESTAMP"
-    assert phase(ticks.run(f"CREATE TABLE seen ({columns}) USING iceberg")) == "Finished"
-    results = "id INT, s TIMESTAMP, e TIMESTAMP, n BIGINT, names BIGINT"
-    assert phase(ticks.run(f"CREATE TABLE curves ({results}) USING iceberg")) == "Finished"
-    curve = (
-        "SELECT id, window_start, window_end, count(*), count(DISTINCT name) FROM CUMULATE(DATA => TABLE(FROM {}) PARTITION BY id, "
-        "TIMECOL => DESCRIPTOR(at), STEP => INTERVAL 1 MINUTE, GAP => INTERVAL 5 MINUTES) GROUP BY id, window_start, window_end"
-    )
-    day = "TIMESTAMP'2026-01-01 00:00:00' + make_dt_interval(0, 0, 0, "
-    later = ("pmod(hash(id), 600)", "300 + pmod(hash(id), 600)", "3000 + pmod(hash(id), 600)", "90000", "99000")
-    stream_ = "STREAM seen WITH ('streaming-max-rows-per-micro-batch' = '1') WATERMARK at DELAY OF INTERVAL 15 MINUTES"
-    streaming = {"trigger": {"mode": "Interval", "intervalMillis": 200}, "restart": {"backoffSeconds": 1}}
-    conf = {"spark.sql.shuffle.partitions": "2"}
-    name = ticks.statement(f"INSERT INTO curves {curve.format(stream_)}", conf=conf, streaming=streaming)
-    for number, seconds in enumerate(later):
-        rows = f"SELECT CAST(id % 3 AS INT), concat('n', id % 5), {day}{seconds}) FROM range({number * 30}, {number * 30 + 30})"
-        made = ticks.run(f"INSERT INTO seen {rows}")
-        assert phase(made) == "Finished", made["status"]
-        wait_batch(ticks, name, more=1)
-        if number == 2:
-            _replace_driver(ticks)
-    over = "WHERE e < TIMESTAMP'2026-01-02 00:00:00'"
-    expected = ticks.rows(f"SELECT count(*), sum(hash(*)) FROM ({curve.format('seen')}) c(id, s, e, n, names) {over}")
-    found = "SELECT count(*), sum(hash(*)) FROM curves"
-    ticks.cluster.wait_until(
-        lambda: ticks.rows(f"{found} {over}") == expected,
-        f"{expected}",
-        SECONDS,
-        lambda: ticks.rows("SELECT * FROM curves"),
-    )
-    assert int(str(expected[0][0])) > 30
-    ticks.cancel(name)
-
-
 def test_a_statement_that_depends_on_a_stream_runs_after_its_first_batch(ticks: Space) -> None:
     assert phase(ticks.run("CREATE TABLE copied (value BIGINT) USING parquet")) == "Finished"
     name = ticks.statement("INSERT INTO copied SELECT value FROM STREAM ticks", name="feeder", streaming=QUICK)
