@@ -73,6 +73,49 @@ def test_a_savepoint_of_a_running_stream_starts_another_stream(counted: Space) -
     assert stream(wait_batch(counted, "counting"))["lastSavepoint"]["name"] == "first"
 
 
+def test_the_state_of_a_savepoint_is_read_and_previewed_by_its_name(counted: Space) -> None:
+    made = savepoint(counted, "read", "counting")
+    assert phase(made) == "Completed", made["status"]
+    query = "SELECT k, n, top FROM savepoint_state('read', 'aggregation')"
+    counted.statement(f"CREATE TABLE saved AS {query}", name="saved")
+    assert phase(counted.cluster.wait_finished(counted.name, "saved", SECONDS)) == "Finished", counted.get("saved")
+    check(counted, "saved")
+    [[saved]] = counted.rows("SELECT max(top) FROM saved")
+    unknown = counted.run("SELECT * FROM savepoint_state('nowhere')")
+    assert "nowhere" in str(condition(unknown, "Ready", "message")), unknown["status"]
+
+    start = {**UPSERT, "startFrom": {"savepointRef": {"name": "read"}}}
+    shown = counted.rows(
+        counting("counted"), mode="Preview", conf=FEW, streaming=start, timeouts={"executionSeconds": 10}
+    )
+    later = [(int(k or 0), int(n or 0), int(top or 0)) for k, n, top in shown if int(top or 0) > int(saved or 0)]
+    assert later and all(n == (top - k) // KEYS + 1 for k, n, top in later), shown
+
+
+def test_a_state_that_does_not_fit_is_computed_anew_where_the_statement_says_rebuild(counted: Space) -> None:
+    upsert = {**UPSERT, "upsert": {"keys": ["item"]}, "upgradeMode": "Rebuild"}
+    text = "INSERT INTO sold SELECT item, {} AS total FROM STREAM sales GROUP BY item"
+    made = counted.run(
+        "CREATE TABLE sales (item STRING, n INT) USING parquet; CREATE TABLE sold (item STRING, total BIGINT) USING iceberg; "
+        "INSERT INTO sales VALUES ('a', 1), ('a', 2), ('b', 5)"
+    )
+    assert phase(made) == "Finished", made["status"]
+    counted.statement(text.format("count(*)"), name="rebuilt", conf=FEW, streaming=upsert)
+    before = wait_batch(counted, "rebuilt", more=1)
+    counted.change("SqlStatement", "rebuilt", sql=text.format("sum(n)"))
+    assert phase(counted.run("INSERT INTO sales VALUES ('b', 10), ('c', 7)")) == "Finished"
+    counted.cluster.wait_until(
+        lambda: counted.rows("SELECT item, total FROM sold ORDER BY item") == [["a", "3"], ["b", "15"], ["c", "7"]],
+        "the sums of all sales",
+        SECONDS,
+        lambda: counted.get("rebuilt")["status"],
+    )
+    after = counted.get("rebuilt")
+    assert stream(after)["rewrittenFrom"] == stream(before)["checkpointLocation"], after["status"]
+    assert stream(after)["queryId"] == stream(before)["queryId"], after["status"]
+    stop(counted, "rebuilt")
+
+
 def test_a_stream_upgrade_takes_a_savepoint_first_and_keeps_the_counts(counted: Space) -> None:
     before = counted.get("counting")
     counted.change("SqlStatement", "counting", streaming={"upgradeMode": "Savepoint"})

@@ -12,6 +12,7 @@ import pytest
 
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
+from tests.support.thorough import thorough_but
 
 from ..local_spark import local_spark
 from .changes import Kind, Pair, pairs
@@ -19,8 +20,8 @@ from .differential import Outcome, Tally, Trial
 from .expressions import AGGREGATES, FORMS, UNTRIED, changed, expression, reworded
 
 SEED = 13
-PAIRS = 200
-MOST_RUN = 16
+# Seeds, pairs, and how many of these are run.
+DRAWS = [(SEED, 100, 8), (SEED + 1, 200, 16)]
 MOST_NEEDLESS = 0.05
 
 
@@ -30,14 +31,17 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
         yield started
 
 
-def test_a_random_change_accepted_for_a_stream_equals_a_recomputation(driver: SparkDriver, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "count", "most_run"), thorough_but(DRAWS[:1], DRAWS))
+def test_a_random_change_accepted_for_a_stream_equals_a_recomputation(
+    driver: SparkDriver, tmp_path: Path, seed: int, count: int, most_run: int
+) -> None:
     trial, tally = Trial(driver, tmp_path), Tally()
-    for pair in itertools.islice(pairs(SEED), PAIRS):
-        verdict = trial.verdict(pair, may_run=tally.run < MOST_RUN)
+    for pair in itertools.islice(pairs(seed), count):
+        verdict = trial.verdict(pair, may_run=tally.run < most_run)
         tally.add(pair, verdict)
         assert verdict.outcome not in (Outcome.WRONG, Outcome.FAILED), (pair, verdict)
-    assert tally.run == MOST_RUN, tally
-    assert tally.outcomes[Outcome.PARKED] >= PAIRS / 5, tally
+    assert tally.run == most_run, tally
+    assert tally.outcomes[Outcome.PARKED] >= count / 5, tally
     assert tally.needless < MOST_NEEDLESS, tally
 
 
