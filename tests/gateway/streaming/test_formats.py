@@ -144,7 +144,7 @@ async def test_a_limit_makes_several_batches(lake: Lake) -> None:
     ("sql", "kind"),
     [
         ("UPDATE {} SET at = NULL WHERE id = 3", "changes"),
-        ("INSERT OVERWRITE {} SELECT 100, NULL", "changes"),
+        pytest.param("INSERT OVERWRITE {} SELECT 100, NULL", "changes", marks=pytest.mark.thorough),
         ("DELETE FROM {} WHERE id >= 0", "removals"),
     ],
     ids=["update", "overwrite", "delete"],
