@@ -50,7 +50,7 @@ THOROUGH = "--thorough"
 # both cores was idle at the gateway's level, an eighth at that of e2e with three, and half of them at that of integration.
 PROCESSES = {"unit": 2, "integration": 4, "gateway": 3, "streaming": 3, "windows": 2, "upgrades": 2, "e2e": 4}
 # Levels that wait for nothing but their own results let those go first that they run beside.
-NICE = {"windows": 10, "upgrades": 10}
+NICE = {"streaming": 10, "windows": 10, "upgrades": 10}
 
 Lane = tuple[str, ...]
 Stage = tuple[Lane, ...]
@@ -58,9 +58,10 @@ Stage = tuple[Lane, ...]
 # long stands alone: gateway beside faults and conformance took as long as one after the other, and their pods waited for a core.
 # A test of faults waits for two of five seconds, a client's for every other one: levels that use no pods fill them.
 STAGES: tuple[Stage, ...] = (
-    (("unit", "integration", "images", "upgrades", "windows"), ("faults", "conformance")),
+    (("unit", "integration", "images", "upgrades", "windows"), ("faults",)),
     (("e2e",),),
-    (("gateway", "streaming"),),
+    (("gateway",),),
+    (("streaming",), ("conformance",)),
 )
 PROGRESS_SECONDS = 30
 # What pytest prints with -q: a character for each test that has ended, and at the end of a full line how far it is.

@@ -76,9 +76,11 @@ def test_a_savepoint_of_a_running_stream_starts_another_stream(counted: Space) -
 def test_the_state_of_a_savepoint_is_read_and_previewed_by_its_name(counted: Space) -> None:
     made = savepoint(counted, "read", "counting")
     assert phase(made) == "Completed", made["status"]
-    query = "SELECT k, n, top FROM savepoint_state('read', 'aggregation')"
+    query = "SELECT k, n, top FROM savepoint_state('read', 'aggregate')"
     counted.statement(f"CREATE TABLE saved AS {query}", name="saved")
-    assert phase(counted.cluster.wait_finished(counted.name, "saved", SECONDS)) == "Finished", counted.get("saved")
+    assert phase(counted.cluster.wait_finished(counted.name, "saved", SECONDS)) == "Finished", counted.get("saved")[
+        "status"
+    ]
     check(counted, "saved")
     [[saved]] = counted.rows("SELECT max(top) FROM saved")
     unknown = counted.run("SELECT * FROM savepoint_state('nowhere')")

@@ -18,6 +18,7 @@ from sparksql.gateway.streaming.upsert.merge import MergeWriter
 from sparksql.gateway.streaming.upsert.target import upsert_target
 from tests.support.default_class import image_connectors
 from tests.support.object_store import ROOT, ObjectStore, object_store
+from tests.support.thorough import thorough_but
 
 from ..connectors import conf
 from ..local_spark import local_spark, run
@@ -86,7 +87,10 @@ def test_only_a_checkpoint_whose_store_can_is_written_so(driver: SparkDriver, tm
     assert chosen(tmp_path.as_uri()) is None
 
 
-@pytest.mark.parametrize("provider", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+PROVIDERS = ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"]
+
+
+@pytest.mark.parametrize("provider", thorough_but(PROVIDERS[:1], PROVIDERS))
 def test_a_stateful_query_goes_on_from_a_checkpoint_in_the_store(
     driver: SparkDriver, store: ObjectStore, tmp_path: Path, provider: str
 ) -> None:
