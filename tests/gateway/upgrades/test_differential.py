@@ -21,12 +21,13 @@ from .expressions import AGGREGATES, FORMS, UNTRIED, changed, expression, reword
 
 SEED = 13
 # Seeds, pairs, and how many of these are run.
-DRAWS = [(SEED, 100, 8), (SEED + 1, 200, 16)]
+DRAWS = [(SEED, 100, 8), (SEED, 200, 16)]
 MOST_NEEDLESS = 0.05
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """A Spark of the test's own: a trial makes its tables in it."""
     with local_spark(tmp_path_factory.mktemp("differential")) as started:
         yield started
 
