@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,8 +127,8 @@ def test_sql_client_shows_a_changelog_as_it_comes(target: Target, stream: str, t
         target.run(f"INSERT INTO {stream} VALUES ('a', 1)")
         client.wait_for(r"\+I +a +1\b")
         target.run(f"INSERT INTO {stream} VALUES ('a', 2), ('b', 5)")
-        seen = client.wait_for(r"\+I +b +5\b")
-        assert re.search(r"-U +a +1\b[^+-]*\+U +a +3\b", seen), seen
+        client.wait_for(r"-U +a +1\b[^+-]*\+U +a +3\b")
+        client.wait_for(r"\+I +b +5\b")
         client.type("q")
         client.wait_for(r"^Flink SQL> *$")
         client.type("QUIT;\r")
@@ -143,8 +142,7 @@ def test_sql_client_shows_a_table_that_changes(target: Target, stream: str, tmp_
         target.run(f"INSERT INTO {stream} VALUES ('a', 1), ('b', 5)")
         client.wait_for(r"^ *a +1\b")
         target.run(f"INSERT INTO {stream} VALUES ('a', 2), ('b', 5)")
-        seen = client.wait_for(r"^ *a +3\b")
-        assert not re.search(r"^ *b\b", seen, re.MULTILINE), seen
+        client.wait_for(r"\A(?![\s\S]*^ *b +\d)[\s\S]*^ *a +3\b")  # the client shows a batch's changes one by one
         client.type("q")
         client.wait_for(r"^Flink SQL> *$")
         client.type("QUIT;\r")
