@@ -43,5 +43,13 @@ def start_broker(space: Space) -> str:
     return f"{host}:{PORT}"
 
 
+def compact_topic(space: Space, topic: str) -> None:
+    """Has a topic, which is there, keep the newest record of each key alone."""
+    program = ["java", "-Xmx64m", "-XX:+UseSerialGC", "-cp", "/opt/kafka/jars/*", "kafka.admin.ConfigCommand"]
+    what = ["--entity-type", "topics", "--entity-name", topic, "--add-config", "cleanup.policy=compact"]
+    server = ["--bootstrap-server", f"{NAME}.{space.name}.svc:{PORT}"]
+    space.cluster.kubectl("exec", f"--namespace={space.name}", NAME, "--", *program, *server, "--alter", *what)
+
+
 def _wait(cluster: Cluster, namespace: str) -> None:
     cluster.wait("Pod", namespace, NAME, lambda pod: pod is not None and pod_ready(pod), "ready", 180)

@@ -20,6 +20,7 @@ from tests.gateway.windows.window_events import BASE, Event, cumulate, tumble
 FEEDS = 3
 EVENTS = 80  # of a feed, twelve minutes apart and at most an hour out of order
 CLOSING = Event(BASE + timedelta(days=30), "end", 0, FEEDS * EVENTS, 1)  # closes all windows of the others
+DATABASE = "CREATE TABLE revenue (region text PRIMARY KEY, n bigint, total numeric(20,2))"
 VISITORS = 12
 KNOWN = {visitor: f"visitor {visitor}" for visitor in range(1, VISITORS, 2)}  # whom the database knows
 REGIONS = ("north", "south", "west")
@@ -51,13 +52,19 @@ class Fed:
 
 @dataclass(frozen=True)
 class LiveQuery:
-    """A streaming statement; `rows` computes what its target has in the end, in any order."""
+    """A streaming statement; `rows` computes what its target has in the end, in any order.
+
+    The target is an Iceberg table of these columns, or what `made` says, with {kafka} and {database} for the options of the two.
+    """
 
     name: str
     columns: str
     query: str
     rows: Callable[[Fed], Iterable[tuple[Any, ...]]]
     streaming: dict[str, Any] = field(default_factory=dict)
+    made: str = ""
+    kept: str = ""
+    """A query of the target's rows, if it is not the target itself."""
 
     @property
     def sql(self) -> str:
@@ -68,7 +75,11 @@ class LiveQuery:
         """A query of the target: its name and its cells as text."""
         names = (column.split()[0] for column in self.columns.split(", "))
         cells = ", ".join(f"CAST({name} AS STRING)" for name in names)
-        return f"SELECT '{self.name}' AS name, array({cells}) AS cells FROM {self.name}"
+        return f"SELECT '{self.name}' AS name, array({cells}) AS cells FROM {self.kept or self.name}"
+
+    def table(self, **options: str) -> str:
+        """The statement that makes the target."""
+        return f"CREATE TABLE {self.name} {self.made.format_map(options) or f'({self.columns}) USING iceberg'}"
 
     def expected(self, fed: Fed) -> list[Cells]:
         return ordered([None if cell is None else str(cell) for cell in row] for row in self.rows(fed))
@@ -109,6 +120,10 @@ def _revenue(fed: Fed) -> Iterator[tuple[Any, ...]]:
     return ((region, len(each), sum(each)) for region, each in amounts.items())
 
 
+def _dear(fed: Fed) -> Iterator[tuple[Any, ...]]:
+    return ((key, region, amount) for key, (region, amount) in fed.orders.items() if amount >= 20)
+
+
 def _named(fed: Fed) -> Iterator[tuple[Any, ...]]:
     return ((event.item, event.uid, KNOWN.get(event.uid)) for event in fed.events)
 
@@ -122,6 +137,7 @@ def _totals(fed: Fed) -> Iterator[tuple[Any, ...]]:
 
 
 TOTALS = "SELECT k, count(*) AS n, sum(v) AS total, {} AS most FROM STREAM events GROUP BY k"
+DEAR = "id BIGINT, region STRING, amount DECIMAL(10,2)"  # of orders in a compacted topic, whose rows are the newest of each key
 WITH_MOST = f"INSERT INTO totals {TOTALS.format('max(v)')}"
 
 QUERIES = (
@@ -153,6 +169,17 @@ QUERIES = (
         "SELECT region, count(*) AS n, sum(amount) AS total FROM STREAM orders GROUP BY region",
         _revenue,
         {"outputMode": "Update", "upsert": {"keys": ["region"]}},
+        "USING jdbc OPTIONS ({database}, dbtable 'revenue')",
+    ),
+    LiveQuery(
+        "dear",
+        DEAR,
+        "SELECT id, region, amount FROM STREAM orders WHERE amount >= 20",
+        _dear,
+        {"outputMode": "Update", "upsert": {"keys": ["id"]}},
+        f"({DEAR}) USING kafka OPTIONS ({{kafka}}, 'subscribe' = 'dear', 'value.format' = 'json')",
+        f"(SELECT row.* FROM (SELECT from_json(max_by(CAST(value AS STRING), offset), '{DEAR}') AS row FROM dear_records GROUP BY key) "
+        "WHERE row IS NOT NULL)",
     ),
     LiveQuery(
         "named",

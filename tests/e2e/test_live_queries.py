@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import live_queries
-from tests.e2e.broker import start_broker
+from tests.e2e.broker import compact_topic, start_broker
 from tests.e2e.database import start_database
 from tests.e2e.live_queries import KNOWN, QUERIES, Cells, Change, Fed, ordered
 from tests.e2e.streams import SECONDS, stream
@@ -70,9 +70,9 @@ def feeder(space: Space) -> Feeder:
     executors = {"instances": 2, "cpu": "100m", "memory": "768Mi"}
     space.session("main", wait=False, maxConcurrentStatements=4, driver={"memory": "1Gi"}, executors=executors)
     rows = ", ".join(f"({number}, '{name}')" for number, name in KNOWN.items())
-    url = start_database(
-        space, f"CREATE TABLE visitors (id int PRIMARY KEY, name text); INSERT INTO visitors VALUES {rows}"
-    )
+    visitors = f"CREATE TABLE visitors (id int PRIMARY KEY, name text); INSERT INTO visitors VALUES {rows}"
+    url = start_database(space, f"{visitors}; {live_queries.DATABASE}")
+    database = f"url '{url}', user '{USER}', password '{PASSWORD}', driver 'org.postgresql.Driver'"
     kafka = f"'kafka.bootstrap.servers' = '{start_broker(space)}', 'startingOffsets' = 'earliest'"
     changelog = "'subscribe' = 'changes', 'value.format' = 'debezium', 'changelog.rows' = 'all', 'key.columns' = 'id'"
     space.wait_session("main", "Ready")
@@ -82,9 +82,9 @@ def feeder(space: Space) -> Feeder:
         f"USING kafka OPTIONS ({kafka}, 'subscribe' = 'events', 'value.format' = 'json')",
         f"CREATE TABLE changes USING kafka OPTIONS ({kafka}, 'subscribe' = 'changes')",
         f"CREATE TABLE orders (id BIGINT, region STRING, amount DECIMAL(10,2)) USING kafka OPTIONS ({kafka}, {changelog})",
-        f"CREATE TABLE visitors USING jdbc OPTIONS (url '{url}', dbtable 'visitors', user '{USER}', password '{PASSWORD}', "
-        "driver 'org.postgresql.Driver')",
-        *(f"CREATE TABLE {each.name} ({each.columns}) USING iceberg" for each in QUERIES),
+        f"CREATE TABLE visitors USING jdbc OPTIONS ({database}, dbtable 'visitors')",
+        f"CREATE TABLE dear_records USING kafka OPTIONS ({kafka}, 'subscribe' = 'dear')",
+        *(each.table(kafka=kafka, database=database) for each in QUERIES),
     )
     return Feeder(space)
 
@@ -118,6 +118,7 @@ def test_live_queries_of_each_kind_equal_a_computation_after_a_killed_driver(fee
     for each in QUERIES:
         space.statement(each.sql, name=each.name, conf=FEW, streaming={**QUICK, **each.streaming})
     wait_all(space, "with a batch committed", lambda seen: seen.get("committedBatchId", -1) >= 0)
+    compact_topic(space, "dear")
     # Its change is between the feeds: what is kept is of the first one, what is added is not.
     first = space.rows("SELECT sum(n) FROM totals")
     assert first == [[str(live_queries.EVENTS)]]
