@@ -22,6 +22,7 @@ TABLES = (
 TABLES_OF_GROUPS = (
     "CREATE TABLE IF NOT EXISTS $.seen (k BIGINT, v BIGINT, ts TIMESTAMP) USING parquet LOCATION '@/seen'",
     "CREATE TABLE IF NOT EXISTS $.sums (k BIGINT, n BIGINT, m BIGINT) USING parquet LOCATION '@/sums'",
+    "CREATE TABLE IF NOT EXISTS $.totals (k BIGINT, total BIGINT) USING parquet LOCATION '@/totals'",
 )
 GROUPS = 50_000  # so many that a kill finds them being written
 
@@ -89,31 +90,46 @@ async def test_a_stream_begins_whose_driver_died_as_it_wrote_down_its_first_batc
     assert [file for file in left if file.exists()] == []
 
 
-async def test_a_killed_rewriting_of_a_state_leaves_the_old_one_and_is_done_anew(
+async def test_a_state_killed_while_it_is_made_anew_leaves_the_old_one_and_is_made_again(
     own_gateway: Callable[..., GatewayProcess], tmp_path: Path
 ) -> None:
+    """Rewritten for one text, and for another computed from history: the kill finds both in the middle."""
     counting = (
         "INSERT INTO $.sums (k, n) SELECT k, count(*) FROM STREAM $.seen WATERMARK ts DELAY OF INTERVAL 1 SECOND "
         "GROUP BY k, window(ts, '1 hour')"
     )
     summing = counting.replace("(k, n)", "(k, n, m)").replace("count(*)", "count(*), max(v)")
+    into_totals = counting.replace("sums (k, n)", "totals (k, total)")
+    totals = into_totals.replace("count(*)", "sum(v)")
+    stuck = totals.replace("1 SECOND ", f"1 SECOND s {NEVER.replace('s.id', 's.v')} ").replace(" k", " s.k")
     conf = {"spark.sql.shuffle.partitions": "2"}
-    rewritten = {"restore": RestoreOptions(location=(tmp_path / "c").as_uri(), query_id="", rewrite=True)}
+
+    def of(place: str) -> dict[str, object]:
+        return {
+            "rewrites": True,
+            "restore": RestoreOptions(location=(tmp_path / place).as_uri(), query_id="", rewrite=True),
+        }
+
+    rewritten, rebuilt = of("c"), {**of("d"), "rebuilds": True}
 
     def files() -> dict[Path, bytes]:
-        return {path: path.read_bytes() for path in (tmp_path / "c").rglob("*") if path.is_file()}
+        return {path: path.read_bytes() for old in "cd" for path in (tmp_path / old).rglob("*") if path.is_file()}
 
     async with connect(own_gateway()) as client:
         streams = await streams_of(client, tmp_path, TABLES_OF_GROUPS)
-        await streams.ok(f"INSERT INTO $.seen SELECT id, 1, timestamp_seconds(1) FROM range({GROUPS})")
-        await streams.drained(counting, conf=conf)
+        # By one task, which reading history forever takes then as well: another one is free.
+        await streams.ok(f"INSERT INTO $.seen SELECT id, 1, timestamp_seconds(1) FROM range(0, {GROUPS}, 1, 1)")
+        await streams.drained(counting, "c", conf=conf)
+        await streams.drained(into_totals, "d", conf=conf)
         before = files()
-        view = await streams.put(summing, "new", conf=conf, rewrites=True, **rewritten)
-        await until((tmp_path / "new" / "_rewritten").exists, "the new state is being written")
+        computing = await streams.put(stuck, "computed", conf=conf, **rebuilt)
+        await until((tmp_path / "computed/_rebuilt/offsets/0").exists, "history is being read")
+        view = await streams.put(summing, "new", conf=conf, **rewritten)
+        await until((tmp_path / "new/_rewritten").exists, "the new state is being written")
         client.gateway.process.kill()
         client.gateway.process.wait()
-    assert view.state is OperationState.PENDING
-    assert not (tmp_path / "new" / "metadata").exists()
+    assert (view.state, computing.state) == (OperationState.PENDING, OperationState.PENDING)
+    assert not any((tmp_path / place / "metadata").exists() for place in ("new", "computed"))
     assert files() == before
 
     async with connect(own_gateway()) as client:
@@ -122,8 +138,12 @@ async def test_a_killed_rewriting_of_a_state_leaves_the_old_one_and_is_done_anew
             f"INSERT INTO $.seen SELECT id, 2, timestamp_seconds(2) FROM range({GROUPS // 2})",
             "INSERT INTO $.seen VALUES (-1, 0, timestamp_seconds(9000))",
         )
-        await streams.drained(summing, "new", conf=conf, rewrites=True, **rewritten)
+        await streams.drained(summing, "new", conf=conf, **rewritten)
+        await streams.drained(totals, "computed", conf=conf, **rebuilt)
         assert files() == before
         assert await streams.rows("SELECT count(*), sum(n), count(m), max(m) FROM $.sums") == [
             (GROUPS, GROUPS + GROUPS // 2, GROUPS // 2, 2)
+        ]
+        assert await streams.rows("SELECT count(*), sum(total), max(total) FROM $.totals") == [
+            (GROUPS, GROUPS + GROUPS // 2 * 2, 3)
         ]
