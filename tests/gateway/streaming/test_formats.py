@@ -134,10 +134,41 @@ async def test_a_limit_makes_several_batches(lake: Lake) -> None:
     assert committed(view) == files - 1
     assert await lake.ids() == list(range(30))
     await lake.streams.ok(f"DELETE FROM {lake.dst}")
-    # Iceberg takes whole files, here of five rows, until there are so many rows; Delta knows no limit of rows.
-    by_rows = await lake.streams.drained(lake.insert, "rows", max_rows_per_trigger=6)
-    assert committed(by_rows) == (files // 2 - 1 if lake.source is ICEBERG else 0)
+    # Of whole files, here of five rows, Iceberg takes the one that reaches the limit, and of Delta that is left if it passes it.
+    by_rows = await lake.streams.drained(lake.insert, "rows", max_rows_per_trigger=6 if lake.source is ICEBERG else 12)
+    assert committed(by_rows) == files // 2 - 1
     assert await lake.ids() == list(range(30))
+
+
+@pytest.mark.parametrize("provider", ["parquet", "json"])
+async def test_batches_of_a_table_of_files_have_so_many_rows(streams: Streams, provider: str) -> None:
+    """Or one file. Begun with one limit, gone on with another, and then with none."""
+    insert = "INSERT INTO $.dst SELECT {} id FROM STREAM $.files"
+    rows = "SELECT id FROM $.dst ORDER BY id"
+    await streams.ok(
+        f"CREATE TABLE $.files (id BIGINT) USING {provider}",
+        "CREATE TABLE $.dst (id BIGINT) USING delta",
+        "INSERT INTO $.files SELECT id FROM range(0, 30, 1, 6)",
+    )
+    first = await streams.endless(insert.format(""), interval_millis=3_600_000, max_rows_per_trigger=12)
+    await streams.committed(first, 0)
+    stopped = await streams.stop(first)
+    found = await streams.rows(rows)
+    assert committed(stopped) == 0 and len(found) == 10, found
+    await streams.ok("INSERT INTO $.files SELECT id FROM range(30, 39, 1, 1)")
+    second = await streams.drained(insert.format("/*+ MINI_BATCH(rows(7)) */"))
+    assert committed(second) == 5
+    assert await streams.rows(rows) == [(number,) for number in range(39)]
+    await streams.ok("INSERT INTO $.files SELECT /*+ REPARTITION(2) */ id FROM range(39, 45)")
+    assert committed(await streams.drained(insert.format(""))) == 6
+    assert await streams.rows(rows) == [(number,) for number in range(45)]
+
+
+async def test_a_limit_of_rows_is_refused_beside_one_of_bytes(streams: Streams) -> None:
+    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
+    insert = "INSERT INTO $.dst SELECT id FROM STREAM $.src WITH ('maxBytesPerTrigger' = '1')"
+    view = await streams.run(insert, max_rows_per_trigger=1)
+    assert view.error is not None and "maxBytesPerTrigger" in view.error.message, view
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
 from sparksql.gateway.streaming.rebuilding.runs import run_to_end
 from sparksql.gateway.streaming.rewriting.spark_state import whole_states
 from sparksql.gateway.streaming.rewriting.states import Query, States
+from sparksql.gateway.streaming.row_limits import check_row_limit, with_row_limit
 from sparksql.gateway.streaming.sinks import Sink
 from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import Description
@@ -241,6 +242,7 @@ class Streams:
         sources.check_sources(parsed.query, planned.analysed)
         into_kafka = isinstance(planned.frame, RecordStream)
         given = {**planned.sink.options, **parsed.options}
+        check_row_limit(self._driver.jvm, planned.analysed, options)
         check_async_progress(given, options.trigger, planned.analysed, into_kafka=into_kafka)
         self._check_supported(operation, session, planned)
         sinks.check_mode(planned.sink, options.output_mode)
@@ -334,7 +336,8 @@ class Streams:
 
     def _writer(self, operation: Operation, planned: _Planned) -> Any:
         parsed, options = planned.parsed, planned.options
-        writer = planned.frame.writeStream().outputMode(options.output_mode.lower())
+        rows = with_row_limit(self._driver, planned.frame, options)
+        writer = rows.writeStream().outputMode(options.output_mode.lower())
         # First: what the text gives must not move the checkpoint.
         for key, value in [*planned.sink.options.items(), *with_each_batch(parsed.options).items()]:
             writer = writer.option(key, value)
