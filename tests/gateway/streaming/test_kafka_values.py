@@ -23,6 +23,7 @@ from tests.support.default_class import image_connectors
 
 from ..local_spark import local_spark
 from .kafka_messages import (
+    DESCRIPTOR,
     ENVELOPE_SCHEMA,
     ROW_SCHEMA,
     Row,
@@ -30,8 +31,13 @@ from .kafka_messages import (
     avro_debezium,
     avro_row,
     confluent,
+    confluent_proto,
     debezium,
+    lacking,
     maxwell,
+    proto,
+    proto_debezium,
+    proto_row,
 )
 
 ONE: Row = {"id": 1, "name": "one"}
@@ -73,6 +79,9 @@ def row(row: Row, op: str | None = None) -> Row:
 COLUMNS = "id BIGINT, name STRING"
 CHANGES = f"{COLUMNS}, _op STRING"
 AVRO = {"value_format": "avro", "value_avro_schema": ROW_SCHEMA}
+PROTOBUF = {"value_format": "protobuf", "value_protobuf_descriptor": DESCRIPTOR, "value_protobuf_message": "shop.Value"}
+DEBEZIUM_PROTOBUF = {**PROTOBUF, "value_format": "debezium-protobuf", "value_protobuf_message": "shop.Envelope"}
+HEADER = {"value_protobuf_header": "Confluent"}
 DEBEZIUM_AVRO = {"value_format": "debezium-avro", "value_avro_schema": ENVELOPE_SCHEMA}
 
 
@@ -143,6 +152,38 @@ FORMATS = {
         ],
     ),
     "avro": Format(COLUMNS, AVRO, [(avro_row(ONE), row(ONE)), (avro_row(BARE), row(BARE))], [], [None, b"", SHORT]),
+    "protobuf": Format(
+        COLUMNS,
+        PROTOBUF,
+        [(proto_row(each), row(each)) for each in (ONE, BARE)]
+        + [(b"", {"id": 0}), (proto_row(ONE) + b"\x18\x05", row(ONE))],
+        [],
+        [None, proto_row(ONE)[:-1], b"\xff", b"\x12\x01\xff", b"\x0c"],
+    ),
+    "protobuf with Confluent's header": Format(
+        COLUMNS,
+        {**PROTOBUF, **HEADER},
+        [
+            (confluent_proto(7, (0,), proto_row(ONE)), row(ONE)),
+            (confluent(8, b"\x02\0" + proto_row(BARE)), row(BARE)),
+        ],
+        [],
+        [None, b"\0" * 5, proto_row(ONE), confluent_proto(7, (1,), proto_row(ONE)), confluent_proto(7, (0, 0), b"")],
+    ),
+    "debezium-protobuf": Format(
+        CHANGES,
+        DEBEZIUM_PROTOBUF,
+        of_debezium(proto_debezium),
+        [None],
+        [*(proto_debezium(*each) for each in LOST), proto_debezium("d", ONE, None)[:-1], b""],
+    ),
+    "debezium-protobuf with Confluent's header": Format(
+        CHANGES,
+        {**DEBEZIUM_PROTOBUF, **HEADER},
+        [(confluent_proto(7, (1,), message), told) for message, told in of_debezium(proto_debezium)],
+        [None],
+        [confluent_proto(7, (0,), proto_debezium("c", None, ONE))],
+    ),
     "avro with Apicurio's header": Format(
         COLUMNS,
         {**AVRO, "value_avro_header": "Apicurio"},
@@ -168,6 +209,75 @@ def test_messages_of_each_kind_become_rows_and_malformed_ones_what_the_mode_says
             read(spark, [good[0], message], told.columns, **told.options)
 
 
+KINDS = (
+    "small INT, large BIGINT, largest DECIMAL(20,0), bytes BINARY, state STRING, items ARRAY<STRUCT<id: BIGINT, name: STRING>>, "
+    "by_name MAP<STRING, STRUCT<id: BIGINT, name: STRING>>, at TIMESTAMP, left BIGINT, text STRING, ratio DOUBLE"
+)
+
+
+def test_fields_of_protobuf_have_their_types_and_those_not_there_their_default_or_null(spark: SparkDriver) -> None:
+    value = {"id": 1, "name": "one"}
+    full = proto(
+        "Kinds",
+        small=-1,
+        large=(1 << 32) - 1,
+        largest=(1 << 64) - 1,
+        bytes=b"\0\1",
+        state="PAID",
+        items=[proto("Value", **value), proto("Value")],
+        by_name={"a": proto("Value", **value)},
+        at={"seconds": 1, "nanos": 500_000_000},
+        left={"value": 0},
+        text="",
+        ratio=0.5,
+    )
+    other = proto("Kinds", state=7)
+    options = {**PROTOBUF, "value_protobuf_message": "shop.Kinds"}
+    found = read(spark, [each.SerializeToString() for each in (full, other)], KINDS, **options)
+    assert found == [
+        {
+            "small": -1,
+            "large": (1 << 32) - 1,
+            "largest": (1 << 64) - 1,
+            "bytes": "AAE=",
+            "state": "PAID",
+            "items": [value, {"id": 0}],
+            "by_name": {"a": value},
+            "at": "1970-01-01T00:00:01.500Z",
+            "left": 0,
+            "text": "",
+            "ratio": 0.5,
+        },
+        {"small": 0, "large": 0, "largest": 0, "bytes": "", "state": "7", "items": [], "by_name": {}, "ratio": 0.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "says"),
+    [
+        ("id INT", {}, "column id is INT, the message in 'value.protobuf.message' makes it BIGINT"),
+        ("no INT", {}, "column no is not a field of the message in 'value.protobuf.message'"),
+        ("id INT", {"value_protobuf_descriptor": "!"}, "'value.protobuf.descriptor' is not Base64"),
+        ("id INT", {"value_protobuf_descriptor": "/w=="}, "'value.protobuf.descriptor' is not a FileDescriptorSet"),
+        ("id INT", {"value_protobuf_message": "Value"}, "has no message Value, it has google.protobuf.Timestamp, "),
+        (
+            "id INT",
+            {"value_protobuf_descriptor": lacking("google/protobuf/timestamp.proto")},
+            "lacks the file google/protobuf/timestamp.proto, which shop.proto imports",
+        ),
+        ("left INT", {"value_protobuf_message": "shop.Tree"}, "has message shop.Tree within itself"),
+        ("id INT", {"value_protobuf_message": "shop.Empty"}, "has message shop.Empty without fields"),
+        ("id BIGINT", {"value_format": "debezium-protobuf"}, "is not Debezium's envelope"),
+    ],
+)
+def test_a_protobuf_message_that_does_not_fit_the_columns_is_refused(
+    spark: SparkDriver, columns: str, options: dict[str, str], says: str
+) -> None:
+    with pytest.raises(StatementError) as refused:
+        read(spark, [b""], columns, **{**PROTOBUF, **options})
+    assert says in str(refused.value)
+
+
 EARLIER = json.dumps(
     {"type": "record", "name": "Value", "fields": [{"name": "name", "type": "string"}, {"name": "id", "type": "int"}]}
 )
@@ -190,7 +300,7 @@ def test_an_id_in_the_header_says_which_schema_a_record_was_written_with(spark: 
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [
-        ("id INT", AVRO, "column id is INT, the Avro schema makes it BIGINT"),
+        ("id INT", AVRO, "column id is INT, the schema in 'value.avro.schema' makes it BIGINT"),
         ("no INT", AVRO, "column no is not a field of the schema"),
         ("id INT", {**AVRO, "value_avro_schema": '"long"'}, "it must be that of a record"),
         ("id INT", {**AVRO, "value_avro_schema": "{"}, "'value.avro.schema' is not an Avro schema: "),
@@ -228,10 +338,12 @@ def test_a_change_is_the_same_in_every_format(
     in_maxwell = [maxwell(kinds[op], changed) for op, changed, _ in changes]
     in_json = [debezium(*each, with_schema=schema) for each, (_, _, schema) in zip(told, changes, strict=True)]
     in_avro = [apicurio(number, avro_debezium(*each)) for each in told]
+    in_protobuf = [confluent_proto(number, (1,), proto_debezium(*each)) for each in told]
     header = {**DEBEZIUM_AVRO, "value_avro_header": "apicurio"}
     assert read(spark, in_maxwell, CHANGES, value_format="maxwell") == expected
     assert read(spark, in_json, CHANGES, value_format="debezium") == expected
     assert read(spark, in_avro, CHANGES, **header) == expected
+    assert read(spark, in_protobuf, CHANGES, **DEBEZIUM_PROTOBUF, **HEADER) == expected
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +418,18 @@ def test_keys_of_a_query_are_those_of_its_source_or_the_refusal_says_why(
             {"value.avro.schema.x": "x"},
             "'value.avro.schema.x' is not known: there are changelog.rows, key.column, key.columns, value.avro.header",
         ),
+        ({"value.protobuf.message": "x"}, "goes with 'value.format' = 'protobuf' or 'debezium-protobuf'"),
+        ({"value.format": "protobuf"}, "needs option 'value.protobuf.descriptor', the Base64 of"),
+        ({"value.format": "protobuf", "value.protobuf.descriptor": ""}, "needs option 'value.protobuf.message'"),
+        (
+            {
+                "value.format": "protobuf",
+                "value.protobuf.descriptor": "",
+                "value.protobuf.message": "",
+                "value.protobuf.header": "apicurio",
+            },
+            "'apicurio': it must be one of none, confluent",
+        ),
         ({"key.columns": "id, no"}, "option 'key.columns' has 'no', which is not a declared column"),
         ({"key.columns": "id,"}, "option 'key.columns' has ''"),
         ({"key.columns": "id", "key.column": "no"}, "option 'key.column' has 'no'"),
@@ -317,7 +441,7 @@ def test_options_of_a_table_that_do_not_go_together_are_refused(
 ) -> None:
     columns = columns_of(spark.base.sessionState().sqlParser().parseTableSchema(COLUMNS))
     given = {"value.format": "avro", "value.avro.schema": ROW_SCHEMA, **options}
-    if options.get("value.format") == "avro":
+    if options.get("value.format") in ("avro", "protobuf"):
         del given["value.avro.schema"]
     table = KafkaTable("t", columns, given)
     if says is None:

@@ -6,12 +6,11 @@ from typing import Any
 
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.streaming.kafka.options import AVRO_SCHEMA, AvroHeader, KafkaTable, ParseMode
+from sparksql.gateway.streaming.kafka.records import RECORD
 
 _CLASS = "org.apache.spark.sql.avro.functions"
-# A record of one field is written as that field alone, so a schema may stand in such a record of our own. Spark gives a record
-# that it cannot read NULL for each field, and that is how this one differs from a record whose own fields are all NULL.
-RECORD = "record"
-_AROUND = '{{"type": "record", "name": "__sparksql_value", "fields": [{{"name": "record", "type": {schema}}}]}}'
+# A record of one field is written as that field alone, so a schema may stand in such a record of our own.
+_AROUND = '{{"type": "record", "name": "__sparksql_value", "fields": [{{"name": "{record}", "type": {schema}}}]}}'
 
 
 def functions(jvm: Jvm, session: JvmSession, table: KafkaTable) -> Any:
@@ -44,26 +43,6 @@ def parsed(jvm: Jvm, session: JvmSession, table: KafkaTable) -> Any:
     return value
 
 
-def record_type(table: KafkaTable, struct: Any) -> Any:
-    """Returns Spark's type of a table's records, of the type that `parsed` gives. Raises StatementError if it is no record."""
-    found = struct.apply(RECORD).dataType()
-    if str(found.typeName()) != "struct":
-        raise table.invalid(f"option {AVRO_SCHEMA!r} is the schema of {found.sql()}, it must be that of a record")
-    return found
-
-
-def check_columns(table: KafkaTable, record: Any, where: str = "") -> None:
-    """Raises StatementError for declared columns that are no fields of a record, or of another type; `where` is its place."""
-    types = {str(name): record.apply(name).dataType() for name in record.fieldNames()}
-    for column in table.value_columns:
-        if column.name not in types:
-            raise table.invalid(f"column {column.name} is not a field of {where}the schema in {AVRO_SCHEMA!r}")
-        if types[column.name].simpleString() != column.type_name:
-            raise table.invalid(
-                f"column {column.name} is {column.type_name.upper()}, the Avro schema makes it {types[column.name].sql()}: declare it so"
-            )
-
-
 def _payload(header: AvroHeader) -> str:
     """SQL of the record itself: NULL where the header is not there."""
     if header is AvroHeader.NONE:
@@ -83,7 +62,7 @@ def _schema(jvm: Jvm, table: KafkaTable, name: str) -> str:
         schema = jvm.org.apache.avro.Schema.Parser().parse(text)
     except Exception as exception:
         raise table.invalid(f"option {name!r} is not an Avro schema: {_reason(exception)}") from None
-    return _AROUND.format(schema=schema.toString())
+    return _AROUND.format(record=RECORD, schema=schema.toString())
 
 
 def _reason(exception: Any) -> str:

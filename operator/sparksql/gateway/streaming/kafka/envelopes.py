@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.gateway.streaming.kafka import avro
-from sparksql.gateway.streaming.kafka.options import AVRO_SCHEMA, OP, KafkaTable
+from sparksql.gateway.streaming.kafka.options import OP, KafkaTable
+from sparksql.gateway.streaming.kafka.records import RECORD
 
 VALUE, CHANGE, CHANGED_ROW, CORRUPT = "__value", "__change", "changed", "__corrupt"
 # Of a change: the row that is told, and its operation.
@@ -49,7 +49,7 @@ DEBEZIUM = Envelope(
     change=f"coalesce({VALUE}.payload, named_struct('before', {VALUE}.before, 'after', {VALUE}.after, 'op', {VALUE}.op))",
     unread=UNREAD_JSON,
 )
-DEBEZIUM_AVRO = Envelope(writer=_DEBEZIUM, change=f"{VALUE}.{avro.RECORD}", unread=f"{VALUE}.{avro.RECORD} IS NULL")
+DEBEZIUM_RECORD = Envelope(writer=_DEBEZIUM, change=f"{VALUE}.{RECORD}", unread=f"{VALUE}.{RECORD} IS NULL")
 # Maxwell tells the whole row in `data`, for a delete the one that was; a bootstrap begins and ends with a value without a row.
 MAXWELL = Envelope(
     writer="Maxwell with the columns that the table declares",
@@ -74,7 +74,7 @@ def maxwell_json(row: Any, empty: Any) -> Any:
 
 
 def row_type(table: KafkaTable, envelope: Any) -> Any:
-    """Returns the type of the changed rows in a Debezium envelope of Avro. Raises StatementError for another record."""
+    """Returns the type of the changed rows in a Debezium envelope, a record or message. Raises StatementError for another one."""
     types = {str(name): envelope.apply(name).dataType() for name in envelope.fieldNames()}
     names = {name: str(type_.simpleString()) for name, type_ in types.items() if name in ("before", "after", "op")}
     if (
@@ -84,7 +84,7 @@ def row_type(table: KafkaTable, envelope: Any) -> Any:
         or "struct<" not in names["after"]
     ):
         raise table.invalid(
-            f"the schema in {AVRO_SCHEMA!r} is not Debezium's envelope: a record with op, a string, and before and after, "
+            f"{table.shape} is not Debezium's envelope: a record with op, a string, and before and after, "
             "both of the row's record"
         )
     return types["after"]

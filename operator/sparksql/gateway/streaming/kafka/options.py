@@ -29,6 +29,8 @@ class ValueFormat(StrEnum):
     AVRO = "avro"
     DEBEZIUM = "debezium"
     DEBEZIUM_AVRO = "debezium-avro"
+    PROTOBUF = "protobuf"
+    DEBEZIUM_PROTOBUF = "debezium-protobuf"
     MAXWELL = "maxwell"
 
     @property
@@ -37,14 +39,19 @@ class ValueFormat(StrEnum):
         return self in (ValueFormat.AVRO, ValueFormat.DEBEZIUM_AVRO)
 
     @property
+    def is_protobuf(self) -> bool:
+        """Returns whether values are messages of Protobuf."""
+        return self in (ValueFormat.PROTOBUF, ValueFormat.DEBEZIUM_PROTOBUF)
+
+    @property
     def has_changes(self) -> bool:
         """Returns whether a value is a change of a row: such a table has the column `_op`, and is read only."""
-        return self in (ValueFormat.DEBEZIUM, ValueFormat.DEBEZIUM_AVRO, ValueFormat.MAXWELL)
+        return self is ValueFormat.MAXWELL or self.has_old_rows
 
     @property
     def has_old_rows(self) -> bool:
         """Returns whether a change tells the whole row that was before it."""
-        return self in (ValueFormat.DEBEZIUM, ValueFormat.DEBEZIUM_AVRO)
+        return self in (ValueFormat.DEBEZIUM, ValueFormat.DEBEZIUM_AVRO, ValueFormat.DEBEZIUM_PROTOBUF)
 
 
 class AvroHeader(StrEnum):
@@ -69,6 +76,13 @@ class AvroHeader(StrEnum):
                 return 8
 
 
+class ProtobufHeader(StrEnum):
+    """Names what stands before a message of Protobuf. Source of the second: Confluent's wire format."""
+
+    NONE = "none"
+    CONFLUENT = "confluent"
+
+
 class ParseMode(StrEnum):
     """Names what becomes of a record whose value is not what the table declares."""
 
@@ -86,7 +100,10 @@ class ChangelogRows(StrEnum):
 
 FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER = "value.format", "value.mode", "value.avro.schema", "value.avro.header"
 KEY_COLUMN, KEY_COLUMNS, CHANGELOG_ROWS = "key.column", "key.columns", "changelog.rows"
-OWN = (FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER, KEY_COLUMN, KEY_COLUMNS, CHANGELOG_ROWS)
+PROTOBUF_DESCRIPTOR, PROTOBUF_MESSAGE = "value.protobuf.descriptor", "value.protobuf.message"
+PROTOBUF_HEADER = "value.protobuf.header"
+_OF_PROTOBUF = (PROTOBUF_DESCRIPTOR, PROTOBUF_MESSAGE, PROTOBUF_HEADER)
+OWN = (FORMAT, MODE, AVRO_SCHEMA, AVRO_HEADER, *_OF_PROTOBUF, KEY_COLUMN, KEY_COLUMNS, CHANGELOG_ROWS)
 # The schema of records with this id in their header, where it is not the one of the table.
 WRITERS_SCHEMA = re.compile(re.escape(AVRO_SCHEMA) + r"\.(\d{1,18})")
 # Columns of these names are filled from the record, not from its value: Kafka's column, and the types they may be declared with.
@@ -173,6 +190,22 @@ class KafkaTable:
             ) from None
 
     @property
+    def protobuf_header(self) -> ProtobufHeader:
+        """Returns what stands before a Protobuf message. Raises StatementError for a header that is not known."""
+        text = self.option(PROTOBUF_HEADER)
+        try:
+            return ProtobufHeader((text or ProtobufHeader.NONE).lower())
+        except ValueError:
+            raise self.invalid(
+                f"option {PROTOBUF_HEADER!r} is {text!r}: it must be one of {', '.join(ProtobufHeader)}"
+            ) from None
+
+    @property
+    def shape(self) -> str:
+        """Returns what gives the values of Avro or Protobuf their fields, for people."""
+        return f"the message in {PROTOBUF_MESSAGE!r}" if self.format.is_protobuf else f"the schema in {AVRO_SCHEMA!r}"
+
+    @property
     def writers_schemas(self) -> dict[int, str]:
         """Returns the schemas that records were written with, by the id in their header.
 
@@ -192,7 +225,7 @@ class KafkaTable:
     @property
     def read_only(self) -> str | None:
         """Returns why no INSERT can write such values, None if one can."""
-        if self.format.has_changes:
+        if self.format.has_changes or self.format.is_protobuf:
             return f"{FORMAT} {self.format} is read only: write into a table with {FORMAT} json or avro"
         if self.format.is_avro and self.avro_header is not AvroHeader.NONE:
             return f"{AVRO_HEADER} {self.avro_header} is read only, no id of the schema is known: write into a table without it"

@@ -21,6 +21,8 @@ from sparksql.gateway.streaming.kafka.options import (
     MODE,
     OWN,
     OWN_PREFIXES,
+    PROTOBUF_DESCRIPTOR,
+    PROTOBUF_MESSAGE,
     RECORD_COLUMNS,
     WRITERS_SCHEMA,
     AvroHeader,
@@ -34,7 +36,7 @@ from sparksql.gateway.streaming.kafka.options import (
 from sparksql.wire.control import ErrorReason
 from sparksql.wire.driver import SqlPolicy
 
-_AVRO_PREFIX = "value.avro."
+_AVRO_PREFIX, _PROTOBUF_PREFIX = "value.avro.", "value.protobuf."
 _STARTS = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"})
 # Options that say the same in different ways: one that a query gives puts out all of the table's.
 _RIVALS = (frozenset({"subscribe", "subscribepattern", "assign"}), _STARTS, ENDS)
@@ -66,6 +68,7 @@ def kafka_table(metadata: Any, given: Mapping[str, str], policy: SqlPolicy, *, s
             raise table.invalid(f"option {name!r} belongs to the table and its columns: a query cannot change it")
     check_options(table, policy)
     _check_avro(table)  # what the query gives
+    _check_protobuf(table)
     _check_key(table)
     _check_changes(table)
     return table
@@ -110,6 +113,7 @@ def _check_declared(table: KafkaTable) -> None:
         if types and column.type_name not in types:
             raise table.invalid(f"column {column.name} is of the record and must be {' or '.join(types).upper()}")
     _check_avro(table)
+    _check_protobuf(table)
     _check_key(table)
     _check_changes(table)
 
@@ -155,6 +159,26 @@ def _check_avro(table: KafkaTable) -> None:
             raise table.invalid(
                 f"option {AVRO_SCHEMA}.{number}: an id of {header} has {header.id_bytes} bytes, take a smaller one"
             )
+
+
+def _check_protobuf(table: KafkaTable) -> None:
+    given = [name for name in table.options if name.lower().startswith(_PROTOBUF_PREFIX)]
+    if not table.format.is_protobuf:
+        if given:
+            raise table.invalid(
+                f"option {given[0]!r} goes with {FORMAT!r} = 'protobuf' or 'debezium-protobuf': leave it out"
+            )
+        return
+    for name, what in (
+        (
+            PROTOBUF_DESCRIPTOR,
+            "the Base64 of a FileDescriptorSet, as protoc --include_imports --descriptor_set_out writes it",
+        ),
+        (PROTOBUF_MESSAGE, "the message's name with its package"),
+    ):
+        if table.option(name) is None:
+            raise table.invalid(f"{FORMAT!r} = {str(table.format)!r} needs option {name!r}, {what}")
+    _ = table.protobuf_header  # one that is not known is refused
 
 
 def _check_key(table: KafkaTable) -> None:

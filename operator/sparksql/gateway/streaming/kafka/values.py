@@ -11,7 +11,7 @@ from typing import Any
 
 from sparksql.gateway.changelog.source import ROW_KIND, SEQ, guarded
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
-from sparksql.gateway.streaming.kafka import avro, envelopes
+from sparksql.gateway.streaming.kafka import avro, envelopes, protobuf
 from sparksql.gateway.streaming.kafka.envelopes import CHANGED_ROW, CORRUPT, Envelope
 from sparksql.gateway.streaming.kafka.options import (
     AVRO_SCHEMA,
@@ -25,6 +25,7 @@ from sparksql.gateway.streaming.kafka.options import (
     ParseMode,
     ValueFormat,
 )
+from sparksql.gateway.streaming.kafka.records import RECORD, check_columns, record_type
 from sparksql.gateway.streaming.source_keys import mark
 
 _ROW = "__row"
@@ -58,9 +59,15 @@ def decoded(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> A
             struct = envelopes.maxwell_json(_struct(jvm, table.value_columns), _struct(jvm, ()))
             return _changes(jvm, table, records, _from_json(jvm, struct), envelopes.MAXWELL)
         case ValueFormat.AVRO:
-            return _selected(jvm, table, _avro(jvm, session, table, records))
+            problem = "a value is not an Avro record of the schema that the table declares"
+            return _selected(jvm, table, _of_record(jvm, table, records, avro.parsed(jvm, session, table), problem))
         case ValueFormat.DEBEZIUM_AVRO:
-            return _changes(jvm, table, records, avro.parsed(jvm, session, table), envelopes.DEBEZIUM_AVRO)
+            return _changes(jvm, table, records, avro.parsed(jvm, session, table), envelopes.DEBEZIUM_RECORD)
+        case ValueFormat.PROTOBUF:
+            problem = "a value is not a Protobuf message of the kind that the table declares"
+            return _selected(jvm, table, _of_record(jvm, table, records, protobuf.parsed(jvm, table), problem))
+        case ValueFormat.DEBEZIUM_PROTOBUF:
+            return _changes(jvm, table, records, protobuf.parsed(jvm, table), envelopes.DEBEZIUM_RECORD)
 
 
 def encoded(jvm: Jvm, session: JvmSession, table: KafkaTable, rows: Any) -> Any:
@@ -96,9 +103,9 @@ def _changes(jvm: Jvm, table: KafkaTable, records: Any, value: Any, envelope: En
         parsed = _with_value(jvm, table, records, envelopes.VALUE, value)
     else:
         parsed = _computed_once(jvm, records, envelopes.VALUE, value).where(f"NOT ({envelope.markers})")
-    if table.format.is_avro:
-        record = avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType())
-        avro.check_columns(table, envelopes.row_type(table, record), "before and after in ")
+    if table.format.is_avro or table.format.is_protobuf:
+        record = record_type(table, parsed.schema().apply(envelopes.VALUE).dataType())
+        check_columns(table, envelopes.row_type(table, record), "before and after in ")
     parsed = parsed.withColumn(envelopes.CHANGE, _expression(jvm, envelope.change))
     if table.has_all_changes:
         return guarded(jvm, _selected(jvm, table, _halves(jvm, table, parsed, envelope)), table.name, table.keys)
@@ -119,14 +126,12 @@ def _halves(jvm: Jvm, table: KafkaTable, parsed: Any, envelope: Envelope) -> Any
     return treated.withColumn(_ROW, jvm.org.apache.spark.sql.functions.explode(_column(jvm, _ROW)))
 
 
-def _avro(jvm: Jvm, session: JvmSession, table: KafkaTable, records: Any) -> Any:
-    """Records with their Avro record as `__row`, treated as the table's mode says. A missing value is malformed."""
-    parsed = _with_value(jvm, table, records, envelopes.VALUE, avro.parsed(jvm, session, table))
-    avro.check_columns(table, avro.record_type(table, parsed.schema().apply(envelopes.VALUE).dataType()))
-    parsed = parsed.withColumn(_ROW, _expression(jvm, f"{envelopes.VALUE}.{avro.RECORD}"))
-    return _treated(
-        jvm, table, parsed, f"{_ROW} IS NULL", "a value is not an Avro record of the schema that the table declares"
-    )
+def _of_record(jvm: Jvm, table: KafkaTable, records: Any, value: Any, problem: str) -> Any:
+    """Records with their Avro record or Protobuf message as `__row`, treated as the mode says. A missing value is malformed."""
+    parsed = _with_value(jvm, table, records, envelopes.VALUE, value)
+    check_columns(table, record_type(table, parsed.schema().apply(envelopes.VALUE).dataType()))
+    parsed = parsed.withColumn(_ROW, _expression(jvm, f"{envelopes.VALUE}.{RECORD}"))
+    return _treated(jvm, table, parsed, f"{_ROW} IS NULL", problem)
 
 
 def _with_value(jvm: Jvm, table: KafkaTable, records: Any, name: str, value: Any) -> Any:
