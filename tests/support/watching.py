@@ -48,6 +48,8 @@ class Watcher:
 
     def __init__(self, dynamic: DynamicClient) -> None:
         self._dynamic = dynamic
+        # The client looks again for a kind that it does not find, and forgets meanwhile what another search is looking at.
+        self._searching = asyncio.Lock()
 
     async def list(self, resource: Named, namespace: str = "", *, label_selector: str = "") -> tuple[list[Object], str]:
         """The objects, and the resourceVersion that they are the state of."""
@@ -80,7 +82,8 @@ class Watcher:
                 yield change["type"], change["raw_object"]
 
     async def _found(self, resource: Named) -> Any:
-        return await self._dynamic.resources.get(api_version=resource.api_version, kind=KINDS[resource.plural])
+        async with self._searching:
+            return await self._dynamic.resources.get(api_version=resource.api_version, kind=KINDS[resource.plural])
 
 
 @contextlib.asynccontextmanager
