@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.api.execution import Lookup, OutputMode, TriggerMode, Upsert
+from sparksql.api.execution import Lookup, OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.wire.control import ErrorReason, OperationState
 from tests.support.default_class import class_path
 from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
@@ -229,3 +229,107 @@ async def test_no_text_that_is_shown_has_the_password_of_a_lookup(orders: Stream
     explained = await orders.rows(f"EXPLAIN EXTENDED {sql.replace('STREAM', '')}")
     assert "customers" in str(explained) and PASSWORD not in str(explained)
     assert PASSWORD not in (gateway.folder / "log").read_text(errors="replace")
+
+
+VERSIONS = (
+    "INSERT INTO lake.$.names VALUES (1, 'a1', DATE '2026-01-01'), (2, 'b1', NULL)",
+    "UPDATE lake.$.names SET name = 'a2' WHERE id = 1",
+    "DELETE FROM lake.$.names WHERE id = 2",
+)
+OF_TIME = "INSERT INTO $.joined SELECT {hint} s.o, c.name FROM STREAM $.orders AS s {join} lake.$.names FOR SYSTEM_TIME AS OF s.at AS c ON {on}"
+NAMED = OF_TIME.format(hint="", join="LEFT JOIN", on="s.customer = c.id")
+
+
+async def names_and_times(orders: Streams) -> list[str]:
+    """A table of Iceberg with three versions, events before, at and after each, and the times of the versions."""
+    await orders.ok("CREATE TABLE lake.$.names (id INT, name STRING, day DATE) USING iceberg", *VERSIONS)
+    times = [str(row[0]) for row in await orders.rows("SELECT committed_at FROM lake.$.names.snapshots ORDER BY 1")]
+    events = [
+        f"({10 * version + key}, {key}, TIMESTAMP '{time}' + INTERVAL {shift} MILLISECONDS)"
+        for version, time in enumerate(times)
+        for key, shift in ((1, -1), (2, 0), (1, 0), (3, 0))
+    ]
+    later = f"(90, 1, TIMESTAMP '{times[-1]}' + INTERVAL 1 DAY), (91, 1, NULL), (92, NULL, TIMESTAMP '{times[-1]}')"
+    await orders.ok(f"INSERT INTO $.orders VALUES {', '.join(events)}, {later}")
+    return times
+
+
+async def test_rows_are_joined_with_the_version_of_their_time(orders: Streams) -> None:
+    await names_and_times(orders)
+    expected = [
+        (1, "a1"), (1, None), (2, "b1"), (3, None), (11, "a1"), (11, "a2"), (12, "b1"), (13, None), (21, "a2"), (21, "a2"),
+        (22, None), (23, None), (90, "a2"), (91, None), (92, None),
+    ]  # fmt: skip
+    found = "SELECT * FROM $.joined ORDER BY o, name NULLS LAST"
+    await orders.drained(NAMED)
+    assert await orders.rows(found) == expected
+    # A batch that is run again after later commits, in small reads: the rows of a checkpoint of its own.
+    await orders.ok("TRUNCATE TABLE $.joined", "INSERT INTO lake.$.names VALUES (1, 'again', NULL)")
+    small = OF_TIME.format(hint="/*+ MINI_BATCH(c, rows(2)) */", join="LEFT JOIN", on="s.customer = c.id AND 'x' = 'x'")
+    inner = OF_TIME.format(hint="", join="JOIN", on="c.id = s.customer AND c.name > 'a1' AND s.o < 90")
+    refused = await orders.run(small, "small")
+    assert refused.error is not None and "LEFT JOIN has a condition that is no equality" in refused.error.message
+    await orders.drained(small.replace(" AND 'x' = 'x'", ""), "again")
+    assert [row for row in await orders.rows(found) if row[0] != 90] == [row for row in expected if row[0] != 90]
+    await orders.ok("TRUNCATE TABLE $.joined")
+    await orders.drained(inner, "inner")
+    assert await orders.rows(found) == [row for row in expected if row[1] not in (None, "a1") and row[0] < 90]
+    await orders.ok(
+        "TRUNCATE TABLE $.joined",
+        "CALL lake.system.expire_snapshots(table => '$.names', older_than => TIMESTAMP '2999-01-01', retain_last => 1)",
+    )
+    expired = await orders.run(NAMED, "expired")
+    assert expired.error is not None and expired.error.condition == "LOOKUP_VERSION_EXPIRED", expired
+    assert "the version of c at" in expired.error.message and "is expired" in expired.error.message
+
+
+async def test_new_versions_are_seen_by_the_batches_of_a_query_that_runs(orders: Streams) -> None:
+    await orders.ok("CREATE TABLE lake.$.names (id INT, name STRING, day DATE) USING iceberg", VERSIONS[0])
+    query = await orders.endless(NAMED)
+    for version, name in enumerate(("now", "then")):
+        await orders.ok(
+            f"UPDATE lake.$.names SET name = '{name}' WHERE id = 1",
+            f"INSERT INTO $.orders VALUES ({version}, 1, now())",
+        )
+        await orders.committed(query, version)
+    assert await orders.rows("SELECT * FROM $.joined ORDER BY o") == [(0, "now"), (1, "then")]
+
+
+OF_TIMES_REFUSED = {
+    "another table": ("FROM STREAM $.orders s JOIN $.customers FOR SYSTEM_TIME AS OF s.at AS c ON s.customer = c.id", "is no table of Iceberg"),
+    "a number": ("FROM STREAM $.orders s JOIN lake.$.names FOR SYSTEM_TIME AS OF s.o AS c ON s.customer = c.id", "must be a TIMESTAMP"),
+    "its own": ("FROM STREAM $.orders s JOIN lake.$.names FOR SYSTEM_TIME AS OF c.at AS c ON s.customer = c.id", "is not of the STREAM's side"),
+    "alone": ("FROM STREAM $.orders s, LATERAL (SELECT * FROM lake.$.names TIMESTAMP AS OF s.at) c", "is for a table that the STREAM of an INSERT is joined with"),
+    "USING": ("FROM STREAM $.orders s JOIN lake.$.names FOR SYSTEM_TIME AS OF s.at USING (at)", "with ON"),
+    "on the left": ("FROM lake.$.names FOR SYSTEM_TIME AS OF s.at AS c JOIN STREAM $.orders s ON s.customer = c.id", "on the right of JOIN"),
+    "FULL": ("FROM STREAM $.orders s FULL JOIN lake.$.names FOR SYSTEM_TIME AS OF s.at AS c ON s.customer = c.id", "its join is FullOuter"),
+    "no key": ("FROM STREAM $.orders s JOIN lake.$.names FOR SYSTEM_TIME AS OF s.at AS c", "no equality of a column"),
+    "no STREAM": (
+        "FROM STREAM $.orders s JOIN (SELECT 1 AS one, t.at FROM $.times t JOIN lake.$.names FOR SYSTEM_TIME AS OF t.at AS c ON t.id = c.id) x "
+        "ON s.o = x.one",
+        "this query has one elsewhere",
+    ),
+    "ttl": ("FROM STREAM $.orders s JOIN lake.$.names FOR SYSTEM_TIME AS OF s.at AS c ON s.customer = c.id", "does not change, so that ttl"),
+}  # fmt: skip
+
+
+async def test_as_of_a_column_in_another_place_is_refused_with_what_to_write(orders: Streams) -> None:
+    await orders.ok(
+        "CREATE TABLE lake.$.names (id INT, name STRING, at TIMESTAMP) USING iceberg",
+        "CREATE TABLE $.times (id INT, at TIMESTAMP) USING parquet",
+    )
+    for name, (query, says) in OF_TIMES_REFUSED.items():
+        hint = "/*+ MINI_BATCH(c, ttl('1 minute')) */" if name == "ttl" else ""
+        view = await orders.run(f"INSERT INTO $.joined SELECT {hint} s.o, 'x' {query}", name.replace(" ", "_"))
+        assert view.error is not None and view.error.reason is ErrorReason.INVALID_SPEC, (name, view)
+        assert says in view.error.message, (name, view.error.message)
+    query = NAMED.partition("INTO $.joined ")[2]
+    for sql, mode in (
+        (query, StatementMode.EXPLAIN),
+        (query, StatementMode.PREVIEW),
+        (f"CREATE TEMPORARY VIEW v AS {query}", StatementMode.EXECUTE),
+    ):
+        view = await orders.client.run(sql.replace("$", orders.database), mode=mode)
+        assert view.error is not None and "AS OF a column is for" in view.error.message, (sql, view)
+    view = await orders.client.run(query.replace("$", orders.database).replace("STREAM ", ""))
+    assert view.error is not None and "cannot refer to any columns" in view.error.message, view

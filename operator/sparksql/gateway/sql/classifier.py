@@ -24,8 +24,9 @@ from sparksql.gateway.sql.readers import check_wanted
 from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLongError, split
 from sparksql.gateway.sql.state_calls import may_read_state, state_calls
 from sparksql.gateway.sql.text_bounds import check_parameters, check_text
+from sparksql.gateway.sql.version_syntax import may_join_versions, version_edits
 from sparksql.gateway.sql.window_calls import window_calls
-from sparksql.gateway.sql.window_syntax import edited, may_call
+from sparksql.gateway.sql.window_syntax import may_call, window_edits, with_edits
 from sparksql.wire.control import ErrorReason, Parameter
 from sparksql.wire.driver import SqlPolicy
 from sparksql.wire.savepoints import STATE_FUNCTION
@@ -160,10 +161,16 @@ class Classifier:
             raise refusal(ErrorReason.LIMIT_EXCEEDED, message) from None
 
     def _edited(self, fragment: Fragment) -> Fragment:
-        """A statement with its calls of window table functions as Spark's parser takes them."""
-        if not may_call(fragment.text):
+        """A statement with its calls of window table functions, and its versions by row, as Spark's parser takes them."""
+        text = fragment.text
+        has_calls, has_versions = may_call(text), may_join_versions(text)
+        if not has_calls and not has_versions:
             return fragment
-        return replace(fragment, edited=edited(fragment.text, Lexed(self._jvm, fragment.text).words()))
+        words = Lexed(self._jvm, text).words()
+        edits = window_edits(words) if has_calls else []
+        return replace(
+            fragment, edited=with_edits(text, [*edits, *(version_edits(text, words) if has_versions else ())])
+        )
 
     def _parse(self, binder: ParameterBinder, literals: dict[str, Any], fragment: Fragment, sql: str) -> Any:
         try:

@@ -9,7 +9,7 @@ Pure: the tokens are given. Invariant: each position of the text that Spark read
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 FUNCTIONS = frozenset({"TUMBLE", "HOP", "CUMULATE", "SESSION"})
@@ -67,7 +67,12 @@ def may_call(text: str) -> bool:
 
 def edited(text: str, words: Sequence[Word]) -> Edited:
     """Returns a text with its calls of window table functions as Spark parses them. `words` are all its tokens."""
-    edits = sorted(_edits(words), key=lambda edit: (edit.start, edit.end))
+    return with_edits(text, window_edits(words))
+
+
+def with_edits(text: str, edits: Iterable[Edit]) -> Edited:
+    """Returns a text with edits, of which none touches what another one replaces."""
+    edits = sorted(edits, key=lambda edit: (edit.start, edit.end))
     parts: list[str] = []
     at = 0
     for edit in edits:
@@ -76,7 +81,8 @@ def edited(text: str, words: Sequence[Word]) -> Edited:
     return Edited("".join([*parts, text[at:]]), tuple(edits))
 
 
-def _edits(words: Sequence[Word]) -> list[Edit]:
+def window_edits(words: Sequence[Word]) -> list[Edit]:
+    """Returns what makes calls of window table functions ones that Spark parses."""
     found: list[Edit] = []
     in_call: list[bool] = []  # of each open parenthesis: whether it holds the arguments of a window table function
     for index, word in enumerate(words):

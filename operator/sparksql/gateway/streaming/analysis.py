@@ -21,10 +21,12 @@ from sparksql.gateway.spark.scala import elements, option, scala_object, simple_
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.sql.relations import SESSION_CATALOG, given_options, is_view, metadata_of, provider_of
+from sparksql.gateway.sql.version_syntax import may_join_versions
 from sparksql.gateway.streaming.kafka.options import PROVIDER, ValueFormat
 from sparksql.gateway.streaming.kafka.sink import topic_of
 from sparksql.gateway.streaming.kafka.tables import kafka_table
 from sparksql.gateway.streaming.kafka.values import read
+from sparksql.gateway.streaming.lookups.versions import check_no_versions
 from sparksql.gateway.windowing.expand import has_calls
 from sparksql.gateway.windowing.rewrite import for_table, with_windows_called
 from sparksql.gateway.windowing.statements import with_queries
@@ -41,7 +43,8 @@ _MAX_WATERMARKS = 16  # one above the other; analysis tells what is wrong with m
 
 
 def prepared(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
-    """Returns a parsed statement that Spark can analyse; parts of it are analysed already."""
+    """Returns a parsed statement that Spark can analyse; parts of it are analysed already. Raises StatementError."""
+    check_no_versions(plan)
     return _watermarked(driver.jvm, session, _with_windows(driver, session, _bound(driver, session, plan)))
 
 
@@ -102,6 +105,8 @@ def used(
     options, which Spark ignores for a temporary view. Raises what `use` raises, and StatementError for what the tables
     refuse.
     """
+    if may_join_versions(text):
+        check_no_versions(plan)
     has_options = _RELATION_OPTIONS.search(text) is not None
     has_windows = has_calls(plan)
     if has_options or has_windows:

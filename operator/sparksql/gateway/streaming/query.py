@@ -36,6 +36,7 @@ from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resol
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.lookups.rewrite import with_lookups
+from sparksql.gateway.streaming.lookups.versions import with_versions
 from sparksql.gateway.streaming.mini_batch_hint import hinted
 from sparksql.gateway.streaming.progress import read_stream, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
@@ -227,16 +228,17 @@ class Streams:
     ) -> _Planned:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
         parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
-        query = self.prepared(session, sources.limited(self._driver.jvm, parsed.query, options))
+        query, versions = with_versions(self._driver.jvm, session, parsed.query)
+        query = self.prepared(session, sources.limited(self._driver.jvm, query, options))
         frame = self._driver.of_rows(session, query)
         exact, keyed = taken_back(self._driver, session, frame, options.output_mode, options.upsert)
-        if options.lookups and exact is not frame:
+        if (options.lookups or versions) and exact is not frame:
             raise refusal(ErrorReason.INVALID_SPEC, _NO_LOOKUPS)
         frame = for_stream(self._driver, session, exact, options.output_mode)
         real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
         planned = self._targeted(session, parsed, options, frame, keyed)
-        if options.lookups:
-            read = with_lookups(self._driver, session, frame, options)
+        if options.lookups or versions:
+            read = with_lookups(self._driver, session, frame, options, versions)
             looked_up = self._targeted(session, parsed, options, read, keyed)
             planned = replace(looked_up, written=planned.written)
         sources.check_sources(parsed.query, planned.analysed)

@@ -1,4 +1,4 @@
-"""Makes lookups of joins: the STREAM's rows go through `JdbcLookup`, of the session's own jar, on the executors.
+"""Makes lookups of joins: the STREAM's rows go through `JdbcLookup` or `AsOfLookup`, of the session's own jar, on the executors.
 
 What comes out has the columns of the join under Spark's ids of them, so that what is above it in the plan stays as it is. Only
 the columns that are needed there go through.
@@ -26,12 +26,14 @@ _PASSING = frozenset({"EventTimeWatermark", "Filter", "Join", "ResolvedHint", "S
 _CHOOSING = frozenset({"Aggregate", "Project"})
 
 
-def with_lookups(driver: SparkDriver, session: JvmSession, frame: Dataset, options: StreamOptions) -> Any:
-    """Returns a streaming Dataset whose joins are the lookups that `options` ask for; itself without any.
+def with_lookups(
+    driver: SparkDriver, session: JvmSession, frame: Dataset, options: StreamOptions, versions: int
+) -> Any:
+    """Returns a streaming Dataset whose joins are the lookups that `options` ask for, and `versions` AS OF; itself without any.
 
     Asks the databases. Raises StatementError for what cannot be a lookup, or what the JVM throws when a database does not answer.
     """
-    if not options.lookups:
+    if not options.lookups and not versions:
         return frame
     if options.trigger is TriggerMode.REAL_TIME:
         raise refusal(
@@ -46,7 +48,7 @@ def with_lookups(driver: SparkDriver, session: JvmSession, frame: Dataset, optio
     for lookup in options.lookups:
         parts = elements(parser.parseMultipartIdentifier(lookup.table))
         named[tuple(str(part).lower() for part in parts)] = lookup
-    joins = lookup_joins(driver.jvm, plan, named)
+    joins = lookup_joins(driver.jvm, plan, named, versions)
     rewriter = _Rewriter(driver, session, joins)
     return driver.of_rows(session, rewriter.rewritten(plan, plan.outputSet()))
 
@@ -84,6 +86,8 @@ class _Rewriter:
         below = needed
         for value, _ in join.keys:
             below = _both(below, value.references())
+        if join.time is not None:
+            below = _both(below, join.time.references())
         stream = self.rewritten(join.stream, below)
         kept = [column for column in elements(join.stream.output()) if needed.contains(column)]
         made = [
@@ -119,6 +123,8 @@ class _Rewriter:
         jvm = self._jvm
         inputs = [alias(jvm, column, f"s{index}") for index, column in enumerate(kept)]
         inputs += [alias(jvm, value, f"k{index}") for index, (value, _) in enumerate(join.keys)]
+        if join.time is not None:
+            inputs.append(alias(jvm, join.time, "time"))
         frame = self._driver.of_rows(self._session, project(jvm, inputs, stream))
         schema = jvm.org.apache.spark.sql.types.StructType()
         for index, column in enumerate(kept):
@@ -128,9 +134,11 @@ class _Rewriter:
         own = jvm.dev.sparksql.lookups
         if isinstance(own.JdbcLookup, JvmNames):
             raise refused(join.lookup.table, "the session's own jar is not on its class path: use the session's image")
-        lookup = own.JdbcLookup(
-            self._table(join, read), len(kept), join.lookup.rows, join.lookup.ttl_seconds, join.is_outer
-        )
+        table, chunk = self._table(join, read), join.lookup.rows
+        if join.time is None:
+            lookup = own.JdbcLookup(table, len(kept), chunk, join.lookup.ttl_seconds, join.is_outer)
+        else:
+            lookup = own.AsOfLookup(table, len(kept), chunk, join.is_outer)
         return frame.mapPartitions(lookup, jvm.org.apache.spark.sql.Encoders.row(schema)).logicalPlan()
 
     def _table(self, join: LookupJoin, read: Sequence[Any]) -> Any:
@@ -142,7 +150,9 @@ class _Rewriter:
         keys = jvm.java.util.ArrayList()
         for _, column in join.keys:
             keys.add(places[int(column.exprId().id())])
-        return jvm.dev.sparksql.lookups.LookupTable.of(join.table.options, join.lookup.table, columns, keys)
+        own = jvm.dev.sparksql.lookups
+        kind = own.LookupTable if join.time is None else own.AsOfTable
+        return kind.of(join.table.source, join.lookup.table, columns, keys)
 
 
 def _both(one: Any, other: Any) -> Any:

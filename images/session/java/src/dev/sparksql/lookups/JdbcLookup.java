@@ -7,20 +7,16 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import java.util.NoSuchElementException;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.MapPartitionsFunction;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.RowFactory;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * The rows of a stream, each with the rows of a table that have its key: one read for each `chunk` rows of a partition.
- *
- * <p>A row has the columns of the stream, then the values of its key. What comes out has those columns, then the table's; with `outer`
- * also a row whose key is NULL or not in the table, with NULL for each of the table's columns.
+ * The rows of a stream with those of a table in a database, see JoinedRows. A row has the columns of the stream, then the values of its
+ * key.
  */
 public final class JdbcLookup implements MapPartitionsFunction<Row, Row> {
   private static final long serialVersionUID = 1L;
@@ -42,70 +38,37 @@ public final class JdbcLookup implements MapPartitionsFunction<Row, Row> {
 
   @Override
   public Iterator<Row> call(Iterator<Row> rows) {
-    return new Joined(rows);
+    return new JoinedRows(rows, new Cached(), width, table.width(), chunk, outer);
   }
 
-  private final class Joined implements Iterator<Row> {
+  private final class Cached implements Reads {
     private final int[] keyPlaces = IntStream.range(width, width + table.keyWidth()).toArray();
-    private final Iterator<Row> input;
-    private Iterator<Row> ready = List.<Row>of().iterator();
     private Connection connection;
 
-    private Joined(Iterator<Row> input) {
-      this.input = input;
+    @Override
+    public List<Object> keyOf(Row row) {
+      return LookupTable.keyOf(row, keyPlaces);
     }
 
     @Override
-    public boolean hasNext() {
-      while (!ready.hasNext() && input.hasNext()) {
-        ready = next(input);
-      }
-      return ready.hasNext();
-    }
-
-    @Override
-    public Row next() {
-      if (!hasNext()) {
-        throw new NoSuchElementException();
-      }
-      return ready.next();
-    }
-
-    private Iterator<Row> next(Iterator<Row> input) {
-      List<Row> rows = new ArrayList<>();
+    public Map<List<Object>, List<Row>> read(List<List<Object>> keys) {
       Map<List<Object>, List<Row>> found = new HashMap<>();
       List<List<Object>> missing = new ArrayList<>();
-      while (input.hasNext() && rows.size() < chunk) {
-        Row row = input.next();
-        rows.add(row);
-        List<Object> key = LookupTable.keyOf(row, keyPlaces);
-        if (key == null || found.containsKey(key)) {
-          continue;
-        }
+      for (List<Object> key : keys) {
         List<Row> known = keepNanos == 0 ? null : LookupCache.SHARED.get(table, key, keepNanos);
-        found.put(key, known == null ? List.of() : known);
         if (known == null) {
           missing.add(key);
+        } else {
+          found.put(key, known);
         }
       }
       if (!missing.isEmpty()) {
-        read(missing, found);
+        readMissing(missing, found);
       }
-      List<Row> joined = new ArrayList<>(rows.size());
-      for (Row row : rows) {
-        List<Object> key = LookupTable.keyOf(row, keyPlaces);
-        List<Row> matches = key == null ? List.of() : found.get(key);
-        for (Row match : matches) {
-          joined.add(joined(row, match));
-        }
-        if (outer && matches.isEmpty()) {
-          joined.add(joined(row, null));
-        }
-      }
-      return joined.iterator();
+      return found;
     }
 
-    private void read(List<List<Object>> missing, Map<List<Object>, List<Row>> found) {
+    private void readMissing(List<List<Object>> missing, Map<List<Object>, List<Row>> found) {
       long now = System.nanoTime(); // before the read: rows are at least as new
       Map<List<Object>, List<Row>> read = table.read(connected(), missing);
       for (List<Object> key : missing) {
@@ -131,17 +94,6 @@ public final class JdbcLookup implements MapPartitionsFunction<Row, Row> {
       } catch (SQLException ended) {
         // The task has what it wanted, or fails for another reason.
       }
-    }
-
-    private Row joined(Row row, Row match) {
-      Object[] values = new Object[width + table.width()];
-      for (int index = 0; index < width; index++) {
-        values[index] = row.get(index);
-      }
-      for (int index = 0; match != null && index < table.width(); index++) {
-        values[width + index] = match.get(index);
-      }
-      return RowFactory.create(values);
     }
   }
 }
