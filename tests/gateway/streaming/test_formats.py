@@ -158,6 +158,7 @@ async def test_batches_of_a_table_of_files_have_so_many_rows(streams: Streams, p
     await streams.ok("INSERT INTO $.files SELECT id FROM range(30, 39, 1, 1)")
     second = await streams.drained(insert.format("/*+ MINI_BATCH(rows(7)) */"))
     assert committed(second) == 5
+    await streams.drained(insert.format("/*+ MINI_BATCH(rows(7)) */"))  # nothing new
     assert await streams.rows(rows) == [(number,) for number in range(39)]
     await streams.ok("INSERT INTO $.files SELECT /*+ REPARTITION(2) */ id FROM range(39, 45)")
     assert committed(await streams.drained(insert.format(""))) == 6

@@ -47,8 +47,13 @@ final class RowLimitedFiles extends RowLimitedSource {
             int showing = 1;
             if (place >= noted) {
                 showing = number == 0 ? 1 : fitting(rows - taken, files - number);
-                if (showing == 0 && taken > 0 || !show(start, Math.max(showing, 1))) {
+                if (showing == 0 && taken > 0) {
                     break;
+                }
+                var shown = (FileStreamSourceOffset) asked(start, Math.max(showing, 1)); // they are one entry
+                noted = shown == null ? -1 : shown.logOffset();
+                if (noted <= place) {
+                    break; // there are no more
                 }
             }
             long more = rowsOf(place + 1);
@@ -59,14 +64,6 @@ final class RowLimitedFiles extends RowLimitedSource {
             number += Math.max(showing, 1);
         }
         return place == begin ? start : new FileStreamSourceOffset(place);
-    }
-
-    /** Has the source show so many files, as one entry; returns false if it has none. */
-    private boolean show(Offset start, int number) {
-        var shown = (FileStreamSourceOffset) asked(start, number);
-        long before = noted;
-        noted = shown == null ? -1 : shown.logOffset();
-        return noted > before;
     }
 
     private long rowsOf(long entry) {
