@@ -23,6 +23,7 @@ CLOSING = Event(BASE + timedelta(days=30), "end", 0, FEEDS * EVENTS, 1)  # close
 DATABASE = "CREATE TABLE revenue (region text PRIMARY KEY, n bigint, total numeric(20,2))"
 VISITORS = 12
 KNOWN = {visitor: f"visitor {visitor}" for visitor in range(1, VISITORS, 2)}  # whom the database knows
+TITLES = ("guest", "member")  # of those, during the first feed and after it
 REGIONS = ("north", "south", "west")
 GONE = "gone"  # a region all of whose orders are deleted
 WATERMARK = "TABLE(FROM STREAM events WATERMARK ts DELAY OF INTERVAL 1 DAY)"
@@ -124,6 +125,17 @@ def _dear(fed: Fed) -> Iterator[tuple[Any, ...]]:
     return ((key, region, amount) for key, (region, amount) in fed.orders.items() if amount >= 20)
 
 
+def _titled(fed: Fed) -> Iterator[tuple[Any, ...]]:
+    """Of each feed the title that there was when it came."""
+    for number, feed in enumerate(fed.feeds):
+        title = TITLES[min(number, 1)]
+        yield from ((event.item, title if event.uid in KNOWN else None) for event in feed)
+
+
+def _decoded(fed: Fed) -> Iterator[tuple[Any, ...]]:
+    return ((event.item, event.k) for event in fed.events)
+
+
 def _named(fed: Fed) -> Iterator[tuple[Any, ...]]:
     return ((event.item, event.uid, KNOWN.get(event.uid)) for event in fed.events)
 
@@ -188,6 +200,13 @@ QUERIES = (
         "FROM STREAM events AS e LEFT JOIN visitors AS v ON e.uid = v.id",
         _named,
     ),
+    LiveQuery(
+        "titled",
+        "item INT, title STRING",
+        "SELECT e.item, t.title FROM STREAM events AS e LEFT JOIN titles FOR SYSTEM_TIME AS OF e._timestamp AS t ON e.uid = t.uid",
+        _titled,
+    ),
+    LiveQuery("decoded", "id BIGINT, name STRING", "SELECT id, name FROM STREAM messages", _decoded),
     LiveQuery(
         "totals",
         "k STRING, n BIGINT, total BIGINT, most INT",

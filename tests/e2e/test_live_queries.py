@@ -16,8 +16,9 @@ import pytest
 from tests.e2e import live_queries
 from tests.e2e.broker import compact_topic, start_broker
 from tests.e2e.database import start_database
-from tests.e2e.live_queries import KNOWN, QUERIES, Cells, Change, Fed, ordered
+from tests.e2e.live_queries import KNOWN, QUERIES, TITLES, Cells, Change, Fed, ordered
 from tests.e2e.streams import SECONDS, stream
+from tests.gateway.streaming.kafka_messages import DESCRIPTOR, proto_row
 from tests.gateway.windows.window_events import Event
 from tests.support.harness import Space, phase
 from tests.support.postgres import PASSWORD, USER
@@ -52,9 +53,11 @@ class Feeder:
         self.fed.append(tuple(events))
         rows = ", ".join(f"(TIMESTAMP'{e.ts}', '{e.k}', {e.uid}, {e.item}, {e.v})" for e in self.fed[-1])
         values = ", ".join(f"('{key}', '{value}')" for key, value in changes)  # in their order: by one task
+        messages = ", ".join(f"(X'{proto_row({'id': e.item, 'name': e.k}).hex()}')" for e in self.fed[-1])
         done(
             self.space,
             f"INSERT INTO events VALUES {rows}",
+            f"INSERT INTO written SELECT col1 AS value FROM VALUES {messages}",
             f"INSERT INTO changes (key, value) SELECT /*+ COALESCE(1) */ * FROM VALUES {values} AS c(key, value)",
         )
 
@@ -78,7 +81,12 @@ def feeder(space: Space) -> Feeder:
     space.wait_session("main", "Ready")
     done(
         space,
-        "CREATE TABLE events (ts TIMESTAMP, k STRING, uid INT, item INT, v INT) "
+        "CREATE TABLE titles (uid INT, title STRING) USING iceberg",
+        f"INSERT INTO titles SELECT uid, '{TITLES[0]}' FROM VALUES {', '.join(f'({uid})' for uid in KNOWN)} AS k(uid)",
+        f"CREATE TABLE written USING kafka OPTIONS ({kafka}, 'subscribe' = 'messages')",
+        f"CREATE TABLE messages (id BIGINT, name STRING) USING kafka OPTIONS ({kafka}, 'subscribe' = 'messages', "
+        f"'value.format' = 'protobuf', 'value.protobuf.message' = 'shop.Value', 'value.protobuf.descriptor' = '{DESCRIPTOR}')",
+        "CREATE TABLE events (ts TIMESTAMP, k STRING, uid INT, item INT, v INT, _timestamp TIMESTAMP) "
         f"USING kafka OPTIONS ({kafka}, 'subscribe' = 'events', 'value.format' = 'json')",
         f"CREATE TABLE changes USING kafka OPTIONS ({kafka}, 'subscribe' = 'changes')",
         f"CREATE TABLE orders (id BIGINT, region STRING, amount DECIMAL(10,2)) USING kafka OPTIONS ({kafka}, {changelog})",
@@ -119,6 +127,7 @@ def test_live_queries_of_each_kind_equal_a_computation_after_a_killed_driver(fee
         space.statement(each.sql, name=each.name, conf=FEW, streaming={**QUICK, **each.streaming})
     wait_all(space, "with a batch committed", lambda seen: seen.get("committedBatchId", -1) >= 0)
     compact_topic(space, "dear")
+    done(space, f"UPDATE titles SET title = '{TITLES[1]}'")
     # Its change is between the feeds: what is kept is of the first one, what is added is not.
     first = space.rows("SELECT sum(n) FROM totals")
     assert first == [[str(live_queries.EVENTS)]]

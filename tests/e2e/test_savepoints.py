@@ -87,9 +87,7 @@ def test_the_state_of_a_savepoint_is_read_and_previewed_by_its_name(counted: Spa
     assert "nowhere" in str(condition(unknown, "Ready", "message")), unknown["status"]
 
     start = {**UPSERT, "startFrom": {"savepointRef": {"name": "read"}}}
-    shown = counted.rows(
-        counting("counted"), mode="Preview", conf=FEW, streaming=start, timeouts={"executionSeconds": 10}
-    )
+    shown = counted.rows(counting("counted"), mode="Preview", conf=FEW, streaming=start, result={"maxRows": KEYS})
     later = [(int(k or 0), int(n or 0), int(top or 0)) for k, n, top in shown if int(top or 0) > int(saved or 0)]
     assert later and all(n == (top - k) // KEYS + 1 for k, n, top in later), shown
 
