@@ -37,7 +37,7 @@ def parsed(jvm: Jvm, table: KafkaTable) -> Any:
         reader = own.of(
             _descriptor(table), table.option(PROTOBUF_MESSAGE) or "", table.protobuf_header is ProtobufHeader.CONFLUENT
         )
-        read = functions.udf(reader, reader.type()).withName(_NAME)
+        read = reader.function().withName(_NAME)
     except IllegalArgumentException as thrown:
         raise table.invalid(f"option {PROTOBUF_DESCRIPTOR!r} {thrown}") from None
     return functions.struct(to_seq([read.apply(to_seq([functions.col("value")])).alias(RECORD)]))

@@ -13,7 +13,8 @@ import java.util.Map;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.api.java.UDF1;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
 import org.sparkproject.spark_core.protobuf.ByteString;
 import org.sparkproject.spark_core.protobuf.CodedInputStream;
 import org.sparkproject.spark_core.protobuf.Descriptors.Descriptor;
@@ -58,9 +59,9 @@ public final class ProtobufReader implements UDF1<byte[], Row> {
         return new ProtobufReader(set, name, hasHeader);
     }
 
-    /** Returns the type of the rows. Throws IllegalArgumentException for a message that is no row. */
-    public StructType type() {
-        return ProtobufMessage.type(message);
+    /** Returns it as a function of columns. Throws IllegalArgumentException for a message that is no row. */
+    public UserDefinedFunction function() {
+        return functions.udf((UDF1<byte[], Row>) this, ProtobufMessage.type(message)); // of several methods of this name
     }
 
     @Override
