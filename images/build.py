@@ -58,6 +58,7 @@ IMAGES = {
             "images/session/Dockerfile",
             (
                 "images/session",
+                "pyproject.toml",
                 *(f"operator/sparksql/{part}" for part in ("__init__.py", "logs.py", "api", "wire", "gateway")),
             ),
             takes_spark_version=True,

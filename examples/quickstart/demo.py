@@ -1,4 +1,4 @@
-"""The demo: a cluster, the operator, TPC-H data in an object store, SQL as Kubernetes resources, windows (../windows), and streams (../streaming).
+"""The demo: a cluster, the operator, TPC-H data in an object store, SQL as Kubernetes resources, windows (../windows), streams (../streaming), and users (../front).
 
 `demo.py up` may be run again at any time: what is there is reused, and the statements run anew. `demo.py down` removes all of
 it. The cluster is the one that `tests/cluster/cluster.py` chooses: an own one, kind where Docker is, or the one of $KUBECONFIG.
@@ -34,12 +34,14 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "spar
 CLUSTER = ROOT / "tests" / "cluster" / "cluster.py"
 CHART = ROOT / "charts" / "spark-sql-operator"
 STREAMING = ROOT / "examples" / "streaming" / "demo.py"
+FRONT = ROOT / "examples" / "front" / "demo.py"
 WINDOWS = ROOT / "examples" / "windows"
 IMAGES = ("session", "operator", "objectstore", "kafka")
 RELEASE = "spark-sql-operator"
 SYSTEM_NAMESPACE = "spark-sql-system"
 NAMESPACE = "demo"
 NAMESPACES = (NAMESPACE, "demo-neighbour")
+LABELS = {"app.kubernetes.io/part-of": "spark-sql-quickstart"}
 SCALE_FACTOR = "0.1"  # about 32 MB of Parquet, 600,000 line items
 BUCKET = "tpch"
 EXPECTED_FAILURES = {"mistake": "SqlError"}
@@ -142,7 +144,7 @@ def upload() -> None:
 def apply() -> None:
     say(f"Session and statements in namespaces {' and '.join(NAMESPACES)}")
     for name in NAMESPACES:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LABELS}}
         run(kubectl("apply", "--server-side", "--filename", "-"), stdin=json.dumps(namespace).encode())
         # What a statement did cannot be undone by changing it; a new run needs a new object (or a new runNonce).
         run(kubectl("delete", "sqlstatements", "--all", "--timeout=120s", namespace=name))
@@ -262,12 +264,14 @@ def windows(known: Sequence[dict[str, Any]]) -> None:
             raise DemoError(f"{each['metadata']['name']}: a row is not found once and expected once")
 
 
-def streaming(step: str) -> None:
-    """Runs a step of the streaming part, a program of its own that finds kubectl on the PATH."""
+def part(demo: Path, *arguments: str) -> None:
+    """Runs a part of the demo, a program of its own that finds kubectl on the PATH."""
     path = os.pathsep.join([str(Path(program("kubectl")).parent), os.environ["PATH"]])
-    done = subprocess.run([sys.executable, str(STREAMING), step], env={**os.environ, "PATH": path}, check=False)
+    done = subprocess.run([sys.executable, str(demo), *arguments], env={**os.environ, "PATH": path}, check=False)
     if done.returncode != 0:
-        raise DemoError(f"its streaming part, `{STREAMING.relative_to(ROOT)} {step}`, ended with {done.returncode}")
+        raise DemoError(
+            f"its part `{' '.join((str(demo.relative_to(ROOT)), *arguments))}` ended with {done.returncode}"
+        )
 
 
 def up() -> None:
@@ -276,14 +280,15 @@ def up() -> None:
     install()
     upload()
     apply()
-    streaming("prepare")
+    part(STREAMING, "prepare")
     ended = follow()
     report(ended)
     check(ended)
     windows(ended)
     say("All of it")
     show(kubectl("get", "sqlsessions,sqlstatements"))
-    streaming("run")
+    part(STREAMING, "run")
+    part(FRONT)
     say(f"Done in {time.monotonic() - started:.0f} s. To look around:")
     print(
         f"    export KUBECONFIG={os.environ['KUBECONFIG']} PATH={CACHE / 'bin'}:{sysconfig.get_path('scripts')}:$PATH"

@@ -10,13 +10,15 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -45,10 +47,10 @@ from sparksql.engine.loop import Reconcile, ReconcileLoop
 from sparksql.engine.queue import MOST_BACKOFF_SECONDS, WorkQueue
 from sparksql.engine.store import Store
 from sparksql.kube.client import KubeClient, Object
-from sparksql.kube.credentials import Credentials
+from sparksql.kube.credentials import Credentials, find_credentials
 from sparksql.kube.errors import ApiError
 from sparksql.kube.events import EventRecorder
-from sparksql.kube.identity import CredentialsError
+from sparksql.kube.front_secret import FrontSecretError, front_key
 from sparksql.kube.lease import LeaseElector
 from sparksql.kube.status import StatusWriter
 from sparksql.process import config as configuration
@@ -64,8 +66,11 @@ SWITCH_SECONDS = 0.0005
 # Measured at 10,000 ended statements: a start takes 10 instead of 14 s of CPU, memory stays as it is.
 GC_THRESHOLDS = (10_000, 20, 50)
 START_RETRY_SECONDS = 2.0
+FRONT_SECONDS = 20.0  # new rights are known everywhere within seconds
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Operator:
@@ -90,9 +95,9 @@ class Operator:
                 lease = await self._lead(client, stack)
                 if lease is not None:
                     group.create_task(lease.hold(), name="lease")
-                context = await stack.enter_async_context(self._context(client))
+                context = await stack.enter_async_context(self._context(client, await self._front_key(client)))
                 resync = Resync(context)
-                await self._first_listing(resync)
+                await _retried("the first listing", resync.once)
                 self._prove()
                 watching = watch(WATCHED, self.config.watch_namespaces, self.credentials, self._take)
                 group.create_task(watching, name="watches")
@@ -114,8 +119,21 @@ class Operator:
         stack.push_async_callback(lease.release)
         return lease
 
+    async def _front_key(self, client: KubeClient) -> bytes | None:
+        """Returns the front's key, None without a front, and where its Secret cannot be used: sessions must not wait for that."""
+        front, namespace = self.config.front, self.credentials.pod_namespace
+        if not front.enabled or namespace is None:
+            return None
+        try:
+            return await _retried(
+                "the front's Secret", lambda: front_key(client, namespace, front.name, _now()), FRONT_SECONDS
+            )
+        except (ApiError, FrontSecretError) as refused:
+            logger.error("drivers will not know the front", extra={"fields": {"error": str(refused)}})
+            return None
+
     @contextlib.asynccontextmanager
-    async def _context(self, client: KubeClient) -> AsyncIterator[ControllerContext]:
+    async def _context(self, client: KubeClient, front: bytes | None) -> AsyncIterator[ControllerContext]:
         events = EventRecorder(client, COMPONENT)
         self.metrics.events_dropped.set_function(lambda: events.dropped)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
@@ -139,6 +157,7 @@ class Operator:
                     metrics=self.metrics,
                     clock=_now,
                     pod_namespace=self.credentials.pod_namespace,
+                    front_key=front,
                 )
             finally:
                 await drivers.close()
@@ -146,15 +165,6 @@ class Operator:
 
     def _is_awaited(self, operation_id: str) -> bool:
         return bool(self.store.by_index(BY_OPERATION, operation_id))
-
-    async def _first_listing(self, resync: Resync) -> None:
-        while True:
-            try:
-                await resync.once()
-                return
-            except ApiError as error:
-                logger.warning("first listing failed, will retry", extra={"fields": {"error": str(error)}})
-                await asyncio.sleep(max(START_RETRY_SECONDS, min(error.retry_after, MOST_BACKOFF_SECONDS)))
 
     def _loop(self, context: ControllerContext) -> ReconcileLoop:
         reconcilers: dict[str, Reconcile] = {
@@ -181,6 +191,19 @@ class Operator:
             self.store.apply(kind, obj)
 
 
+async def _retried(what: str, step: Callable[[], Awaitable[T]], seconds: float = math.inf) -> T:
+    """Does a step of the start until the API server lets it, for so long at most. Raises the last ApiError then."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return await step()
+        except ApiError as error:
+            if time.monotonic() >= deadline:
+                raise
+            logger.warning("%s failed, will retry", what, extra={"fields": {"error": str(error)}})
+            await asyncio.sleep(max(START_RETRY_SECONDS, min(error.retry_after, MOST_BACKOFF_SECONDS)))
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -196,14 +219,6 @@ async def _http_server(operator: Operator) -> AsyncIterator[None]:
         yield
     finally:
         await runner.cleanup()
-
-
-def find_credentials() -> Credentials:
-    """Returns the credentials of the pod, or of the kubeconfig outside one. Raises CredentialsError."""
-    try:
-        return Credentials.from_in_cluster()
-    except CredentialsError:
-        return Credentials.from_kubeconfig()
 
 
 async def _main(config: OperatorConfig) -> None:

@@ -134,10 +134,17 @@ def _savepoints() -> list[tuple[str, Object, tuple[str, str]]]:
 
 def _classes() -> list[tuple[str, Object, tuple[str, str]]]:
     plain = SqlSessionClass.parse({"metadata": METADATA, "spec": {"image": "i"}})
-    pooled = SqlSessionClass.parse({"metadata": METADATA, "spec": {"image": "i", "warmPool": {"size": 1}}})
+    pooled = SqlSessionClass.parse(
+        {"metadata": METADATA, "spec": {"image": "i", "warmPool": {"size": 1, "namespaces": ["a"]}}}
+    )
+    situation = classes.PoolSituation()
     return [
-        ("class", _document(plain, classes.decide(plain, NOW).status), CURRENT),
-        ("class with a field that does nothing", _document(pooled, classes.decide(pooled, NOW).status), CURRENT),
+        ("class", _document(plain, classes.decide(plain, NOW, situation).status), CURRENT),
+        (
+            "class with a pool that is being filled",
+            _document(pooled, classes.decide(pooled, NOW, situation).status),
+            CURRENT,
+        ),
     ]
 
 

@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from sparksql.front.config import load as load_front
 from tests.chart.helmchart import CHART, OBJECT_STORE, ROOT, Rendered, helm, render, set_flags
 
 NAME = "sso-spark-sql-operator"
+FRONT = "spark-sql-front"
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod")
 
 Rule = tuple[str, str, str, frozenset[str]]  # group, resource, resource name, verbs
@@ -32,7 +35,7 @@ NAMESPACED_RIGHTS: set[Rule] = {
     ("sparksql.dev", "sqlsavepoints/status", "", verbs("patch")),
     ("sparksql.dev", "sqlsessions/finalizers", "", verbs("update")),
     ("sparksql.dev", "sqlstatements/finalizers", "", verbs("update")),
-    ("", "pods", "", verbs("get list watch create delete")),
+    ("", "pods", "", verbs("get list watch create delete patch")),
     ("", "secrets", "", verbs("get create patch delete")),
     ("", "configmaps", "", verbs("get")),
     ("", "services", "", verbs("get create patch delete")),
@@ -52,6 +55,13 @@ CLUSTER_RIGHTS: set[Rule] = {
 LEADER_RIGHTS: set[Rule] = {
     ("coordination.k8s.io", "leases", "", verbs("create")),
     ("coordination.k8s.io", "leases", NAME, verbs("get update")),
+}
+FRONT_SECRET_RIGHTS: set[Rule] = {("", "secrets", "", verbs("create")), ("", "secrets", FRONT, verbs("get"))}
+FRONT_RIGHTS: set[Rule] = {
+    ("authentication.k8s.io", "tokenreviews", "", verbs("create")),
+    ("authorization.k8s.io", "subjectaccessreviews", "", verbs("create")),
+    ("sparksql.dev", "sqlsessions", "", verbs("get list watch create patch delete")),
+    ("sparksql.dev", "sqlsessionclasses", "", verbs("get list watch")),
 }
 DRIVER_RIGHTS: set[Rule] = {
     ("", "pods", "", verbs("create get list watch patch delete deletecollection")),
@@ -98,6 +108,7 @@ def test_only_operator_pods_carry_the_operator_labels(rendered_demo: Rendered) -
         NAME: ("spark-sql-operator", "operator"),
         f"{NAME}-metastore": ("spark-sql-metastore", "metastore"),
         f"{NAME}-objectstore": ("spark-sql-objectstore", "objectstore"),
+        FRONT: ("spark-sql-front", "front"),
     }
 
 
@@ -122,17 +133,34 @@ def test_every_pod_is_restricted_and_sized(rendered_demo: Rendered) -> None:
             assert {"requests", "limits"} <= container["resources"].keys(), name
 
 
-def test_only_the_operator_gets_a_token(rendered_demo: Rendered) -> None:
+def test_only_operator_and_front_get_a_token(rendered_demo: Rendered) -> None:
     automount = {
         n: t["spec"].get("automountServiceAccountToken", True) for n, t in pod_templates(rendered_demo).items()
     }
-    assert automount == {NAME: True, f"{NAME}-metastore": False, f"{NAME}-objectstore": False}
+    assert automount == {NAME: True, FRONT: True, f"{NAME}-metastore": False, f"{NAME}-objectstore": False}
 
 
 def test_the_operator_has_these_rights_and_no_more(rendered: Rendered) -> None:
     assert rights(rendered.one("ClusterRole", NAME)) == CLUSTER_RIGHTS | NAMESPACED_RIGHTS
     assert rights(rendered.one("Role", f"{NAME}-leader")) == LEADER_RIGHTS
-    assert {each["metadata"]["name"] for each in rendered.of_kind("Role")} == {f"{NAME}-leader"}
+    assert rights(rendered.one("Role", f"{NAME}-front")) == FRONT_SECRET_RIGHTS
+    assert {each["metadata"]["name"] for each in rendered.of_kind("Role")} == {f"{NAME}-leader", f"{NAME}-front"}
+
+
+def test_the_front_has_these_rights_and_no_more(rendered: Rendered) -> None:
+    assert rights(rendered.one("ClusterRole", FRONT)) == FRONT_RIGHTS
+
+
+def test_the_front_can_be_left_out() -> None:
+    without = render("front.enabled=false")
+    assert FRONT not in pod_templates(without)
+    assert not [each for each in without.objects if "front" in each["metadata"]["name"]]
+
+
+def test_the_front_accepts_its_configuration(rendered: Rendered, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(rendered.one("ConfigMap", FRONT)["data"]["config.yaml"])
+    assert load_front(str(file)).hold_seconds == 180
 
 
 def test_a_namespace_list_narrows_the_rights_to_these_namespaces() -> None:
@@ -188,7 +216,7 @@ def test_the_operator_accepts_its_configuration(rendered: Rendered) -> None:
     assert config["lease"] == {"name": NAME, "namespace": "sys"}
     assert config["deadlines"]["schedulingSeconds"] == 300
     assert config["limits"] == {"sessions": 0}
-    assert config["defaults"]["idle"] == {"timeoutSeconds": 300, "action": "Close"}
+    assert config["defaults"]["idle"] == {"timeoutSeconds": 300, "action": "Hibernate", "restoreState": False}
     assert config["watchNamespaces"] == []
 
 
@@ -239,7 +267,7 @@ def test_own_storage_and_metastore_are_used_instead() -> None:
     spec = own.one("SqlSessionClass", "standard")["spec"]
     assert spec["storage"] == {"warehouse": "s3a://lake/tables"}
     assert spec["defaults"]["conf"]["spark.hadoop.hive.metastore.uris"] == "thrift://hms.data.svc:9083"
-    assert list(pod_templates(own)) == [NAME]
+    assert {*pod_templates(own)} == {NAME, FRONT}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
+from sparksql.front.metrics import FrontMetrics
 from sparksql.gateway.frontends.control.metrics import registry_for
 from sparksql.gateway.frontends.control.service import ControlService
 from sparksql.gateway.lifecycle import Lifecycle
@@ -48,6 +49,11 @@ def test_the_operators_metrics_are_documented_with_their_labels() -> None:
     assert documented.keys() == registered(Metrics().registry)
     labels = {name: each._labelnames for each in attributes().values() for name in registered_by(each)}
     assert documented == labels
+
+
+def test_the_fronts_metrics_are_documented() -> None:
+    documented = {name for row in rows("Metrics of the front") for name, _ in SERIES.findall(row.split("|")[1])}
+    assert documented == registered(FrontMetrics().registry)
 
 
 def registered_by(metric: MetricWrapperBase) -> set[str]:

@@ -18,6 +18,9 @@ PATHS = {
     "SqlSavepoint": "namespaces/{namespace}/sqlsavepoints",
     "Service": "namespaces/{namespace}/services",
     "Deployment": "namespaces/{namespace}/deployments",
+    "ServiceAccount": "namespaces/{namespace}/serviceaccounts",
+    "Role": "namespaces/{namespace}/roles",
+    "RoleBinding": "namespaces/{namespace}/rolebindings",
 }
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyspark
 
+from sparksql.wire.front import SESSION_PROPERTY
 from tests.conformance.clients import install
 from tests.conformance.queries import FAILURES, QUERIES
 from tests.conformance.relay import relay
@@ -220,6 +221,9 @@ def flink_jdbc(client: install.Client, old: bool) -> Callable[[Target, Path, str
     return run
 
 
+CONFIGURATIONS = ("config.yaml", "flink-conf.yaml")  # 2.x, 1.x
+
+
 class FlinkSqlClient:
     """The SQL Client without a terminal. `path` is the prefix of the server's URL."""
 
@@ -227,9 +231,15 @@ class FlinkSqlClient:
         self._client = client
         self._path = path
 
-    def script(self, target: Target, work: Path, script: str, init: str = "", seconds: float = SECONDS) -> str:
-        """All that it prints for a script. It exits with 0 whatever fails."""
+    def script(
+        self, target: Target, work: Path, script: str, init: str = "", seconds: float = SECONDS, session: str = ""
+    ) -> str:
+        """All that it prints for a script. It exits with 0 whatever fails. `session` is what it asks the front for."""
         folder = self._folder(target, work)
+        if session:
+            for name in CONFIGURATIONS:
+                with (folder / name).open("a") as file:
+                    file.write(f"{SESSION_PROPERTY}: {session}\n")
         (folder / "script.sql").write_text(script)
         command = [*self._command(target, folder, init), "-f", folder / "script.sql"]
         output, errors, code, _ = execute(command, folder, env=self._environment(target, folder), seconds=seconds)
@@ -245,7 +255,7 @@ class FlinkSqlClient:
         folder = work / f"flink-{time.monotonic_ns()}"
         folder.mkdir()
         config = "".join(f"{key}: {value}\n" for key, value in flink_properties(target.store).items())
-        for name in ("config.yaml", "flink-conf.yaml"):  # 2.x, 1.x
+        for name in CONFIGURATIONS:
             (folder / name).write_text(config)
         return folder
 
@@ -289,8 +299,9 @@ def table(text: str) -> dict[str, Any]:
 BEELINE_MARK = re.compile(r"^marker\nbegin (\w+)\n", re.MULTILINE)
 
 
-def beeline_command(target: Target, *more: str | Path) -> list[str | Path]:
-    url = f"jdbc:hive2://{HOST}:{target.thrift}/default;ssl=true;sslTrustStore={target.store};trustStorePassword={STORE_PASSWORD}"
+def beeline_command(target: Target, *more: str | Path, by_http: bool = False) -> list[str | Path]:
+    port = f"{target.rest}/default;transportMode=http;httpPath=cliservice" if by_http else f"{target.thrift}/default"
+    url = f"jdbc:hive2://{HOST}:{port};ssl=true;sslTrustStore={target.store};trustStorePassword={STORE_PASSWORD}"
     program = Path(pyspark.__file__).parent / "bin" / "beeline"
     return [
         program, "-u", url, "-n", "ann", "-p", target.token, "--silent=true", "--outputformat=csv2", "--force=true", *more,

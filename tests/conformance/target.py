@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparksql.api.names import child_base
-from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
+from sparksql.api.names import FRONT_APP_NAME
+from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE
 from tests.conformance.relay import relay
+from tests.support.accounts import account, own_session, rule, token
 from tests.support.default_class import class_conf
+from tests.support.harness import OPERATOR_NAMESPACE, Space
 from tests.support.ports import free_port
 from tests.support.process import TOKEN, GatewayProcess, driver_config, start_gateway, wait_until_listening
 
 HOST = "localhost"
+USER = "analyst"  # the account whose clients come by the front
 STORE_PASSWORD = "changeit"  # protects nothing: the store has a certificate only
 CONF = {
     "spark.sql.session.timeZone": "UTC",
@@ -34,7 +37,11 @@ ENDPOINTS = {"rest": True, "connect": True, "thrift": True}
 
 @dataclass(frozen=True)
 class Target:
-    """Frontends on this machine's loopback. `old_rest` is another session's, which advertises V1 and V2 only."""
+    """Frontends on this machine's loopback. `old_rest` is another session's, which advertises V1 and V2 only.
+
+    `control` is the session's own port, with the token and the certificate that the operator knows it by. `session` is its name for
+    the front, empty where clients come to it directly.
+    """
 
     rest: int
     thrift: int
@@ -46,9 +53,13 @@ class Target:
     old_rest: int
     old_token: str
     old_store: Path
+    control: int
+    control_token: str
+    control_certificate: Path
+    session: str = ""
 
     def get(self, path: str) -> Any:
-        """Answer of the REST frontend's server, control API included."""
+        """Answer of the REST frontend's server, or of the control API."""
         return self._call("GET", path)
 
     def run(self, *statements: str, seconds: float = 120) -> None:
@@ -65,13 +76,16 @@ class Target:
         self._call("DELETE", f"/v4/sessions/{session}")
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
+        port, token, certificate = self.rest, self.token, self.certificate
+        if path.startswith("/control/"):
+            port, token, certificate = self.control, self.control_token, self.control_certificate
         request = urllib.request.Request(
-            f"https://{HOST}:{self.rest}{path}",
+            f"https://{HOST}:{port}{path}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        context = ssl.create_default_context(cafile=str(self.certificate))
+        context = ssl.create_default_context(cafile=str(certificate))
         with urllib.request.urlopen(request, context=context, timeout=60) as response:
             return json.load(response)
 
@@ -129,6 +143,9 @@ def of_processes(folder: Path, conf: Mapping[str, str] = CONF) -> Iterator[Targe
             old_rest=old.port,
             old_token=TOKEN,
             old_store=trust_store(old_certificate, folder / "old.p12"),
+            control=main.port,
+            control_token=TOKEN,
+            control_certificate=certificate,
         )
         _wait_until_ready(target, main)
         yield target
@@ -142,33 +159,49 @@ def _wait_until_ready(target: Target, gateway: GatewayProcess, seconds: float = 
 
 
 @contextmanager
-def of_pods(space: Any, folder: Path) -> Iterator[Target]:
-    """Two sessions on the cluster; `space` is a namespace of end-to-end tests."""
+def of_pods(space: Space, folder: Path) -> Iterator[Target]:
+    """Two sessions on the cluster; `space` is a namespace of end-to-end tests.
+
+    The first is the own session of a service account, whose clients all come by the front; the other's by its own address.
+    """
+    account(space, USER, rule("create", "connect"))
+    name, marks = own_session(space, USER)
     both = {"executors": {"instances": 1}, "init": [SHARED_VIEW], "maxConcurrentStatements": 8}
     space.session("old", wait=False, conf={**CONF, **OLD_VERSIONS}, endpoints={"rest": True}, **both)
     # A Connect client's result of 30 MB fits its share of this heap.
-    space.session("main", conf=CONF, endpoints=ENDPOINTS, driver={"memory": "1Gi"}, **both)
+    space.session(name, metadata=marks, conf=CONF, endpoints=ENDPOINTS, driver={"memory": "1Gi"}, **both)
     space.wait_session("old", "Ready")
+    front, front_certificate = _front(space, folder)
     with ExitStack() as stack:
         addresses, certificates, tokens = {}, {}, {}
-        for name in ("main", "old"):
-            pod = space.cluster.get("Pod", space.name, space.driver_pod(name))
-            meta = space.get_session(name)["metadata"]
-            secret = space.cluster.get("Secret", space.name, child_base(name, meta["uid"]))
-            addresses[name] = pod["status"]["podIP"]
-            certificates[name] = folder / f"{name}.crt"
-            certificates[name].write_bytes(base64.b64decode(secret["data"][TLS_CERT_FILE]))
-            tokens[name] = base64.b64decode(secret["data"][TOKEN_FILE]).decode()
-        address, certificate = addresses["main"], certificates["main"]
+        for each in (name, "old"):
+            addresses[each] = space.cluster.get("Pod", space.name, space.driver_pod(each))["status"]["podIP"]
+            tokens[each], certificate = space.credentials(each)
+            certificates[each] = folder / f"{each}.crt"
+            certificates[each].write_text(certificate)
         yield Target(
-            rest=stack.enter_context(relay(address, GATEWAY_PORT)).port,
-            thrift=stack.enter_context(relay(address, THRIFT_PORT)).port,
-            connect=stack.enter_context(relay(address, CONNECT_PORT)).port,
-            tunnel=stack.enter_context(relay(address, THRIFT_PORT, verifying(certificate))).port,
-            token=tokens["main"],
-            certificate=certificate,
-            store=trust_store(certificate, folder / "store.p12"),
+            rest=stack.enter_context(relay(front, GATEWAY_PORT)).port,
+            thrift=stack.enter_context(relay(front, THRIFT_PORT)).port,
+            connect=stack.enter_context(relay(front, CONNECT_PORT)).port,
+            tunnel=stack.enter_context(relay(front, THRIFT_PORT, verifying(front_certificate))).port,
+            token=token(space, USER),
+            certificate=front_certificate,
+            store=trust_store(front_certificate, folder / "store.p12"),
             old_rest=stack.enter_context(relay(addresses["old"], GATEWAY_PORT)).port,
             old_token=tokens["old"],
             old_store=trust_store(certificates["old"], folder / "old.p12"),
+            control=stack.enter_context(relay(addresses[name], GATEWAY_PORT)).port,
+            control_token=tokens[name],
+            control_certificate=certificates[name],
+            session=f"{space.name}/{name}",
         )
+
+
+def _front(space: Space, folder: Path) -> tuple[str, Path]:
+    """The address of a replica of the front, and the certificate that its clients trust."""
+    [pod, *_] = space.cluster.list("Pod", OPERATOR_NAMESPACE, f"app.kubernetes.io/name={FRONT_APP_NAME}")
+    secret = space.cluster.get("Secret", OPERATOR_NAMESPACE, FRONT_APP_NAME)
+    assert secret is not None
+    certificate = folder / "front.crt"
+    certificate.write_bytes(base64.b64decode(secret["data"][TLS_CERT_FILE]))
+    return pod["status"]["podIP"], certificate

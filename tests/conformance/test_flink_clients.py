@@ -79,6 +79,16 @@ def test_sql_client_runs_the_init_file_first(target: Target, tmp_path: Path) -> 
     assert "Shutting down the session" in shown, shown
 
 
+def test_sql_client_names_its_session_in_its_configuration(target: Target, tmp_path: Path) -> None:
+    if not target.session:
+        pytest.skip("a front needs a cluster")
+    query = "SET 'sql-client.execution.result-mode' = 'tableau';\nSELECT 40 + 2;\n"
+    shown = SQL_CLIENT.script(target, tmp_path, query, seconds=300, session=target.session)
+    assert "42" in shown, shown
+    refused = SQL_CLIENT.script(target, tmp_path, "SELECT 1;\n", seconds=300, session="kube-system/other")
+    assert "may not connect to session kube-system/other" in refused, refused
+
+
 def test_sql_client_stops_at_sparks_error(target: Target, tmp_path: Path) -> None:
     shown = SQL_CLIENT.script(
         target, tmp_path, f"{TABLEAU}SELECT 'before' AS b;\nSELECT * FROM nothing_there;\nSELECT 'after' AS a;\n"

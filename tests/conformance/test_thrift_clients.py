@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.programs import ENDLESS, Run, beeline_command, environment
+from tests.conformance.programs import ENDLESS, Run, beeline_command, environment, execute
 from tests.conformance.suite import database
 from tests.conformance.target import Target
 
@@ -96,6 +97,17 @@ def test_beeline_browses_the_catalog(run: Run) -> None:
     assert (own, "t") in tables, tables
     columns = [(row[3], row[5]) for row in run["table_columns"]["rows"] if row[1] == own]
     assert columns == [("id", "INT"), ("name", "STRING"), ("amount", "DECIMAL(10,2)"), ("day", "DATE")]
+
+
+def test_beeline_comes_by_http_as_well(target: Target, tmp_path: Path) -> None:
+    sql = "SELECT sum(id) AS total, current_schema() AS home FROM range(1000)"
+    command = beeline_command(target, "-e", sql, by_http=True)
+    output, noise, code, _ = execute(command, tmp_path, env=environment(SPARK_HOME=""))
+    assert code == 0 and "499500" in output, f"{output}\n{noise}"
+    wrong = dataclasses.replace(target, token="wrong")
+    command = beeline_command(wrong, "-e", sql, by_http=True)
+    output, noise, code, _ = execute(command, tmp_path, env=environment(SPARK_HOME=""))
+    assert code != 0 and "401" in output + noise, f"{output}\n{noise}"
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])

@@ -22,7 +22,7 @@ class Session:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._tls = ssl.create_default_context(cafile=str(target.certificate))
+        self._tls = ssl.create_default_context(cafile=str(target.control_certificate))
         self._boot_id = target.get("/control/v1/info")["bootId"]
 
     def run(self, sql: str) -> dict[str, Any]:
@@ -42,8 +42,8 @@ class Session:
 
     def _put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(
-            f"https://{HOST}:{self._target.rest}{path}", json.dumps(body).encode(), method="PUT",
-            headers={"Authorization": f"Bearer {self._target.token}", "Content-Type": "application/json"},
+            f"https://{HOST}:{self._target.control}{path}", json.dumps(body).encode(), method="PUT",
+            headers={"Authorization": f"Bearer {self._target.control_token}", "Content-Type": "application/json"},
         )  # fmt: skip
         with urllib.request.urlopen(request, context=self._tls, timeout=60) as response:
             view: dict[str, Any] = json.load(response)

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 import grpc
 
-from sparksql.gateway.frontends.thrift import messages
-from sparksql.gateway.frontends.thrift.messages import TOperationState
+from sparksql.protocols.hiveserver2 import messages
+from sparksql.protocols.hiveserver2.messages import TOperationState
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT
+from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY
 from tests.support.connect_client import ConnectSession, Failed, sql_relation
 from tests.support.thrift_client import Fields, ThriftClient, rows_of
 
@@ -29,11 +30,12 @@ HIVE_PROTOCOL = 9  # V10
 
 @dataclass(frozen=True)
 class Way:
-    """How a frontend is reached on this machine, and who may enter."""
+    """How a frontend is reached on this machine, and who may enter; `session` is what a client of the front asks for."""
 
     port: int
     token: str
     certificate: str
+    session: str | None = None
 
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.certificate)
@@ -54,7 +56,9 @@ class Client(Protocol):
 class Rest:
     def __init__(self, way: Way, name: str) -> None:
         self._way = way
-        self._path = f"/v4/sessions/{self._ask('/v4/sessions', {'sessionName': name})['sessionHandle']}"
+        properties = {} if way.session is None else {SESSION_PROPERTY: way.session}
+        asked = {"sessionName": name, "properties": properties}
+        self._path = f"/v4/sessions/{self._ask('/v4/sessions', asked)['sessionHandle']}"
         self._operation = ""
 
     def start(self, sql: str) -> None:
@@ -90,7 +94,8 @@ class Thrift:
 
     def __init__(self, way: Way, name: str) -> None:
         self._client = ThriftClient(way.port, way.tls(), way.token, name)
-        opened = self._call("OpenSession", messages.TOpenSessionReq(HIVE_PROTOCOL, name, {}))
+        configuration = {} if way.session is None else {"use:database": way.session}
+        opened = self._call("OpenSession", messages.TOpenSessionReq(HIVE_PROTOCOL, name, configuration))
         self._session = messages.TSessionHandle(_identifier(opened[3]))
         self._operation = messages.TOperationHandle()
 
@@ -130,7 +135,8 @@ class Connect:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self._channel = self._call(self._open(way))
-        self._session = ConnectSession(self._channel, name, token=way.token)
+        headers = {} if way.session is None else {SESSION_HEADER: way.session}
+        self._session = ConnectSession(self._channel, name, token=way.token, headers=headers)
         self._execution: Any = None
 
     def start(self, sql: str) -> None:

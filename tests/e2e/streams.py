@@ -10,9 +10,9 @@ SECONDS = 420.0
 QUICK = {"trigger": {"mode": "Interval", "intervalMillis": 500}, "restart": {"backoffSeconds": 1}}
 
 
-def count_up(space: Space) -> None:
+def count_up(space: Space, session: str = "main") -> None:
     """Makes `ticks`, a source that counts up from 0, 20 rows a second."""
-    made = space.run("CREATE TABLE ticks USING rate OPTIONS (rowsPerSecond '20', numPartitions '1')")
+    made = space.run("CREATE TABLE ticks USING rate OPTIONS (rowsPerSecond '20', numPartitions '1')", session=session)
     assert phase(made) == "Finished", made["status"]
 
 
@@ -58,15 +58,20 @@ def ask_savepoint(space: Space, name: str, statement: str, **spec: Any) -> None:
 def savepoint(space: Space, name: str, statement: str, **spec: Any) -> Object:
     """A new SqlSavepoint once it is over, whatever the outcome."""
     ask_savepoint(space, name, statement, **spec)
+    return savepoint_over(space, name)
+
+
+def savepoint_over(space: Space, name: str) -> Object:
+    """A SqlSavepoint once it is over, whatever the outcome."""
     return space.cluster.wait(
         "SqlSavepoint", space.name, name, lambda s: condition(s, "Finished") == "True", "Finished", SECONDS
     )
 
 
-def assert_each_once(space: Space, table: str) -> None:
+def assert_each_once(space: Space, table: str, session: str = "main") -> None:
     """The table has what `ticks` counted in its column `value`: every number from 0 on, once."""
     query = f"SELECT count(*), count(DISTINCT value), min(value), max(value) FROM {table}"
-    [[rows, distinct, least, most]] = seen = space.rows(query)
+    [[rows, distinct, least, most]] = seen = space.rows(query, session=session)
     assert (rows, least) == (distinct, "0"), seen
     assert rows is not None and most is not None
     assert int(rows) == int(most) + 1, seen

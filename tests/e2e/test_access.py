@@ -41,7 +41,7 @@ def may(cluster: Cluster, user: str, verb: str, resource: str, namespace: str, n
         ("list", "configmaps"),
         ("create", "pods/exec"),
         ("get", "pods/log"),
-        ("patch", "pods"),
+        ("update", "pods"),
         ("delete", "namespaces"),
         ("get", "nodes"),
         ("update", "sqlstatements.sparksql.dev"),

@@ -23,6 +23,7 @@ def large(main: Space) -> str:
     return name
 
 
+@pytest.mark.thorough
 def test_a_large_result_comes_whole_and_in_order(main: Space, large: str) -> None:
     printed = main.cluster.cli(main.name, "results", large, "-o", "csv")
     assert printed.returncode == 0, printed.stderr

@@ -182,6 +182,7 @@ def pods(served: Space, abroad: Space) -> Mapping[str, Pod]:
 # --- who reaches what
 
 
+@pytest.mark.thorough
 def test_the_network_is_open_on_what_is_on_to_whom_the_class_names(
     served: Space, pods: Mapping[str, Pod], hand: Hand
 ) -> None:
@@ -296,7 +297,7 @@ def shell(command: str) -> str:
 def test_addresses_and_commands_printed_by_cli_connect_let_clients_in(
     served: Space, pods: Mapping[str, Pod], hand: Hand
 ) -> None:
-    printed = served.cluster.cli(served.name, "connect", "open")
+    printed = served.cluster.cli(served.name, "connect", "open", "--direct")
     assert printed.returncode == 0, printed.stderr
     row = told(printed.stdout)
     token, certificate = shell(row["token"]), shell(row["certificate"])
@@ -313,9 +314,9 @@ def test_addresses_and_commands_printed_by_cli_connect_let_clients_in(
 
 
 def test_connect_prints_what_is_on(served: Space) -> None:
-    printed = served.cluster.cli(served.name, "connect", "plain").stdout
+    printed = served.cluster.cli(served.name, "connect", "plain", "--direct").stdout
     assert not told(printed).keys() & {"connect", "thrift"} and "rest" in told(printed), printed
-    refused = served.cluster.cli(served.name, "connect", "plain", "--door", "thrift")
+    refused = served.cluster.cli(served.name, "connect", "plain", "--direct", "--door", "thrift")
     assert (refused.returncode, refused.stdout) == (Exit.ERROR, "")
     assert "endpoint thrift of session plain is off" in refused.stderr
 
@@ -325,7 +326,7 @@ def test_cli_connect_forwards_a_port_until_it_is_interrupted(
     served: Space, hand: Hand, interrupt: Callable[[int, int], None]
 ) -> None:
     """A terminal interrupts the plugin and its child at the same time."""
-    plugin = hand.plugin("connect", "open", "--protocol", "thrift", "--port-forward")
+    plugin = hand.plugin("connect", "open", "--direct", "--protocol", "thrift", "--port-forward")
     hand.said(plugin, f"jdbc:hive2://localhost:{THRIFT_PORT}/default;ssl=true", f"127.0.0.1:{THRIFT_PORT} ->")
     children = shell(f"ps --ppid {plugin.pid} -o pid=").split()
     assert len(children) == 1
@@ -354,6 +355,7 @@ def keep_using(space: Space, client: Client) -> float:
     return now
 
 
+@pytest.mark.thorough
 def test_use_through_one_protocol_keeps_a_session_awake(served: Space, hand: Hand) -> None:
     thrift = hand.client("brief", "thrift")
 

@@ -10,8 +10,8 @@ import pytest
 from tests.support.harness import Object, Space, phase
 
 SLOTS = 4
-INSERTS = 60
-QUERIES = 80  # with the INSERTs into both tables: 200 statements
+INSERTS = 25
+QUERIES = 50  # with the INSERTs into both tables: 100 statements
 SECONDS = 600.0
 ICEBERG = "TBLPROPERTIES ('commit.retry.num-retries' = '20', 'commit.retry.min-wait-ms' = '50')"
 
@@ -46,7 +46,7 @@ def flood(tables: Space) -> Flood:
             for table in ("log_parquet", "log_iceberg"):
                 sql = f"INSERT INTO {table} VALUES ({i})"
                 names.append(tables.statement(sql, name=f"{table.replace('_', '-')}-{i}"))
-    assert len(names) == 200
+    assert len(names) == 100
     return Flood(tables, {name: tables.cluster.wait_finished(tables.name, name, SECONDS) for name in names})
 
 

@@ -6,6 +6,7 @@ here the real operator is killed at what a user can see of them.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from tests.e2e.gate import Gate
 from tests.support.harness import OPERATOR_NAMESPACE, Cluster, Object, Space, condition, phase, reason
+from tests.support.thorough import thorough_but
 
 INSERTS = 4  # statements under way whenever the operator goes
 SECONDS = 420.0
@@ -86,8 +88,13 @@ FAULTS: dict[str, Callable[[Cluster], None]] = {
 }
 
 
-@pytest.mark.parametrize("moment", ["Created", "Pending", "Running"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("moment", "fault"),
+    thorough_but(
+        [("Created", "killed"), ("Pending", "container-restarted"), ("Running", "killed")],
+        itertools.product(("Created", "Pending", "Running"), FAULTS),
+    ),
+)
 def test_the_operator_goes_before_the_work_is_done(
     ledger: Space, gate: Gate, moment: str, fault: str, cluster: Cluster
 ) -> None:
@@ -104,7 +111,7 @@ def test_the_operator_goes_before_the_work_is_done(
     assert written(ledger, gate, keys) == once(keys)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", thorough_but(["killed"], FAULTS))
 def test_the_work_is_done_while_the_operator_is_away(ledger: Space, gate: Gate, fault: str, cluster: Cluster) -> None:
     keys = [f"away-{fault}-{i}" for i in range(INSERTS)]
     names = [insert(ledger, key) for key in keys]
@@ -129,7 +136,9 @@ def test_the_operator_goes_again_and_again(ledger: Space, gate: Gate, cluster: C
     assert written(ledger, gate, keys) == once(keys)
 
 
-@pytest.mark.parametrize("with_kill", [False, True], ids=["alone", "operator-killed"])
+@pytest.mark.parametrize(
+    "with_kill", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["alone", "operator-killed"]
+)
 def test_a_cancel_leaves_nothing_half_done(ledger: Space, gate: Gate, with_kill: bool, cluster: Cluster) -> None:
     counts: Counter[str] = Counter()
     ends: dict[str, Object] = {}

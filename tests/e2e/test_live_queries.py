@@ -120,6 +120,7 @@ def wait_all(space: Space, what: str, reached: Any) -> None:
     space.cluster.wait_until(lambda: all(map(reached, all_of(space).values())), what, SECONDS, lambda: all_of(space))
 
 
+@pytest.mark.thorough
 def test_live_queries_of_each_kind_equal_a_computation_after_a_killed_driver(feeder: Feeder) -> None:
     space = feeder.space
     feeder.feed()

@@ -34,6 +34,7 @@ def test_preview_runs_the_query_and_leaves_the_sink_alone(orders: Space) -> None
     assert "made" not in {row[1] for row in orders.rows("SHOW TABLES")}
 
 
+@pytest.mark.thorough
 def test_a_preview_of_a_source_without_end_shows_rows_while_it_runs(orders: Space) -> None:
     count_up(orders)
     insert = "INSERT INTO copy SELECT CAST(value AS INT), CAST(1 AS DECIMAL(10,2)) FROM STREAM ticks"

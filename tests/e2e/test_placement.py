@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
+
 from sparksql.api.names import driver_pod_name
 from sparksql.gateway import warm_up
 from tests.support.harness import Classes, Object, Space, condition, phase, reason
@@ -74,6 +76,7 @@ def test_an_idle_executor_is_given_back_after_a_shuffle(space: Space, classes: C
     assert space.rows(SHUFFLE, session="elastic") == [["7"]]  # and they come again
 
 
+@pytest.mark.thorough
 def test_an_idle_executor_is_given_back_by_default(space: Space) -> None:
     size = {"min": 0, "max": 1, "cpu": "100m", "memory": "512Mi"}
     space.session("default-elastic", executors=size)

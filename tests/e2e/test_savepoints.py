@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.streams import QUICK, SECONDS, count_up, resume, savepoint, stop, stream, wait_batch
+from tests.e2e.streams import (
+    QUICK,
+    SECONDS,
+    ask_savepoint,
+    count_up,
+    resume,
+    savepoint,
+    savepoint_over,
+    stop,
+    stream,
+    wait_batch,
+)
 from tests.support.harness import Object, Space, condition, phase, reason
 
 KEYS = 5
+MORE = 1_000_000  # what a repair adds to one count
 FEW = {"spark.sql.shuffle.partitions": "2"}
 UPSERT = {**QUICK, "outputMode": "Update", "upsert": {"keys": ["k"]}}
 
@@ -92,11 +104,35 @@ def test_the_state_of_a_savepoint_is_read_and_previewed_by_its_name(counted: Spa
     assert later and all(n == (top - k) // KEYS + 1 for k, n, top in later), shown
 
 
+def test_a_stream_goes_on_from_a_state_that_a_query_gives(counted: Space) -> None:
+    """A repair of one group; both savepoints are applied at once, and the second one waits for the first."""
+    read = "SELECT {} FROM savepoint_state('counted-wrong', 'aggregate')"
+    repair = read.format(f"k, IF(k = 0, n + {MORE}, n) AS n, top")
+    ask_savepoint(counted, "counted-wrong", "counting")
+    ask_savepoint(counted, "repaired", "counting", source="Query", sql=repair)
+    ask_savepoint(counted, "refused", "counting", source="Query", sql=read.format("k, n"))
+    made, refused = savepoint_over(counted, "repaired"), savepoint_over(counted, "refused")
+    assert phase(made) == "Completed", made["status"]
+    origin = stream(counted.get("counting"))
+    assert made["status"]["queryId"] == origin["queryId"] and made["status"]["sizeBytes"] > 0, made["status"]
+    assert (phase(refused), reason(refused)) == ("Failed", "InvalidSpec"), refused["status"]
+    assert "the query lacks column top" in refused["status"]["message"], refused["status"]
+
+    counted.run("CREATE TABLE repaired (k BIGINT, n BIGINT, top BIGINT) USING iceberg")
+    start = {**UPSERT, "startFrom": {"savepointRef": {"name": "repaired"}}}
+    counted.statement(counting("repaired"), name="goes-on", conf=FEW, streaming=start)
+    wait_batch(counted, "goes-on", more=made["status"]["batchId"] + 3)
+    stop(counted, "goes-on")
+    rows = counted.rows("SELECT k, n, top FROM repaired ORDER BY k")
+    expected = [(int(top or 0) - int(k or 0)) // KEYS + 1 + (MORE if k == "0" else 0) for k, _, top in rows]
+    assert [int(n or 0) for _, n, _ in rows] == expected and len(rows) == KEYS, rows
+
+
 def test_a_state_that_does_not_fit_is_computed_anew_where_the_statement_says_rebuild(counted: Space) -> None:
     upsert = {**UPSERT, "upsert": {"keys": ["item"]}, "upgradeMode": "Rebuild"}
     text = "INSERT INTO sold SELECT item, {} AS total FROM STREAM sales GROUP BY item"
     made = counted.run(
-        "CREATE TABLE sales (item STRING, n INT) USING parquet; CREATE TABLE sold (item STRING, total BIGINT) USING iceberg; "
+        "CREATE TABLE sales (item STRING, n INT) USING iceberg; CREATE TABLE sold (item STRING, total BIGINT) USING iceberg; "
         "INSERT INTO sales VALUES ('a', 1), ('a', 2), ('b', 5)"
     )
     assert phase(made) == "Finished", made["status"]
@@ -116,6 +152,7 @@ def test_a_state_that_does_not_fit_is_computed_anew_where_the_statement_says_reb
     stop(counted, "rebuilt")
 
 
+@pytest.mark.thorough
 def test_a_stream_upgrade_takes_a_savepoint_first_and_keeps_the_counts(counted: Space) -> None:
     before = counted.get("counting")
     counted.change("SqlStatement", "counting", streaming={"upgradeMode": "Savepoint"})
@@ -139,6 +176,7 @@ def test_a_stream_upgrade_takes_a_savepoint_first_and_keeps_the_counts(counted: 
     wait_batch(counted, "counting")
 
 
+@pytest.mark.thorough
 def test_a_text_that_the_state_does_not_fit_leaves_the_query_alone(counted: Space) -> None:
     before = counted.get("counting")
     counted.change("SqlStatement", "counting", sql=counting("counted", number="sum(value)"))
@@ -166,6 +204,7 @@ def test_a_text_is_validated_against_a_query_that_runs(counted: Space) -> None:
         assert stream(after)[field] == stream(before)[field], after["status"]
 
 
+@pytest.mark.thorough
 def test_a_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_back(counted: Space) -> None:
     text = counted.get("counting")["spec"]["sql"]
     stop(counted, "counting")
@@ -179,6 +218,7 @@ def test_a_stopped_stream_with_incompatible_sql_is_parked_until_the_old_sql_is_b
     check(counted, "counted")
 
 
+@pytest.mark.thorough
 def test_a_stream_with_a_new_restore_nonce_goes_back_to_its_savepoint(counted: Space) -> None:
     before, first = counted.get("counting"), counted.cluster.get("SqlSavepoint", counted.name, "first")
     assert first is not None
@@ -196,7 +236,9 @@ def test_a_stream_with_a_new_restore_nonce_goes_back_to_its_savepoint(counted: S
 
 
 def test_a_deleted_savepoint_object_goes_only_after_its_data(counted: Space) -> None:
-    [taken] = [each for each in savepoints(counted, "counting") if each["status"]["trigger"] == "Upgrade"][:1]
+    resume(counted, "counting")
+    wait_batch(counted, "counting")
+    taken = savepoint(counted, "deleted", "counting", reclaimPolicy="Delete")
     name, location = taken["metadata"]["name"], taken["status"]["location"]
     adopted = savepoint(counted, "adopted", "counting", source="Existing", location=location)
     assert phase(adopted) == "Completed", adopted["status"]

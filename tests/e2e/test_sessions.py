@@ -28,15 +28,6 @@ def test_a_ready_session_owns_its_service_secret_network_policy_and_driver_pod(m
     main.cluster.wait("Pod", main.name, driver["podName"], lambda p: pod_ready(p or {}), "ready")
 
 
-def test_hibernation_is_said_to_be_missing(main: Space) -> None:
-    main.change("SqlSession", "main", idle={"timeoutSeconds": 3600, "action": "Hibernate"})
-    told = main.cluster.wait(
-        "SqlSession", main.name, "main", lambda o: condition(o or {}, "Hibernation") == "False", "told", 60
-    )
-    assert condition(told, "Hibernation", "reason") == "HibernateNotImplemented"
-    main.change("SqlSession", "main", idle={"timeoutSeconds": 0, "action": "Close"})
-
-
 def test_tables_outlive_drivers_and_are_shared_by_sessions(main: Space) -> None:
     for using in ("parquet", "iceberg"):
         main.run(f"CREATE TABLE kept_{using} USING {using} AS SELECT 1 AS id")

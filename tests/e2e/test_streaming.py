@@ -20,6 +20,7 @@ def ticks(main: Space) -> Space:
     return main
 
 
+@pytest.mark.thorough
 def test_changes_are_merged_by_key(ticks: Space) -> None:
     assert phase(ticks.run("CREATE TABLE changes (id INT, name STRING, at INT, op STRING) USING parquet")) == "Finished"
     assert phase(ticks.run("CREATE TABLE people (id INT, name STRING, at INT) USING iceberg")) == "Finished"
@@ -41,7 +42,7 @@ def test_changes_are_merged_by_key(ticks: Space) -> None:
     assert ticks.rows(query) == [["1", "b", "2"], ["4", "new", "1"]]
 
 
-@pytest.mark.parametrize("provider", ["", ROCKS_DB], ids=["hdfs", "rocksdb"])
+@pytest.mark.parametrize("provider", ["", pytest.param(ROCKS_DB, marks=pytest.mark.thorough)], ids=["hdfs", "rocksdb"])
 def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: str) -> None:
     table = "windows_rocks" if provider else "windows_hdfs"
     assert phase(ticks.run(f"CREATE TABLE {table} (key BIGINT, n BIGINT, until TIMESTAMP) USING iceberg")) == "Finished"
@@ -101,6 +102,7 @@ def test_an_invalid_streaming_statement_says_why_and_writes_nothing(
     assert ticks.rows("SELECT * FROM never") == []
 
 
+@pytest.mark.thorough
 def test_a_stopped_stream_gives_its_dedicated_session_back(ticks: Space) -> None:
     assert phase(ticks.run("CREATE TABLE own_target (value BIGINT) USING iceberg")) == "Finished"
     database = ticks.database

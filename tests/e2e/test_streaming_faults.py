@@ -21,6 +21,7 @@ def ticks(main: Space) -> Space:
     return main
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: Cluster) -> None:
     assert phase(ticks.run("CREATE TABLE counted (value BIGINT, at TIMESTAMP) USING iceberg")) == "Finished"
@@ -62,6 +63,7 @@ def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: 
     assert_each_once(ticks, "counted")
 
 
+@pytest.mark.thorough
 def test_a_file_stream_survives_driver_deaths_before_and_after_its_first_commit(ticks: Space) -> None:
     """Until the first commit nothing in the table but a mark tells that the log there is this stream's."""
     assert phase(ticks.run("CREATE TABLE filed (value BIGINT) USING parquet")) == "Finished"

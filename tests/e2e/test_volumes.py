@@ -78,6 +78,7 @@ def _mounts(pod_spec: Object) -> bool:
     return bool(named) and named == mounts
 
 
+@pytest.mark.thorough
 def test_counts_outlive_the_driver_and_a_stop(counting: Space) -> None:
     before = counting.get("counting")
     assert stream(before)["checkpointLocation"].startswith(f"{STORAGE['checkpointRoot']}/"), before["status"]
@@ -99,6 +100,7 @@ def test_counts_outlive_the_driver_and_a_stop(counting: Space) -> None:
     wait_batch(counting, "counting", more=1)
 
 
+@pytest.mark.thorough
 def test_a_savepoint_on_a_volume_is_forked_and_its_files_go_with_its_object(counting: Space) -> None:
     taken = savepoint(counting, "live", "counting", reclaimPolicy="Delete")
     assert phase(taken) == "Completed", taken["status"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparksql.api.execution import TriggerMode
 from sparksql.wire.control import OperationState, OperationView, StreamOptions
-from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
+from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView, StateQuery
 
 from .client import API, GatewayClient
 
@@ -69,14 +69,21 @@ class Streams:
 
     async def saved(self, name: str, checkpoint: str = "c") -> str:
         """Has a savepoint made; answers its location."""
-        target, client = (self.folder / name).as_uri(), self.client
+        view = await self.attempted(name, self.options(checkpoint).checkpoint)
+        assert view.state is SavepointState.COMPLETED, view
+        return (self.folder / name).as_uri()
+
+    async def attempted(self, name: str, checkpoint: str | None, query: StateQuery | None = None) -> SavepointView:
+        """Has an attempt made to make a savepoint; answers how it has ended."""
+        client = self.client
         asked = SavepointRequest(
             boot_id=client.boot_id,
-            checkpoint=self.options(checkpoint).checkpoint,
-            target=target,
+            checkpoint=checkpoint,
+            target=(self.folder / name).as_uri(),
             uid="u",
             namespace="n",
             name=name,
+            query=query,
         )
         url = f"{API}/savepoints/{uuid.uuid4()}"
         async with asyncio.timeout(60):
@@ -84,10 +91,8 @@ class Streams:
                 async with client.http.put(url, data=asked.to_json()) as response:
                     view = SavepointView.model_validate_json(await response.text())
                 if view.state is not SavepointState.RUNNING:
-                    break
+                    return view
                 await asyncio.sleep(0.05)
-        assert view.state is SavepointState.COMPLETED, view
-        return target
 
     def _named(self, sql: str) -> str:
         return sql.replace("$", self.database)

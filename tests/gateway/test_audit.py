@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
 from tests.support.connect_client import ConnectSession, Failed, connect_channel, sql_relation, until
 from tests.support.process import GatewayProcess

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.protocols.hiveserver2 import messages as m
 from tests.support.connect_client import ConnectSession, Failed, connect_channel, until
 from tests.support.ports import free_port
 from tests.support.process import GatewayProcess, running

@@ -183,6 +183,7 @@ async def test_an_execution_timeout_ends_in_timeout_and_the_limit_holds_without_
     assert await session.rows("SELECT 1") == [[1]]
 
 
+@pytest.mark.thorough
 async def test_a_statement_queued_longer_than_allowed_times_out(hasty_http: aiohttp.ClientSession) -> None:
     session = await open_rest(hasty_http)
     await session.until(await session.submit(LONG), "RUNNING")
@@ -211,6 +212,7 @@ async def test_more_sessions_than_the_limit_are_refused_until_one_is_closed(
     await open_rest(http)
 
 
+@pytest.mark.thorough
 async def test_an_idle_session_expires_and_one_in_use_does_not(
     hasty_http: aiohttp.ClientSession, hasty_control: GatewayClient
 ) -> None:
@@ -278,6 +280,7 @@ async def test_a_session_keeps_no_more_operations_than_the_limit(http: aiohttp.C
     assert (await session.try_submit("SELECT 1"))[0] == 200
 
 
+@pytest.mark.thorough
 async def test_results_that_are_too_large_together_are_refused_and_closing_makes_room(
     http: aiohttp.ClientSession, control: GatewayClient
 ) -> None:

@@ -119,6 +119,7 @@ def test_completion_offers_tables_first_after_from_and_columns_after_select(driv
     assert "abs" in columns[4:]
 
 
+@pytest.mark.thorough
 def test_candidates_are_few_and_soon_there(driver: SparkDriver, session: Any) -> None:
     texts = ("|", "SELECT | FROM orders o JOIN orchard.apples a", "SELECT * FROM |", "SELECT o.| FROM orders o", "s|")
     for text in texts:

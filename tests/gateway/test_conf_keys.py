@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from sparksql.api.conf_policy import KEYS_FILE, NAMESPACES, REVIEWED, is_allowed, is_denied, is_reviewed, normalise
+from sparksql.api.conf_policy import (
+    KEYS_FILE,
+    NAMESPACES,
+    REVIEWED,
+    STATIC_KEYS,
+    is_allowed,
+    is_denied,
+    is_reviewed,
+    normalise,
+)
 from sparksql.domain.session import memory
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements, scala_object
@@ -158,6 +167,7 @@ def _explained() -> set[str]:
     return {normalise(line.partition("#")[0]) for line in KEYS_FILE.read_text().splitlines() if "  # " in line}
 
 
+@pytest.mark.thorough
 def test_kafkas_options_that_sql_may_give_name_neither_code_nor_files(driver: SparkDriver) -> None:
     clients = driver.jvm.org.apache.kafka.clients
     definitions = (clients.consumer.ConsumerConfig.configDef(), clients.producer.ProducerConfig.configDef())
@@ -202,6 +212,12 @@ def test_the_memory_of_an_executors_pod_is_what_spark_counts(driver: SparkDriver
     finally:
         profile.clearDefaultProfile()
     assert memory.pod_mib(5000, conf) == int(spark)
+
+
+def test_reviewed_keys_that_a_session_has_from_its_start_on_are_known(driver: SparkDriver) -> None:
+    known = driver.jvm.org.apache.spark.sql.internal.SQLConf
+    keys = [line.split("#")[0].strip() for line in KEYS_FILE.read_text().splitlines() if line.startswith("spark.sql.")]
+    assert {normalise(key) for key in keys if known.isStaticConfigKey(key)} == STATIC_KEYS
 
 
 def test_every_spark_sql_key_is_reviewed_denied_or_withheld(found: Jars) -> None:

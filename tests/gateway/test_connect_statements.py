@@ -314,6 +314,7 @@ async def test_a_session_does_not_expire_under_a_request(tmp_path_factory: pytes
             assert await task == [(1,)]
 
 
+@pytest.mark.thorough
 async def test_idle_sessions_expire_busy_ones_stay_and_the_gateway_ends_in_time(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -35,6 +35,7 @@ def command(how: str, table: str) -> Any:
             return commands.Command(sql_command=commands.SqlCommand(input=relations.Relation(with_relations=both)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["sql", "frame", "references"])
 async def test_two_writers_of_one_table(gateway: GatewayProcess, how: str) -> None:
     table = f"written_by_{how}"

@@ -18,10 +18,11 @@ from pyspark.sql.connect.proto import base_pb2 as wire
 
 from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.frontends import http_limits
-from sparksql.gateway.frontends.connect.server import MAX_CONNECTIONS, MAX_RPCS, MAX_STREAMS
-from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.gateway.frontends.connect.server import MAX_CONNECTIONS
 from sparksql.gateway.frontends.thrift.server import ConnectionLimits
-from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
+from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
+from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.spark_connect import MAX_RPCS, MAX_STREAMS
 from sparksql.wire.driver import TLS_CERT_FILE
 from tests.support.client_session import RestSession, open_rest, rest_http
 from tests.support.connect_client import SERVICE, ConnectSession, Failed, connect_port, sql_command, until
@@ -229,6 +230,7 @@ async def gauge(control: GatewayClient, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"sparksql_gateway_{name}"))
 
 
+@pytest.mark.thorough
 async def test_slow_clients_keep_nobody_waiting_and_hold_no_thread(crowd: Crowd, control: GatewayClient) -> None:
     for _ in range(3):
         await crowd.serves()
@@ -251,6 +253,7 @@ DEADLINES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", DEADLINES)
 async def test_a_slow_client_is_dropped_in_time_and_not_before(crowd: Crowd, name: str) -> None:
     client = crowd.slow[name]
@@ -299,6 +302,7 @@ async def test_more_connections_than_rest_may_have_take_the_place_of_idle_ones(c
             opened.close()
 
 
+@pytest.mark.thorough
 async def test_more_connections_than_connect_may_have_are_closed_and_the_frontend_works_again(crowd: Crowd) -> None:
     sockets = [socket.create_connection(("127.0.0.1", crowd.connect_port)) for _ in range(MAX_CONNECTIONS + 100)]
     try:

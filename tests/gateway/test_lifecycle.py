@@ -96,8 +96,9 @@ async def test_init_then_drain_then_the_end(own_gateway: Start) -> None:
         async with client.http.post(f"{API}/drain") as response:
             assert response.status == 200
         assert (await client.info()).state is GatewayState.DRAINING
-        status, body = await client.put_raw("SELECT 1")
-        assert (status, ErrorBody.model_validate_json(body).error) == (503, "Draining")
+        late = await client.put("SELECT 1")
+        assert (late.state, late.start_time) == (OperationState.CLOSED, None)
+        assert (await client.put("SELECT 1", late.operation_id)).state is OperationState.CLOSED
         repeated = await client.put(RUNNING, endless.operation_id)  # a known id is answered even now
         assert repeated.operation_id == endless.operation_id
         async with client.http.get("/readyz") as response:

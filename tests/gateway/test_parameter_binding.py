@@ -39,6 +39,7 @@ def binder_of(driver: SparkDriver, escaped: bool) -> ParameterBinder:
     return ParameterBinder(driver.jvm, driver.base)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("escaped", [False, True])
 def test_a_string_parameter_arrives_unchanged_in_every_query_text(driver: SparkDriver, escaped: bool) -> None:
     binder = binder_of(driver, escaped)

@@ -133,6 +133,7 @@ async def test_a_small_query_ends_while_statements_at_the_parsing_bounds_are_par
     assert seconds < 30, (shape, seconds, ended)
 
 
+@pytest.mark.thorough
 async def test_long_statements_as_tools_generate_them_are_parsed_and_run(client: GatewayClient) -> None:
     values = ", ".join(map(str, range(100_000)))
     assert await client.rows(f"SELECT count(*) FROM range(10) WHERE id IN ({values})") == [(10,)]

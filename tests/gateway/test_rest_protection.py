@@ -160,6 +160,9 @@ async def test_whatever_is_sent_is_answered_in_a_released_form(rest: RestClient)
                 "operation_handle": known.get(handles[1], handles[1]),
                 "token": token,
                 "identifier": handles[1],
+                "catalog": {"{S}": "spark_catalog"}.get(handles[0], handles[0]),
+                "database": {"{O}": "default"}.get(handles[1], handles[1]),
+                "table": handles[1],
             }
             path = version + route.path.format(**values) + query  # type: ignore[attr-defined]
             if route.name == "close_session" and values["session_handle"] == session.handle:  # type: ignore[attr-defined]

@@ -105,6 +105,7 @@ async def test_tasks_are_shared_by_priority(own_gateway: Callable[..., GatewayPr
     assert light > 0, "it is starved"
 
 
+@pytest.mark.thorough
 async def test_statements_take_turns_where_one_task_runs_at_a_time(own_gateway: Callable[..., GatewayProcess]) -> None:
     """Spark's own order would be that of their names, and these are drawn."""
     gateway = own_gateway(optimised=True, spark_conf={"spark.master": "local[1]"}, max_concurrent_statements=8)
@@ -118,6 +119,7 @@ async def test_statements_take_turns_where_one_task_runs_at_a_time(own_gateway: 
     assert min(done) > 0.5 * max(done), done
 
 
+@pytest.mark.thorough
 async def test_priority_counts_where_one_task_runs_at_a_time(own_gateway: Callable[..., GatewayProcess]) -> None:
     gateway = own_gateway(optimised=True, spark_conf={"spark.master": "local[1]"})
     async with connect(gateway) as client:
@@ -237,6 +239,7 @@ async def test_a_probe_gives_the_same_answer_with_and_without_an_executor(client
         await session.close()
 
 
+@pytest.mark.thorough
 async def test_sessions_of_clients_take_turns(client: GatewayClient) -> None:
     """One that asks for much waits for itself, not the others for it."""
     short, longer = TASKS.format(rows=10**6, tasks=1), TASKS.format(rows=10**9, tasks=1)

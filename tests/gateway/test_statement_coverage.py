@@ -52,6 +52,7 @@ def used(jvm: Any, sql: str) -> set[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_every_alternative_of_the_grammar_is_walked(jvm: Any) -> None:
     texts = [step.text(db="walk", place="file:///tmp/walk", home="default") for step in WALK]
     names = alternatives(jvm)

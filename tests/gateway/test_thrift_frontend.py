@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
 from tests.support.client_session import call, open_rest, rest_http
 from tests.support.connect_client import until
@@ -341,6 +341,7 @@ def test_old_tls_is_refused(frontend: Frontend) -> None:
         ThriftClient(frontend.port, tls, seconds=90)
 
 
+@pytest.mark.thorough
 async def test_an_open_thrift_connection_keeps_its_session_until_the_gateway_ends(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

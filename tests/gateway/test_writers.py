@@ -25,6 +25,7 @@ async def insert_all(client: GatewayClient, statements: list[str]) -> None:
     assert not failed, failed[:3]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("source", ["parquet", "json"])
 async def test_sixty_inserts_at_once_lose_nothing(client: GatewayClient, gateway: GatewayProcess, source: str) -> None:
     count = 60 if source == "parquet" else 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sparksql.api.base import ApiObject
@@ -31,6 +32,7 @@ STREAM: dict[str, Any] = {**STATEMENT, "streaming": {}}
 AGAINST: dict[str, Any] = {"validateAgainst": {"statementRef": {"name": "a"}}}
 VALIDATION: dict[str, Any] = {**STATEMENT, "mode": "Validate", **AGAINST}
 SAVEPOINT: dict[str, Any] = {"statementRef": {"name": "orders"}}
+QUERY: dict[str, Any] = {**SAVEPOINT, "source": "Query", "sql": "SELECT 1"}
 EXISTING: dict[str, Any] = {**SAVEPOINT, "source": "Existing", "location": "s3a://bucket/savepoint"}
 KINDS: dict[type[ApiObject], dict[str, Any]] = {
     SqlSessionClass: {"image": "example/spark-sql-session:1"},
@@ -83,6 +85,11 @@ def _savepoint(name: str, change: dict[str, Any], message: str) -> Invalid:
     return Invalid(SqlSavepoint, name, {**SAVEPOINT, **change}, message)
 
 
+def _frontends(name: str, of: Sequence[tuple[str, int]], message: str) -> Invalid:
+    frontends = [{"name": each, "port": port} for each, port in of]
+    return Invalid(SqlSessionClass, name, {"image": "i", "frontends": frontends}, message)
+
+
 INVALID = (
     Invalid(SqlSessionClass, "no-image", {}, "spec.image: Required value"),
     Invalid(
@@ -112,6 +119,13 @@ INVALID = (
         {"image": "i", "storage": {"volumeClaim": {"name": "a", "mountPath": "data"}}},
         "spec.storage.volumeClaim.mountPath",
     ),
+    _frontends("frontend-name", [("Lines", 7777)], "spec.frontends[0].name"),
+    _frontends("frontend-long-name", [("a-name-that-is-long", 7777)], "spec.frontends[0].name"),
+    _frontends("frontend-own-name", [("thrift", 7777)], "is that of one of the gateway's own"),
+    _frontends("frontend-low-port", [("lines", 80)], "spec.frontends[0].port"),
+    _frontends("frontend-own-port", [("lines", 15002)], "the port is one of the driver's own"),
+    _frontends("frontends-of-one-name", [("lines", 7777), ("lines", 7778)], "needs a name and a port of its own"),
+    _frontends("frontends-of-one-port", [("lines", 7777), ("words", 7777)], "needs a name and a port of its own"),
     _session("two-executor-numbers", {"executors": {"instances": 1, "min": 1, "max": 2}}, "set either instances"),
     _session("min-without-max", {"executors": {"min": 1}}, "min needs max"),
     _session("min-above-max", {"executors": {"min": 3, "max": 2}}, "min must not be greater than max"),
@@ -199,6 +213,10 @@ INVALID = (
     ),
     _savepoint("location-of-copy", {"location": "s3a://b/c"}, "set location with source Existing, and only then"),
     _savepoint("existing-without-location", {"source": "Existing"}, "set location with source Existing, and only then"),
+    _savepoint("query-without-sql", {"source": "Query"}, "set sql with source Query, and only then"),
+    _savepoint("sql-of-copy", {"sql": "SELECT 1"}, "set sql with source Query, and only then"),
+    _savepoint("operator-of-copy", {"operator": "aggregate"}, "set operator with source Query only"),
+    _savepoint("query-with-location", {**QUERY, "location": "s3a://b/c"}, "set location with source Existing"),
     _savepoint("existing-with-null", {"source": "Existing", "location": None}, "set location with source Existing"),
 )
 
@@ -261,6 +279,14 @@ REFUSED_UPDATES = (
     _changed("streaming-added-with-sql", "the presence of streaming is immutable", {**STREAM, "sql": "SELECT 2"}),
     Update(SqlSavepoint, "statement", SAVEPOINT, {"statementRef": {"name": "other"}}, "statementRef is immutable"),
     Update(SqlSavepoint, "source", SAVEPOINT, EXISTING, "source is immutable"),
+    Update(SqlSavepoint, "sql", QUERY, {**QUERY, "sql": "SELECT 2"}, "sql is immutable"),
+    Update(
+        SqlSavepoint,
+        "operator",
+        QUERY,
+        {**QUERY, "operator": "a"},
+        "operator is immutable",
+    ),
     Update(SqlSavepoint, "location", EXISTING, {**EXISTING, "location": "s3a://b/d"}, "location is immutable"),
 )
 

@@ -160,7 +160,13 @@ class Space:
         self.database = name.replace("-", "_")
 
     def session(
-        self, name: str = "main", wait: bool = True, seconds: float = 420, init: Iterable[str] = (), **spec: Any
+        self,
+        name: str = "main",
+        wait: bool = True,
+        seconds: float = 420,
+        init: Iterable[str] = (),
+        metadata: Object | None = None,
+        **spec: Any,
     ) -> Object:
         """A new session, which stays until its namespace goes unless `spec` says when it is idle."""
         stays = {"timeoutSeconds": 0}  # what other tests do meanwhile must not close it
@@ -168,7 +174,7 @@ class Space:
         body = {
             "apiVersion": API_VERSION,
             "kind": "SqlSession",
-            "metadata": {"name": name, "namespace": self.name},
+            "metadata": {**(metadata or {}), "name": name, "namespace": self.name},
             "spec": spec,
         }
         made = self.cluster.create(body)

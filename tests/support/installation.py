@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ("spark-sql-session", "spark-sql-operator", "spark-sql-objectstore", "spark-sql-kafka")
 NEXT_SESSION_IMAGE = "localhost/spark-sql-session:dev-next"  # on the Spark version that images/images.mk names
 RELEASE = "spark-sql-operator"
+QUICKSTART = "spark-sql-quickstart"  # what `make demo` labels its namespaces with
 # A third of a pod's CPU time went into the optimising compiler, for code that runs but a few times. The launcher of Java reads it.
 QUICK_COMPILER = {"name": "JDK_JAVA_OPTIONS", "value": QUICK_COMPILER_ONLY}
 QUICK_POD = {"spec": {"containers": [{"name": "spark", "env": [QUICK_COMPILER]}]}}
@@ -110,6 +111,7 @@ def cluster(testrun_uid: str) -> Cluster:
 
 def _install(cluster: Cluster) -> None:
     """The chart with the images as they are now, and nothing left of a run that could not clean up."""
+    leftovers = _sweep(cluster)
     _run(sys.executable, "tests/cluster/cluster.py", "load", *(f"localhost/{image}:dev" for image in IMAGES))
     with tempfile.NamedTemporaryFile("w", suffix=".json") as values:
         json.dump(VALUES, values)
@@ -125,7 +127,8 @@ def _install(cluster: Cluster) -> None:
     cluster.kubectl("rollout", "restart", "deployment", "-n", OPERATOR_NAMESPACE)
     for deployment in cluster.kubectl("get", "deployment", "-n", OPERATOR_NAMESPACE, "-o", "name").split():
         cluster.kubectl("rollout", "status", deployment, "-n", OPERATOR_NAMESPACE, "--timeout=600s")
-    _sweep(cluster)
+    for namespace in leftovers:  # its pods have memory that the tests' pods wait for
+        cluster.wait_gone("Namespace", "", namespace, seconds=300)
 
 
 @pytest.fixture(scope="session")
@@ -136,12 +139,16 @@ def next_image(cluster: Cluster) -> str:
     return NEXT_SESSION_IMAGE
 
 
-def _sweep(cluster: Cluster) -> None:
-    """Namespaces of runs that were killed."""
+def _sweep(cluster: Cluster) -> list[str]:
+    """Takes away the namespaces of runs that were killed, and the quickstart's: it could not go on with the tests' credentials."""
+    names = []
     for namespace in cluster.list("Namespace"):
-        name = namespace["metadata"]["name"]
-        if name.startswith("e2e-"):
+        name, labels = namespace["metadata"]["name"], namespace["metadata"].get("labels", {})
+        if name.startswith("e2e-") or labels.get("app.kubernetes.io/part-of") == QUICKSTART:
+            print(f"takes away namespace {name}, which an earlier run has left", flush=True)
             cluster.delete("Namespace", "", name)
+            names.append(name)
+    return names
 
 
 @contextmanager

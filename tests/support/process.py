@@ -39,11 +39,13 @@ from sparksql.wire.driver import (
     DriverConfig,
     config_hash,
 )
+from sparksql.wire.front import FRONT_TOKEN_FILE
 from tests.support.class_archive import java_options
 from tests.support.java_classes import class_path
 from tests.support.ports import free_port
 
 TOKEN = "a-token-of-the-tests"
+FRONT_TOKEN = "what-the-front-presents-in-tests"
 FILES = tempfile.gettempdir()  # pytest's own folders are below it
 
 
@@ -194,6 +196,7 @@ def start_gateway(folder: Path, config: DriverConfig | None = None, optimised: b
     text = config.to_file()
     (config_folder / CONFIG_FILE).write_text(text)
     (config_folder / TOKEN_FILE).write_text(TOKEN)
+    (config_folder / FRONT_TOKEN_FILE).write_text(FRONT_TOKEN)
     write_tls_pair(config_folder)
     given = shutil.copytree(config_folder, folder / "given")
     log = (folder / "log").open("wb")

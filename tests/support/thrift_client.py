@@ -11,7 +11,7 @@ import struct
 from types import TracebackType
 from typing import Any, Self
 
-from sparksql.gateway.frontends.thrift.codec import Struct, encode
+from sparksql.protocols.hiveserver2.codec import Struct, encode
 from tests.support.process import TOKEN
 
 _CALL = 0x80010001
@@ -34,9 +34,15 @@ class ThriftClient:
     """One authenticated connection."""
 
     def __init__(
-        self, port: int, tls: ssl.SSLContext | None, token: str = TOKEN, user: str = "ada", seconds: float = 120
+        self,
+        port: int,
+        tls: ssl.SSLContext | None,
+        token: str = TOKEN,
+        user: str = "ada",
+        seconds: float = 120,
+        host: str = "127.0.0.1",
     ) -> None:
-        raw = socket.create_connection(("127.0.0.1", port), seconds)
+        raw = socket.create_connection((host, port), seconds)
         self.socket = tls.wrap_socket(raw, server_hostname="localhost") if tls else raw
         self._sequence = 0
         self._negotiate(1, b"PLAIN")

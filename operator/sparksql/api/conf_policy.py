@@ -251,6 +251,18 @@ def redacted(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 REVIEWED = _reviewed()
+STATIC_KEYS = frozenset(
+    normalise(key)
+    for key in (
+        "spark.sql.broadcastExchange.maxThreadThreshold",
+        "spark.sql.codegen.cache.maxEntries",
+        "spark.sql.resultQueryStage.maxThreadThreshold",
+        "spark.sql.shuffleExchange.maxThreadThreshold",
+        "spark.sql.sources.schemaStringLengthThreshold",
+        "spark.sql.subquery.maxThreadThreshold",
+    )
+)
+"""Reviewed keys of Spark SQL that a session has from its start on, by Spark's StaticSQLConf; a test asks Spark."""
 
 
 def _is_secret(key: str, value: str) -> bool:

@@ -11,6 +11,7 @@ from sparksql.api.names import MAX_NAME_LENGTH
 from sparksql.api.quantities import CPU_PATTERN, MEMORY_PATTERN, cpu_millis, memory_mib
 
 INT32_MAX = 2**31 - 1
+MAX_SQL_LENGTH = 262_144  # of a text in a manifest
 SAFE_INT_MAX = 2**53 - 1  # the API server compares bounds as floats, where 2**63 - 1 overflows
 YEAR_SECONDS = 366 * 24 * 3600
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"

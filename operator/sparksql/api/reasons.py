@@ -24,7 +24,11 @@ class Reason(StrEnum):
 
     # Session
     READY = "Ready"
-    HIBERNATE_NOT_IMPLEMENTED = "HibernateNotImplemented"
+    HIBERNATES_WHEN_IDLE = "HibernatesWhenIdle"
+    HOLDS_SESSION_STATE = "HoldsSessionState"  # what a driver that ends would take with it
+    HIBERNATING = "Hibernating"
+    HIBERNATED = "Hibernated"
+    WAKING = "Waking"
     STOPPED = "Stopped"
     IDLE_TIMEOUT = "IdleTimeout"
     MAX_LIFETIME_REACHED = "MaxLifetimeReached"

@@ -7,16 +7,31 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from sparksql.api.base import NULLABLE, SET_LIST, ApiModel, ApiObject, Timestamp, cel, clipped, validated
+from sparksql.api.base import NULLABLE, SET_LIST, ApiModel, ApiObject, Timestamp, cel, clipped, immutable, validated
 from sparksql.api.conditions import Conditions
-from sparksql.api.fields import SAFE_INT_MAX, Count, Counter, LocalReference, ObjectName, ResourceName, Uri
+from sparksql.api.fields import (
+    MAX_SQL_LENGTH,
+    SAFE_INT_MAX,
+    Count,
+    Counter,
+    LocalReference,
+    ObjectName,
+    ResourceName,
+    Uri,
+)
 
 
 class SavepointSource(StrEnum):
-    """Copy takes a savepoint; Existing adopts one that lies at `location`."""
+    """Copy takes a savepoint; Existing adopts one that lies at `location`; Query makes one whose state `sql` gives."""
 
     COPY = "Copy"
     EXISTING = "Existing"
+    QUERY = "Query"
+
+    @property
+    def owns_data(self) -> bool:
+        """Tells whether the data were written for the object, and so may go with it."""
+        return self is not SavepointSource.EXISTING
 
 
 class ReclaimPolicy(StrEnum):
@@ -47,8 +62,18 @@ class SqlSavepointSpec(ApiModel):
     model_config = validated(
         cel(
             "(has(self.location) && dyn(self.location) != null) == (self.source == 'Existing')",
-            "set location with source Existing, and only then: the operator chooses the location of a Copy",
+            "set location with source Existing, and only then: the operator chooses the location of all others",
             ".location",
+        ),
+        cel(
+            "(has(self.sql) && dyn(self.sql) != null) == (self.source == 'Query')",
+            "set sql with source Query, and only then: it gives the state of the new savepoint",
+            ".sql",
+        ),
+        cel(
+            "!has(self.operator) || dyn(self.operator) == null || self.source == 'Query'",
+            "set operator with source Query only: it tells whose state the rows of sql are",
+            ".operator",
         ),
         cel(
             "self.statementRef == oldSelf.statementRef",
@@ -61,12 +86,31 @@ class SqlSavepointSpec(ApiModel):
             "location is immutable: create a new SqlSavepoint for the other location",
             ".location",
         ),
+        immutable("sql", "sql is immutable: create a new SqlSavepoint with the other query"),
+        immutable("operator", "operator is immutable: create a new SqlSavepoint for the other operator"),
     )
 
     statement_ref: LocalReference = Field(description="Streaming SqlStatement that the state belongs to.")
-    source: SavepointSource = Field(SavepointSource.COPY, description="Take a savepoint, or adopt an existing one.")
+    source: SavepointSource = Field(
+        SavepointSource.COPY, description="Take a savepoint, adopt an existing one, or make one of a query."
+    )
     location: Uri | None = Field(
         None, json_schema_extra=NULLABLE, description="Where the existing savepoint lies, with source Existing."
+    )
+    sql: str | None = Field(
+        None,
+        json_schema_extra=NULLABLE,
+        min_length=1,
+        max_length=MAX_SQL_LENGTH,
+        description="Query whose rows are the state of an aggregate, with source Query. All else is that of the savepoint of the "
+        "statement that it reads with savepoint_state, or of the statement's checkpoint.",
+    )
+    operator: str | None = Field(
+        None,
+        json_schema_extra=NULLABLE,
+        min_length=1,
+        max_length=128,
+        description="Name of the aggregate, as savepoint_state has it; the only one, if absent.",
     )
     reclaim_policy: ReclaimPolicy = Field(
         ReclaimPolicy.RETAIN, description="What deleting this object does to the data."

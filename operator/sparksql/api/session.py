@@ -12,6 +12,7 @@ from sparksql.api.conditions import Conditions
 from sparksql.api.fields import SAFE_INT_MAX, Count, Image, Nonce, ObjectName, ResourceName, SqlSource
 from sparksql.api.settings import SessionSettings
 
+WAKE_CHARS = 64  # of the annotation that wakes a session; two values that differ behind them are the same
 MAX_UNCONFIRMED_DRIVERS = 8  # a session gives up after fewer lost drivers in a row
 
 
@@ -79,8 +80,17 @@ class DriverStatus(ApiModel):
     pod_uid: Annotated[str, Field(max_length=64)] | None = Field(
         None, alias="podUID", description="UID of the driver pod: its identity."
     )
+    pool_uid: Annotated[str, Field(max_length=64)] | None = Field(
+        None, alias="poolUID", description="Identity of the driver in the class's warm pool, if it came from there."
+    )
     boot_id: Annotated[str, Field(max_length=64)] | None = Field(
         None, description="Identity of the gateway process within the pod."
+    )
+    pod_ip: Annotated[str, Field(max_length=64)] | None = Field(
+        None, alias="podIP", description="IP address of the driver pod, once the session is Ready."
+    )
+    certificate: Annotated[str, Field(max_length=16_384)] | None = Field(
+        None, description="Certificate of all its endpoints (PEM): what clients trust, and nothing else."
     )
     incarnation: Count = Field(0, description="Number of drivers started so far, this one included.")
     start_time: Timestamp | None = Field(None, description="When the driver pod was made.")
@@ -101,12 +111,22 @@ class DriverStatus(ApiModel):
     )
 
 
+class FrontendAddress(ApiModel):
+    """A frontend that the class adds."""
+
+    name: Annotated[str, Field(max_length=15)] = Field(description="Name of the frontend.")
+    address: Annotated[str, Field(max_length=1024)] = Field(description="Host and port.")
+
+
 class EndpointStatus(ApiModel):
     """Where clients reach the session, from inside the cluster. Only what is on, and only while the session is Ready."""
 
     rest: Annotated[str, Field(max_length=1024)] | None = Field(None, description="URL of the SQL gateway.")
     connect: Annotated[str, Field(max_length=1024)] | None = Field(None, description="Spark Connect URL.")
     thrift: Annotated[str, Field(max_length=1024)] | None = Field(None, description="JDBC URL of HiveServer2.")
+    frontends: Annotated[tuple[FrontendAddress, ...], Field(max_length=8)] | None = Field(
+        None, description="Where the class's own frontends listen."
+    )
     ui: Annotated[str, Field(max_length=1024)] | None = Field(
         None, description="Not set: drivers run without Spark's UI. Kept for the URL of one."
     )
@@ -140,6 +160,13 @@ class ConfigurationEntry(ApiModel):
     layer: ConfigurationLayer = Field(description="The layer that it came from.")
 
 
+class KeptState(ApiModel):
+    """What a session that hibernates has kept of its state, in its Secret that ends in `-state`."""
+
+    statements: Count = Field(0, description="Statements that run again at the wake, after `init`.")
+    incarnation: Count = Field(0, description="The driver that they had changed.")
+
+
 class SqlSessionStatus(ApiModel):
     observed_generation: int = Field(
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
@@ -163,6 +190,13 @@ class SqlSessionStatus(ApiModel):
         None, description="Hash of the configuration that the driver was started with."
     )
     observed_restart_nonce: Nonce = Field("", description="`restartNonce` that the driver was started with.")
+    observed_wake: Annotated[str, Field(max_length=WAKE_CHARS)] = Field(
+        "",
+        description="The annotation `sparksql.dev/wake` that the session has last followed: its first 64 characters.",
+    )
+    kept_state: KeptState | None = Field(
+        None, description="State that the next driver begins with; only while the session hibernates or wakes."
+    )
     configuration: tuple[ConfigurationEntry, ...] = Field(
         (), max_length=2000, description="The merged configuration of the last driver and the layer of each value."
     )

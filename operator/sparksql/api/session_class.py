@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparksql.api.base import FREE_FORM, SET_LIST, ApiModel, ApiObject, cel, validated
 from sparksql.api.conditions import Conditions
-from sparksql.api.fields import SAFE_INT_MAX, Cpu, Image, LabelMap, Memory, ObjectName, Seconds, SparkConf, Uri
+from sparksql.api.fields import SAFE_INT_MAX, Count, Cpu, Image, LabelMap, Memory, ObjectName, Seconds, SparkConf, Uri
 from sparksql.api.settings import SessionSettings
 
 Pattern = Annotated[str, Field(min_length=1, max_length=512)]
@@ -162,16 +162,82 @@ class NetworkPolicy(ApiModel):
     )
 
 
-class WarmPool(ApiModel):
-    """Not implemented yet: with a size the class's condition `WarmPool` says so, and sessions start as without one."""
+DRIVER_PORTS = (7078, 7079, 8443, 10000, 15002)  # of Spark and of the gateway's own frontends
+_TAKEN_NAMES = ("blockmanager", "connect", "control", "driver-rpc", "https", "rest", "thrift")
 
-    size: int = Field(0, ge=0, le=100, description="Idle drivers to keep ready for new sessions. Not implemented yet.")
+
+class Frontend(ApiModel):
+    """A way for clients to speak to a session that a Python package in the session image adds."""
+
+    model_config = validated(
+        cel(
+            f"!(self.name in {[*_TAKEN_NAMES]!r})",
+            "the name is that of one of the gateway's own frontends or ports: give the package's entry point another one",
+        ),
+        cel(
+            f"!(self.port in {[*DRIVER_PORTS]!r})",
+            "the port is one of the driver's own: choose another one",
+        ),
+    )
+
+    name: str = Field(
+        min_length=1,
+        max_length=15,
+        pattern="^[a-z]([-a-z0-9]*[a-z0-9])?$",
+        description="Entry point of the package in the group `sparksql.frontends`, and name of the port.",
+    )
+    port: int = Field(ge=1024, le=65535, description="Port of the driver at which it listens.")
+
+
+class Share(StrEnum):
+    """Which session a client of the front gets that names none."""
+
+    CONNECTION = "Connection"
+    USER = "User"
+    NAMED = "Named"
+
+
+class Front(ApiModel):
+    share: Share = Field(
+        Share.USER,
+        description="Which session a client of the front gets that names none: User = the user's own, shared by all connections of "
+        "that user; Connection = one of its own, gone with the connection; Named = none, it must name one. Of the class that such "
+        "sessions have, the cluster's default class.",
+    )
+    max_sessions_per_user: int = Field(
+        0, ge=0, le=10_000, description="Sessions that the front makes for one user at most; 0 = no limit."
+    )
+    only: bool = Field(
+        False,
+        description="Let clients reach sessions through the front alone: their NetworkPolicy admits no others, whatever "
+        "`networkPolicy.clients` says.",
+    )
+
+
+class WarmPool(ApiModel):
+    """Drivers that are started ahead of need, with their executors, and given to sessions whose settings they fit."""
+
+    size: int = Field(0, ge=0, le=100, description="Drivers kept ready in each of the namespaces; 0 = none.")
     max_age_seconds: Seconds = Field(
-        3600, description="Age at which an idle driver is to be replaced. Not implemented yet."
+        3600, description="Age at which a driver that no session has is replaced; 0 = never."
+    )
+    namespaces: tuple[ObjectName, ...] = Field(
+        (),
+        max_length=64,
+        json_schema_extra=SET_LIST,
+        description="Where they are kept, for the sessions there: a pod cannot change its namespace. Each costs what `size` "
+        "drivers with their executors take, used or not.",
     )
 
 
 class SqlSessionClassSpec(ApiModel):
+    model_config = validated(
+        cel(
+            "!has(self.frontends) || self.frontends.all(f, self.frontends.filter(g, g.name == f.name || g.port == f.port).size() == 1)",
+            "each entry of frontends needs a name and a port of its own",
+        )
+    )
+
     description: str = Field("", max_length=1024, description="For people: what this class is for.")
     image: Image = Field(description="Session image of the platform.")
     image_pull_policy: ImagePullPolicy = Field(ImagePullPolicy.IF_NOT_PRESENT, description="When the image is pulled.")
@@ -188,12 +254,26 @@ class SqlSessionClassSpec(ApiModel):
     storage: Storage = Field(Storage(), description="Where tables, checkpoints, savepoints and results are kept.")
     scheduling: Scheduling = Field(Scheduling(), description="Scheduler, queue and priority of all pods.")
     network_policy: NetworkPolicy = Field(NetworkPolicy(), description="Who may reach a session over the network.")
-    warm_pool: WarmPool = Field(WarmPool(), description="Drivers started ahead of need. Not implemented yet.")
+    frontends: tuple[Frontend, ...] = Field(
+        (),
+        max_length=8,
+        description="Frontends besides the gateway's own, of packages in the session image; drivers that start from now on have them.",
+    )
+    front: Front = Field(Front(), description="How clients of the front share sessions of this class.")
+    warm_pool: WarmPool = Field(WarmPool(), description="Drivers started ahead of need.")
+
+
+class WarmPoolStatus(ApiModel):
+    ready: Count = Field(0, description="Drivers that a session can have at once.")
+    starting: Count = Field(0, description="Drivers on their way.")
 
 
 class SqlSessionClassStatus(ApiModel):
     observed_generation: int = Field(
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
+    )
+    warm_pool: WarmPoolStatus | None = Field(
+        None, description="Drivers started ahead of need; only with `warmPool.size`."
     )
     conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, WarmPool.")
 

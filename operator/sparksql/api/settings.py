@@ -84,8 +84,14 @@ class Idle(ApiModel):
     timeout_seconds: Seconds | None = Field(None, description="Idle time after which the action is taken; 0 = never.")
     action: IdleAction | None = Field(
         None,
-        description="Close ends the session for good. Hibernate is not implemented yet: the session stays up, and its condition "
-        "`Hibernation` says so.",
+        description="Close ends the session for good. Hibernate ends its driver and keeps the object: the next statement, a client of "
+        "`kubectl sparksql` or the annotation `sparksql.dev/wake` starts another one. A session that holds what would be "
+        "lost (temporary views, settings, variables) stays up, and its condition `Hibernation` says so.",
+    )
+    restore_state: bool | None = Field(
+        None,
+        description="Hibernate a session also if statements have changed it: those that did, of SqlStatement objects, are kept in a "
+        "Secret of the session and run again at the wake, after `init`.",
     )
 
 

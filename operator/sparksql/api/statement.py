@@ -24,6 +24,7 @@ from sparksql.api.conditions import Conditions
 from sparksql.api.execution import StatementMode
 from sparksql.api.fields import (
     INT32_MAX,
+    MAX_SQL_LENGTH,
     SAFE_INT_MAX,
     ConfigMapKeySelector,
     Count,
@@ -38,8 +39,6 @@ from sparksql.api.fields import (
 from sparksql.api.session import SessionTemplate
 from sparksql.api.settings import StatementTimeouts
 from sparksql.api.streaming import Streaming, StreamingStatus
-
-MAX_SQL_LENGTH = 262_144
 
 
 class StatementDesiredState(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sparksql.api.names import LABEL_SESSION
+from sparksql.api.names import LABEL_SESSION, LABEL_WARM_POOL
 from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
 from sparksql.engine.key import Key
 from sparksql.engine.store import Index
@@ -23,6 +23,7 @@ SESSIONS_OVER_LIMIT = "sessions that a limit refuses"
 STATEMENTS_BY_NAMESPACE = "statements by namespace"
 SAVEPOINTS_BY_STATEMENT = "savepoints by statement"
 OPEN_SAVEPOINTS_BY_NAMESPACE = "open savepoints by namespace"
+POOL_BY_CLASS = "drivers of warm pools by class"
 STATEMENTS_BY_SAVEPOINT = "statements by the savepoint they start from"
 
 
@@ -81,6 +82,11 @@ def _over_limit(obj: Object) -> Iterable[str]:
         yield ""
 
 
+def _by_pool(obj: Object) -> Iterable[str]:
+    if pool := ObjectView(obj).labels.get(LABEL_WARM_POOL):
+        yield pool
+
+
 INDEXES: Mapping[str, Index] = {
     LIVE_BY_SESSION: (STATEMENT, _live_by_session),
     BY_OPERATION: (STATEMENT, _by_operation),
@@ -91,11 +97,12 @@ INDEXES: Mapping[str, Index] = {
     STATEMENTS_BY_SAVEPOINT: (STATEMENT, _by_savepoint),
     SAVEPOINTS_BY_STATEMENT: (SAVEPOINT, _by_saved_statement),
     OPEN_SAVEPOINTS_BY_NAMESPACE: (SAVEPOINT, _open_by_namespace),
+    POOL_BY_CLASS: (POD, _by_pool),
 }
 
 
 def session_key_of_pod(pod: Object) -> Key | None:
-    """Returns the session that a driver pod says it belongs to."""
+    """Returns the session that a driver pod says it belongs to; one of a warm pool has none."""
     view = ObjectView(pod)
-    name = view.labels.get(LABEL_SESSION)
+    name = None if LABEL_WARM_POOL in view.labels else view.labels.get(LABEL_SESSION)
     return Key(SESSION, view.namespace, name) if name else None

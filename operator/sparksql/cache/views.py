@@ -277,9 +277,15 @@ class SavepointView(ObjectView):
         return self.phase in _OVER
 
     @property
-    def is_copy(self) -> bool:
+    def needs_driver(self) -> bool:
+        """Tells whether a driver makes the savepoint now, or would if there was one."""
+        waits = self.ready_reason == Reason.SESSION_NOT_READY
+        return not self.is_deleting and (self.phase == SavepointPhase.IN_PROGRESS or waits)
+
+    @property
+    def owns_data(self) -> bool:
         """Tells whether the savepoint's data are its own; what an adopted one holds may be another one's as well."""
-        return bool(self._spec.get("source", _SOURCE) == SavepointSource.COPY)
+        return SavepointSource(self._spec.get("source", _SOURCE)).owns_data
 
     @property
     def size_bytes(self) -> int:

@@ -1,29 +1,93 @@
 """`kubectl sparksql connect`: what a client needs to use a session's endpoints, and a way to them from outside the cluster.
 
-The token is not printed: it would stay in terminals and logs. What is printed are the commands that read it.
+Where there is a front, clients come by it, with a token of their user's own. No token is printed: it would stay in terminals and
+logs. What is printed are the commands that make or read one.
 """
 
 from __future__ import annotations
 
 import shlex
 from contextlib import aclosing
+from dataclasses import dataclass
+from urllib.parse import quote
 
-from sparksql.api.names import child_base, gateway_server_name
+from sparksql.api.names import (
+    FRONT_APP_NAME,
+    FRONT_COMPONENT,
+    LABEL_COMPONENT,
+    LABEL_NAME,
+    child_base,
+    gateway_server_name,
+)
 from sparksql.cli import render
 from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
-from sparksql.cli.kubectl import Kubectl
+from sparksql.cli.kubectl import Kubectl, KubectlError, documents
 from sparksql.cli.objects import SESSIONS, Session
+from sparksql.cli.wake import awake
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
+from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY
 
 _PORTS = {ClientProtocol.REST: GATEWAY_PORT, ClientProtocol.CONNECT: CONNECT_PORT, ClientProtocol.THRIFT: THRIFT_PORT}
 
 
-async def connect(kubectl: Kubectl, console: Console, name: str, protocol: str | None, *, forward: bool) -> Exit:
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for: a session, one protocol of it or all, on localhost (`forward`), by its own address (`direct`)."""
+
+    session: str
+    protocol: ClientProtocol | None = None
+    forward: bool = False
+    direct: bool = False
+
+
+async def connect(kubectl: Kubectl, console: Console, wish: Wish) -> Exit:
     """Prints addresses and commands; with `forward` the addresses on localhost, which lead there until interrupted."""
-    session = Session.of(await kubectl.get(SESSIONS, name))
-    urls = _urls(session, None if protocol is None else ClientProtocol(protocol))
+    session = Session.of(await kubectl.get(SESSIONS, wish.session))
+    front = None if wish.direct else await _find_front(kubectl)
+    if front is not None:
+        return await _by_front(kubectl, console, wish, session, front)
+    return await _direct(kubectl, console, wish, await awake(kubectl, console, session))
+
+
+async def _find_front(kubectl: Kubectl) -> str | None:
+    """The namespace of the front, None where there is none or the user may not look for it."""
+    selector = f"--selector={LABEL_NAME}={FRONT_APP_NAME},{LABEL_COMPONENT}={FRONT_COMPONENT}"
+    try:
+        found = documents(await kubectl.run("get", "services", "--all-namespaces", selector, "--output=json"))
+    except KubectlError:
+        return None
+    return next((str(service["metadata"]["namespace"]) for service in found), None)
+
+
+async def _by_front(kubectl: Kubectl, console: Console, wish: Wish, session: Session, namespace: str) -> Exit:
+    """The front's addresses, where the session is named; it wakes the session itself when a client comes."""
+    host = "localhost" if wish.forward else f"{FRONT_APP_NAME}.{namespace}.svc"
+    named = f"{session.namespace}/{session.name}"
+    addresses = {
+        ClientProtocol.REST: f"https://{host}:{GATEWAY_PORT} with property {SESSION_PROPERTY}={named}",
+        ClientProtocol.CONNECT: f"sc://{host}:{CONNECT_PORT}/;use_ssl=true;{SESSION_HEADER}={quote(named, safe='')}",
+        ClientProtocol.THRIFT: f"jdbc:hive2://{host}:{THRIFT_PORT}/{named};ssl=true",
+    }
+    shown = {served: url for served, url in addresses.items() if wish.protocol in (None, served)}
+    base = ("kubectl", *kubectl.flags)
+    rows = [[served.value, url] for served, url in shown.items()]
+    rows += [["token", shlex.join((*base, f"--namespace={session.namespace}", "create", "token", "ACCOUNT"))]]
+    rows += [["certificate", _read((*base, f"--namespace={namespace}"), FRONT_APP_NAME, TLS_CERT_FILE)]]
+    ports = [str(_PORTS[served]) for served in shown]
+    if not wish.forward:
+        forward = (*base, f"--namespace={namespace}", "port-forward", f"service/{FRONT_APP_NAME}", *ports)
+        rows += [["from outside", shlex.join(forward)]]
+    console.write(render.grid(("WHAT", "VALUE"), rows))
+    if wish.forward:
+        await _forward(kubectl, console, namespace, FRONT_APP_NAME, ports)
+    return Exit.FINISHED
+
+
+async def _direct(kubectl: Kubectl, console: Console, wish: Wish, session: Session) -> Exit:
+    forward = wish.forward
+    urls = _urls(session, wish.protocol)
     service = child_base(session.name, session.metadata.uid)
     ports = [str(_PORTS[served]) for served in urls]
     if forward:

@@ -18,7 +18,7 @@ from sparksql.api.execution import StatementMode
 from sparksql.cli import commands
 from sparksql.cli.clients import cancel_operation
 from sparksql.cli.config import config
-from sparksql.cli.connect import connect
+from sparksql.cli.connect import Wish, connect
 from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
@@ -114,6 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="only this endpoint (default: all that are on)",
     )
     command.add_argument("--port-forward", action="store_true", help="make it reachable on localhost until interrupted")
+    command.add_argument("--direct", action="store_true", help="the session's own address also where there is a front")
 
     command = add("status", parents=shared, help="show sessions, statements and clients")
     command.add_argument("session", nargs="?", metavar="SESSION")
@@ -178,7 +179,9 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
         case "status":
             return commands.status(kubectl, console, forward, args.session, args.output)
         case "connect":
-            return connect(kubectl, console, args.session, args.protocol, forward=args.port_forward)
+            protocol = None if args.protocol is None else ClientProtocol(args.protocol)
+            wish = Wish(args.session, protocol, forward=args.port_forward, direct=args.direct)
+            return connect(kubectl, console, wish)
         case other:
             raise AssertionError(f"argparse let through {other}")
 

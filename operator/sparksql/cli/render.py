@@ -197,7 +197,8 @@ def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]
     """Returns what `status` tells of the sessions that clients have in a session."""
     return [
         {
-            "client": client.name or client.handle,
+            "client": client.user or client.name or client.handle,
+            "user": client.user,
             "session": session,
             "door": str(client.protocol),
             "openTime": client.open_time.isoformat(),
@@ -210,7 +211,7 @@ def client_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]
 
 def operation_summaries(session: str, clients: ClientsView) -> list[dict[str, Any]]:
     """Returns what `status` tells of clients' statements that have not ended."""
-    names = {client.handle: client.name or client.handle for client in clients.sessions}
+    names = {client.handle: client.user or client.name or client.handle for client in clients.sessions}
     return [
         {
             "operation": operation.operation_id,

@@ -6,7 +6,7 @@ It holds the operator's configuration, what the operator has seen, and one objec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sparksql.cache.pod_ends import PodTerminations
@@ -24,7 +24,10 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """`clock` gives aware UTC times; `pod_namespace` is where the operator's own pods are, None if it runs in no pod."""
+    """`clock` gives aware UTC times; `pod_namespace` is where the operator's own pods are, None if it runs in no pod.
+
+    `front_key` is what drivers' tokens for the front follow from, None without a front.
+    """
 
     config: OperatorConfig
     client: KubeClient
@@ -37,3 +40,4 @@ class ControllerContext:
     metrics: Metrics
     clock: Clock
     pod_namespace: str | None = None
+    front_key: bytes | None = field(default=None, repr=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.api.names import LABEL_WARM_POOL
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.cache.indexes import (
@@ -201,6 +202,14 @@ def _savepoint(_: View, change: Change) -> Iterator[Due]:
         yield Due(key_of(SAVEPOINT, change.subject))
 
 
+def _session_of_savepoint(view: View, change: Change) -> Iterator[Due]:
+    """Whether a savepoint needs a driver is news for the session that has one or hibernates."""
+    if change.of(_needs_driver):
+        statement = view.store.get(STATEMENT, change.namespace, SavepointView(change.subject).statement_name)
+        if statement is not None:
+            yield Due(Key(SESSION, change.namespace, StatementView(statement).session_name), COUNTING_SECONDS)
+
+
 def _users_of_savepoint(view: View, change: Change) -> Iterator[Due]:
     if change.of_phase or change.of_spec:
         statement = SavepointView(change.subject).statement_name
@@ -210,6 +219,12 @@ def _users_of_savepoint(view: View, change: Change) -> Iterator[Due]:
 
 
 # --- a pod, a namespace
+
+
+def _pool_of_pod(_: View, change: Change) -> Iterator[Due]:
+    """A pool's driver, and one that was: a session has taken it."""
+    pools = {ObjectView(each).labels.get(LABEL_WARM_POOL) for each in (change.before, change.after) if each is not None}
+    yield from (Due(Key(CLASS, "", pool)) for pool in pools if pool)
 
 
 def _session_of_pod(_: View, change: Change) -> Iterator[Due]:
@@ -235,8 +250,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         _next_statement,
         _session_of_statement,
     ),
-    SAVEPOINT: (_savepoint, _users_of_savepoint),
-    POD: (_session_of_pod,),
+    SAVEPOINT: (_savepoint, _session_of_savepoint, _users_of_savepoint),
+    POD: (_session_of_pod, _pool_of_pod),
     NAMESPACE: (_objects_of_namespace,),
 }
 WATCHED = tuple(RULES)
@@ -261,7 +276,7 @@ class Enqueuer:
             self._queue.add(session)
             self._enqueue(self._view.keys(STATEMENT, LIVE_BY_SESSION, scoped(session.namespace, session.name)))
             self._enqueue(self._view.keys(SAVEPOINT, OPEN_SAVEPOINTS_BY_NAMESPACE, session.namespace))
-        elif _clients(before) != _clients(after):
+        elif _clients(before) != _clients(after) or _holds(before) != _holds(after):
             self._queue.add_after(session, COUNTING_SECONDS)
 
     def operation_changed(self, before: OperationView | None, after: OperationView) -> None:
@@ -323,6 +338,10 @@ def _references(statement: Object | None) -> object:
     return (view.start_from, view.restored_from, view.last_savepoint)
 
 
+def _needs_driver(savepoint: Object | None) -> bool:
+    return savepoint is not None and SavepointView(savepoint).needs_driver
+
+
 def _serving(session: Object | None) -> object:
     """Returns what of a session's status its statements depend on."""
     if session is None:
@@ -333,6 +352,10 @@ def _serving(session: Object | None) -> object:
 
 def _clients(info: GatewayInfo) -> tuple[int, int, int]:
     return info.client_sessions, info.client_pending, info.client_running
+
+
+def _holds(info: GatewayInfo) -> tuple[bool, str | None]:
+    return info.has_session_state, info.state_obstacle
 
 
 def _without_progress(view: OperationView) -> OperationView:

@@ -1,34 +1,197 @@
-"""SqlSessionClass: its status says whether it was understood."""
+"""SqlSessionClass: its status says whether it was understood, and its warm pool has as many drivers as it says."""
 
 from __future__ import annotations
 
-from typing import Never, assert_never
+import json
+import logging
+import secrets
+import uuid
+from datetime import datetime
+from typing import Any, assert_never
 
+from sparksql.api.base import ObjectMeta
+from sparksql.api.names import LABEL_SESSION_UID, child_base, executor_secret_name, pool_member_name
+from sparksql.api.session import SessionPhase, SqlSession, SqlSessionSpec
 from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus
-from sparksql.cache.indexes import CLASS
+from sparksql.api.settings import Endpoints
+from sparksql.cache.indexes import CLASS, POD, SESSION
+from sparksql.cache.namespaces import is_terminating, labels_of
+from sparksql.cache.pools import members_of
+from sparksql.cache.views import SessionView
+from sparksql.controllers.accounts import ensure_account
 from sparksql.controllers.context import ControllerContext
-from sparksql.controllers.reconciler import Controller, Outcome
-from sparksql.domain.session_class import Decision, decide
+from sparksql.controllers.reconciler import Controller, Done, Outcome
+from sparksql.domain.session.effective_session import EffectiveSession
+from sparksql.domain.session.resolve import Resolved, resolve
+from sparksql.domain.session.warm import pool_key
+from sparksql.domain.session_class import Command, Decision, PoolSituation, RemoveDriver, StartDriver, decide
 from sparksql.domain.violation import Violation
+from sparksql.domain.warm_pool import PoolMember, plan
+from sparksql.engine.key import Key, log_extra
+from sparksql.kube.builders.driver_config import driver_config
+from sparksql.kube.builders.warm import (
+    INCARNATION,
+    Credentials,
+    WarmChildren,
+    executor_template_of,
+    owned_by_pod,
+    warm_children,
+)
 from sparksql.kube.client import Object
+from sparksql.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from sparksql.kube.resources import NETWORK_POLICIES, PODS, SECRETS
+from sparksql.kube.tls import session_certificate
+
+logger = logging.getLogger(__name__)
+
+TOKEN_BYTES = 32
+_WITH_DRIVER = frozenset({SessionPhase.STARTING, SessionPhase.READY, SessionPhase.DRAINING})
 
 
-class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, Never]):
-    """Decides on a class from itself alone."""
+class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, Command]):
+    """Decides on a class and on the drivers of its pool."""
 
     kind = CLASS
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
+        self._refused: dict[
+            tuple[str, str], str
+        ] = {}  # by class and namespace: what kept the last driver from being made
 
     def parse(self, obj: Object) -> SqlSessionClass:
         """Returns the model of a raw SqlSessionClass. Raises ValueError if the CRD would refuse it."""
         return SqlSessionClass.parse(obj)
 
     async def decide(self, obj: Object, parsed: SqlSessionClass, refusal: Violation | None) -> Decision:
-        """Decides from the class alone; nothing is gathered."""
-        return decide(parsed, self._context.clock())
+        """Decides from the class and from what the store has of its pool."""
+        now = self._context.clock()
+        return decide(parsed, now, self._pool(parsed, now))
 
-    async def act(self, command: Never, parsed: SqlSessionClass) -> Outcome:
-        """Refuses every command: a decision about a class has none."""
-        assert_never(command)
+    async def act(self, command: Command, parsed: SqlSessionClass) -> Outcome:
+        """Starts a driver for the pool or takes one away. Raises ApiError."""
+        match command:
+            case StartDriver(namespace):
+                await self._start(parsed, namespace)
+            case RemoveDriver(member):
+                await self._remove(member)
+            case _:
+                assert_never(command)
+        return Done()
+
+    def _pool(self, session_class: SqlSessionClass, now: datetime) -> PoolSituation:
+        pool, members = session_class.spec.warm_pool, members_of(self._context.store, session_class.metadata.name)
+        if not pool.size and not members:
+            return PoolSituation()
+        keys: dict[str, str] = {}
+        problems: dict[str, str] = {}
+        for namespace in pool.namespaces if pool.size and not session_class.metadata.is_deleting else ():
+            resolution = self._resolve(session_class, namespace, "")
+            if is_terminating(self._context.store, namespace):
+                problems[namespace] = "it is being deleted"
+            elif isinstance(resolution, Violation):
+                problems[namespace] = resolution.message
+            else:
+                keys[namespace] = pool_key(resolution.effective)
+                if (refusal := self._refused.get((session_class.metadata.name, namespace))) is not None:
+                    problems[namespace] = refusal  # it is tried again all the same
+        return PoolSituation(plan(pool, keys, members, self._room(session_class), now), problems)
+
+    def _room(self, session_class: SqlSessionClass) -> int | None:
+        """How many drivers the limits of sessions leave for the pool, None without limits."""
+        sessions = [SessionView(obj) for obj in self._context.store.list(SESSION)]
+        held = [each for each in sessions if each.phase in _WITH_DRIVER]
+        own = [each for each in held if each.class_name in (None, session_class.metadata.name)]
+        bounds = (
+            (session_class.spec.limits.sessions, len(own)),
+            (self._context.config.limits.sessions or None, len(held)),
+        )
+        rooms = [limit - taken for limit, taken in bounds if limit is not None]
+        return min(rooms) if rooms else None
+
+    def _resolve(self, session_class: SqlSessionClass, namespace: str, uid: str) -> Resolved | Violation:
+        """A session that says nothing but its class, with every protocol on: what fits most."""
+        name = pool_member_name(session_class.metadata.name)
+        spec = SqlSessionSpec(
+            class_name=session_class.metadata.name, endpoints=Endpoints(rest=True, connect=True, thrift=True)
+        )
+        session = SqlSession(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=spec)
+        labels = labels_of(self._context.store, namespace)
+        return resolve(session, session_class, labels, self._context.config.defaults)
+
+    async def _start(self, session_class: SqlSessionClass, namespace: str) -> None:
+        """Makes the children of a new member. What is left of one that could not be made goes with the class. Raises ApiError."""
+        uid = str(uuid.uuid4())
+        resolved = self._resolve(session_class, namespace, uid)
+        if isinstance(resolved, Violation):
+            return
+        member = resolved.effective
+        certificate, key = session_certificate(member.name, uid, namespace, self._context.clock())
+        credentials = Credentials(secrets.token_hex(TOKEN_BYTES), certificate, key, secrets.token_bytes(TOKEN_BYTES))
+        config = driver_config(resolved, session_class, INCARNATION, database="", warm=True).to_file()
+        children = warm_children(
+            member, session_class.metadata.uid, pool_key(member), config, json.dumps(executor_template_of(member), sort_keys=True), credentials,
+            self._context.pod_namespace,
+        )  # fmt: skip
+        try:
+            pod = await self._make(member, children)
+        except (Forbidden, AlreadyExists, NotFound) as refused:  # a quota, or a namespace that is not there
+            self._tell(session_class, namespace, str(refused))
+            await self._remove_children(namespace, member.name, uid, children.pod["metadata"]["name"])
+            return
+        if isinstance(pod, Violation):
+            self._tell(session_class, namespace, pod.message)
+            return
+        self._refused.pop((session_class.metadata.name, namespace), None)
+        self._context.store.apply(POD, pod)
+        await self._hand_over(namespace, children.secret, children.executor_secret, member.network_policy, pod)
+
+    async def _make(self, member: EffectiveSession, children: WarmChildren) -> Object | Violation:
+        """Makes the children and returns the pod, or what prevents it. Raises ApiError."""
+        client, namespace = self._context.client, member.namespace
+        if (conflict := await ensure_account(client, member)) is not None:
+            return conflict
+        await client.create(SECRETS, namespace, children.secret)
+        await client.create(SECRETS, namespace, children.executor_secret)
+        if member.network_policy:
+            await client.create(NETWORK_POLICIES, namespace, children.network_policy)
+        return await client.create(PODS, namespace, children.pod)
+
+    def _tell(self, session_class: SqlSessionClass, namespace: str, error: str) -> None:
+        self._refused[session_class.metadata.name, namespace] = error
+        fields = log_extra(Key(CLASS, "", session_class.metadata.name), namespace=namespace, error=error)
+        logger.warning("a driver for the warm pool is not made", extra=fields)
+
+    async def _hand_over(
+        self, namespace: str, secret: Object, executor_secret: Object, has_policy: bool, pod: Object
+    ) -> None:
+        """Makes the pod the owner of the rest, which goes with it from now on."""
+        change = owned_by_pod(pod)
+        for each in (secret, executor_secret):
+            await self._context.client.patch_merge(SECRETS, namespace, each["metadata"]["name"], change)
+        if has_policy:
+            await self._context.client.patch_merge(NETWORK_POLICIES, namespace, secret["metadata"]["name"], change)
+
+    async def _remove_children(self, namespace: str, name: str, uid: str, pod_name: str) -> None:
+        base = child_base(name, uid)
+        for resource, each in ((SECRETS, base), (SECRETS, executor_secret_name(pod_name)), (NETWORK_POLICIES, base)):
+            try:
+                await self._context.client.delete(resource, namespace, each)
+            except ApiError:
+                continue  # the class's end takes it
+
+    async def _remove(self, member: PoolMember) -> None:
+        """Deletes the pod of a member, unless a session has it by now. Raises ApiError."""
+        try:
+            live: dict[str, Any] = await self._context.client.get(PODS, member.namespace, member.pod_name)
+            if live["metadata"]["uid"] == member.pod_uid and _is_unbound(live):
+                await self._context.client.delete(PODS, member.namespace, member.pod_name, uid=member.pod_uid)
+        except NotFound:
+            await self._context.status.refresh(POD, member.namespace, member.pod_name)
+
+
+def _is_unbound(pod: Object) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return LABEL_SESSION_UID in pod["metadata"].get("labels", {}) and all(
+        o.get("kind") == "SqlSessionClass" for o in owners
+    )

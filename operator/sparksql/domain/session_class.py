@@ -1,54 +1,97 @@
-"""What a class's conditions say: that it was understood, and which of its fields do nothing yet. Pure."""
+"""What a class's conditions say, and what its warm pool needs. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Never
 
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
-from sparksql.api.session_class import SqlSessionClass, SqlSessionClassSpec, SqlSessionClassStatus
+from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus, WarmPoolStatus
 from sparksql.domain.conditions import Standing, stated
 from sparksql.domain.event import Event
+from sparksql.domain.warm_pool import PoolMember, PoolPlan
+
+POOL_SECONDS = 30.0  # until the next look at a pool: drivers grow old without an event
+
+
+@dataclass(frozen=True)
+class StartDriver:
+    """Has a driver started in a namespace, for the class's pool."""
+
+    namespace: str
+
+
+@dataclass(frozen=True)
+class RemoveDriver:
+    """Has a driver of the class's pool taken away."""
+
+    member: PoolMember
+
+
+Command = StartDriver | RemoveDriver
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Says what to do about a class: its status is written, and nothing else. It waits for nothing and owns nothing."""
+    """Says what to do about a class: its status is written, and drivers of its pool are started and taken away."""
 
     status: SqlSessionClassStatus
     events: tuple[Event, ...] = ()
-    commands: tuple[Never, ...] = ()
+    commands: tuple[Command, ...] = ()
     finalizer: bool = False
     requeue_after: float | None = None
 
 
-def decide(session_class: SqlSessionClass, now: datetime) -> Decision:
+@dataclass(frozen=True)
+class PoolSituation:
+    """Holds what a pool needs, and `problems` that keep drivers from being started, by namespace."""
+
+    plan: PoolPlan = field(default_factory=PoolPlan)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -> Decision:
     """Returns the decision for a class, which is Ready as soon as it is seen."""
-    before, generation = session_class.status, session_class.metadata.generation
-    desired = (*stated(Standing.AS_ASKED, Reason.READY), *_without_effect(session_class.spec))
+    before, generation, size = (
+        session_class.status,
+        session_class.metadata.generation,
+        session_class.spec.warm_pool.size,
+    )
+    desired = (*stated(Standing.AS_ASKED, Reason.READY), *_pool_condition(session_class, pool))
     conditions = merge_conditions(before.conditions, desired, generation=generation, now=now)
-    status = before.replace(observed_generation=generation, conditions=conditions)
-    return Decision(status, _events(before, status))
+    counts = WarmPoolStatus(ready=pool.plan.ready, starting=pool.plan.starting) if size else None
+    status = before.replace(observed_generation=generation, conditions=conditions, warm_pool=counts)
+    commands: tuple[Command, ...] = (
+        *(RemoveDriver(member) for member in pool.plan.remove),
+        *(StartDriver(namespace) for namespace in pool.plan.start),
+    )
+    return Decision(status, _events(before, status), commands, requeue_after=POOL_SECONDS if size or commands else None)
 
 
 def _events(before: SqlSessionClassStatus, after: SqlSessionClassStatus) -> tuple[Event, ...]:
-    """Warns once of a field that does nothing."""
-    found = find_condition(after.conditions, ConditionType.WARM_POOL)
-    is_known = find_condition(before.conditions, ConditionType.WARM_POOL) is not None
-    return () if found is None or is_known else (Event("Warning", Reason.NOT_IMPLEMENTED, found.message),)
+    """Warns once of a pool that cannot be filled."""
+    found, known = (find_condition(each.conditions, ConditionType.WARM_POOL) for each in (after, before))
+    is_news = found is not None and (known is None or known.message != found.message)
+    return (Event("Warning", Reason(found.reason), found.message),) if found is not None and is_news else ()
 
 
-def _without_effect(spec: SqlSessionClassSpec) -> tuple[Condition, ...]:
-    if not spec.warm_pool.size:
+def _pool_condition(session_class: SqlSessionClass, pool: PoolSituation) -> tuple[Condition, ...]:
+    """Only of a pool that cannot be as the class says."""
+    spec = session_class.spec.warm_pool
+    if not spec.size:
         return ()
-    message = f"spec.warmPool.size is {spec.warm_pool.size}, and no driver is kept ready: warm pools are not implemented yet. Leave it out"
+    if not spec.namespaces:
+        message = "spec.warmPool.namespaces is empty, and a pod cannot change its namespace: name those whose sessions are to start warm"
+    elif pool.problems:
+        message = "; ".join(f"namespace {each}: {problem}" for each, problem in sorted(pool.problems.items()))
+    else:
+        return ()
     return (
         Condition(
             type=ConditionType.WARM_POOL,
             status=ConditionStatus.FALSE,
-            reason=Reason.NOT_IMPLEMENTED,
-            message=message,
+            reason=Reason.INVALID_SPEC,
+            message=message[:1000],
         ),
     )

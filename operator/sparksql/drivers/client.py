@@ -21,6 +21,7 @@ from sparksql.wire.control import (
 )
 from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
+from sparksql.wire.session_state import SessionState
 
 REQUEST_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
@@ -127,6 +128,10 @@ class GatewayClient:
     async def drain(self) -> GatewayInfo:
         """Has it take no new statement from now on, from anybody. Repeatable."""
         return _parsed(GatewayInfo, await self._call("POST", "/drain"))
+
+    async def session_state(self) -> SessionState:
+        """Returns what brings the state of the session back in another driver."""
+        return _parsed(SessionState, await self._call("GET", "/session-state"))
 
     async def events(self, after: int) -> AsyncIterator[Event]:
         """Yields the event stream from sequence number `after` on, until the connection ends."""

@@ -63,6 +63,11 @@ class DriverTracker:
         self._connections: dict[str, DriverConnection] = {}
         self._sessions: dict[Key, str] = {}
 
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        """Returns the session by which drivers are asked."""
+        return self._http
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """Tells `subscriber` of each change from now on."""
         self._subscribers.append(subscriber)

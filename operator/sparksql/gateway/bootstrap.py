@@ -10,6 +10,7 @@ from datetime import datetime
 from sparksql.gateway import warm_up
 from sparksql.gateway.execution.executor import SparkExecutor
 from sparksql.gateway.execution.init_statements import enter_database, run_init
+from sparksql.gateway.execution.savepoint_queries import SavepointQueries
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister
@@ -23,6 +24,7 @@ from sparksql.gateway.spark.metastore import await_metastore
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttempts
+from sparksql.gateway.streaming.state_tables.maker import StateMaker
 from sparksql.wire.control import InitFailure
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,7 @@ class StartedSpark:
         store = ResultStore(files, self.clock)
         reader = ResultReader(files)
         executor = SparkExecutor(self.driver, config.policy, store, files, _result_folder(self.settings))
-        executor.mark_initialised()
+        executor.changes.begin()
         threads = ThreadPools()
         operations = OperationManager(
             executor=executor,
@@ -71,7 +73,10 @@ class StartedSpark:
             store=store,
             reader=reader,
             savepoints=SavepointAttempts(
-                Savepoints(self.driver.jvm, hadoop_conf, version), register.boot_id, self.driver.release_thread
+                Savepoints(self.driver.jvm, hadoop_conf, version),
+                register.boot_id,
+                self.driver.release_thread,
+                SavepointQueries(executor, StateMaker(self.driver, files), operations, register),
             ),
             version=version,
             application_id=str(self.driver.context.applicationId),

@@ -47,6 +47,7 @@ class Lifecycle:
         self.register = OperationRegister(boot_id, clock, self.changes.notify, audit.statement)
         self.spark: Spark | None = None
         self.init_failure: InitFailure | None = None
+        self.state_lost: str | None = None
         self.is_draining = False
         self._state = GatewayState.STARTING
 

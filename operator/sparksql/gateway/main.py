@@ -25,16 +25,18 @@ from sparksql.gateway.settings import ConfigError, Settings, read_settings
 from sparksql.gateway.spark.jvm import DriverJvm, JvmError
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.logs import JsonFormatter
+from sparksql.wire.control import InitFailure, OperationError
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.control.service import ControlService
-    from sparksql.gateway.frontends.frontends import Frontends
+    from sparksql.gateway.frontends.frontends import FrontendError, Frontends
     from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger("sparksql.gateway")
 
 # M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of <malloc.h>.
 _MALLOC_OPTIONS = ((-8, 2), (-3, 256 << 10), (-1, 1 << 20))
+MAX_FAILURE_CHARS = 1000
 _PR_SET_DUMPABLE = 4  # <sys/prctl.h>
 
 
@@ -75,18 +77,35 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
     from sparksql.gateway.frontends.control.routes import build_app
     from sparksql.gateway.frontends.control.service import ControlService
     from sparksql.gateway.frontends.frontends import Frontends
-    from sparksql.gateway.frontends.http_limits import BoundedSite, make_runner
     from sparksql.gateway.lifecycle import Lifecycle
     from sparksql.gateway.sessions.service import SessionService
+    from sparksql.protocols.http_limits import BoundedSite, make_runner
 
+    binding = None
+    if settings.config.warm:
+        from sparksql.gateway.warm import WarmDriver
+
+        try:
+            binding = await WarmDriver(settings, connecting).bound(stop)
+        except Exception as failed:
+            log.error("Spark did not start: %s", failed)
+            return 1
+        if binding is None:
+            await asyncio.to_thread(jvm.stop)
+            return 0
+        settings = binding.settings
+        _set_up_logging(settings)
     lifecycle = Lifecycle(settings, str(uuid.uuid4()), lambda: datetime.now(UTC))
     service = ControlService(lifecycle, SessionService(lifecycle))
-    runner = make_runner(build_app(service))
+    app, frontends = build_app(service), Frontends(service, settings)
+    frontends.make(app)
+    runner = make_runner(app)
     await runner.setup()
     most = settings.gateway.rest_max_connections
     await BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, most).start()
     log.info("listening on port %d", settings.config.port)
-    frontends = Frontends()
+    if binding is not None:
+        await binding.answered()
     start = asyncio.create_task(_start_spark(service, frontends, connecting, log_mask))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -111,19 +130,37 @@ async def _start_spark(
     service: ControlService, frontends: Frontends, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
 ) -> None:
     from sparksql.gateway.bootstrap import start_spark
+    from sparksql.gateway.frontends.frontends import FrontendError
+    from sparksql.gateway.operations.restoring import Restoring
 
     began = time.monotonic()
     lifecycle = service.lifecycle
+    if frontends.failure is not None:
+        lifecycle.init_failed(_failure_of(frontends.failure))
+        return
     started = await asyncio.to_thread(start_spark, await connecting, lifecycle.settings, lifecycle.clock)
     if started.init_failure is not None:
         log.error("init statement %d failed", started.init_failure.position)
         lifecycle.init_failed(started.init_failure)
         return
     spark = started.assemble(lifecycle.register, log_mask)
-    await frontends.open(service.clients, lifecycle.settings, started.driver)
+    if lifecycle.settings.config.restore is not None:
+        restoring = Restoring(spark.operations, lifecycle.register, lifecycle.changes)
+        digest = partial(spark.threads.run, spark.executor.changes.digest)
+        lifecycle.state_lost = await restoring.restore(lifecycle.settings.config.restore, digest)
+    try:
+        await frontends.start(started.driver)
+    except FrontendError as failed:
+        lifecycle.init_failed(_failure_of(failed))
+        return
     lifecycle.ready(spark)
     log.info("ready after %.1f s, boot id %s", time.monotonic() - began, lifecycle.boot_id)
     await asyncio.gather(spark.operations.watch(), service.clients.watch())
+
+
+def _failure_of(failed: FrontendError) -> InitFailure:
+    error = OperationError(message=str(failed)[:MAX_FAILURE_CHARS])
+    return InitFailure(position=0, statement="", frontend=failed.name, error=error)
 
 
 def _bound_heap() -> None:
@@ -153,7 +190,7 @@ def _hide_memory() -> None:
 def _set_up_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonFormatter(partial(_fields_of, settings.config.namespace, settings.config.session)))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)  # a driver that is bound has another name
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # pyspark logs the text and plan of each statement that fails.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -29,6 +29,7 @@ from sparksql.wire.driver import (
     DriverConfig,
     config_hash,
 )
+from sparksql.wire.front import FRONT_TOKEN_FILE
 
 CONFIG_WAIT_SECONDS = 120.0  # the kubelet refreshes mounted Secrets within about a minute
 _POLL_SECONDS = 0.5
@@ -68,7 +69,10 @@ class TlsPair:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that the process is given at its start. `tls` is None only outside a pod, where it listens on loopback."""
+    """All that the process is given at its start. `tls` is None only outside a pod, where it listens on loopback.
+
+    `front_token` is what the front presents; None where there was no front when the driver was made.
+    """
 
     config: DriverConfig = field(repr=False)
     config_hash: str
@@ -79,6 +83,8 @@ class Settings:
     executor_secret: Path | None = None
     tls_pair: TlsPair | None = None
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    front_token: str | None = field(default=None, repr=False)
+    folder: Path = Path(DEFAULT_CONFIG_DIR)
 
     @property
     def listen_address(self) -> str:
@@ -108,18 +114,20 @@ def read_settings(
         gateway=gateway,
         config_hash=config_hash(text),
         token=_read_token(folder / TOKEN_FILE),
+        front_token=_read_front_token(folder / FRONT_TOKEN_FILE),
         tls=_tls_context(folder) if pair else None,
         tls_pair=pair,
         pod=pod,
         executor_template=_executor_template(folder / EXECUTOR_TEMPLATE_FILE, pod),
         executor_secret=secret if secret.is_file() else None,
+        folder=folder,
     )
     _remove_secrets(folder)
     return settings
 
 
 def _remove_secrets(folder: Path) -> None:
-    for name in (CONFIG_FILE, TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE):
+    for name in (CONFIG_FILE, TOKEN_FILE, FRONT_TOKEN_FILE, TLS_CERT_FILE, TLS_KEY_FILE):
         try:
             (folder / name).unlink(missing_ok=True)
         except OSError as refused:
@@ -165,6 +173,10 @@ def _read_token(path: Path) -> str:
     if not token:
         raise ConfigError(f"{path}: no token, and the gateway answers nobody without one")
     return token
+
+
+def _read_front_token(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8").strip() or None if path.is_file() else None
 
 
 def _read_tls_pair(folder: Path, pod: PodIdentity) -> TlsPair | None:

@@ -105,6 +105,14 @@ class Credentials:
         return context
 
 
+def find_credentials() -> Credentials:
+    """Returns the credentials of the pod, or of the kubeconfig outside one. Raises CredentialsError."""
+    try:
+        return Credentials.from_in_cluster()
+    except CredentialsError:
+        return Credentials.from_kubeconfig()
+
+
 class Authenticator:
     """Says who we are now, by one set of credentials. For one event loop.
 

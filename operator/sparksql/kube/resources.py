@@ -58,6 +58,8 @@ EVENTS = Resource("", "v1", "events")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings")
 JOBS = Resource("batch", "v1", "jobs")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 
 BY_KIND = {

@@ -11,6 +11,7 @@ for trusted only if it may have signed itself.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 
@@ -31,10 +32,15 @@ def session_certificate(name: str, uid: str, namespace: str, now: datetime) -> t
 
     It names the session's Service, and localhost for port-forwards and for what runs in the pod itself.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
     server = names.gateway_server_name(name, uid, namespace)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, server[:_COMMON_NAME_LENGTH])])
-    alternatives = [x509.DNSName(host) for host in (server, f"{server}.cluster.local", "localhost")]
+    return self_signed((server, f"{server}.cluster.local", "localhost"), now)
+
+
+def self_signed(hosts: Sequence[str], now: datetime) -> tuple[str, str]:
+    """Makes a certificate for these names, the first of which is its subject, and 127.0.0.1; returns it and its key, both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:_COMMON_NAME_LENGTH])])
+    alternatives = [x509.DNSName(host) for host in hosts]
     usage = x509.KeyUsage(
         digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
         key_agreement=False, key_cert_sign=True, crl_sign=False, encipher_only=False, decipher_only=False,

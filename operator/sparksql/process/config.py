@@ -29,6 +29,13 @@ class Lease(_Section):
     namespace: str = ""
 
 
+class Front(_Section):
+    """Tells whether there is a front, and its name: that of its Service and of the Secret beside the operator."""
+
+    enabled: bool = False
+    name: str = "spark-sql-front"
+
+
 class OperatorLimits(_Section):
     """Bounds all that the operator looks after together.
 
@@ -45,6 +52,7 @@ class OperatorConfig(_Section):
     workers: int = Field(8, ge=1, le=256)
     log_level: str = "info"
     lease: Lease = Lease()
+    front: Front = Front()
     defaults: SessionSettings = SessionSettings()
     deadlines: Deadlines = Deadlines()
     limits: OperatorLimits = OperatorLimits()

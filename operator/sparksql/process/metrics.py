@@ -117,7 +117,7 @@ class Metrics:
             _set(gauge, collections.Counter((view.namespace, view.phase or "New") for view in views))
         sizes: collections.Counter[tuple[str, ...]] = collections.Counter()
         for savepoint in map(SavepointView, savepoints):
-            if savepoint.is_copy and savepoint.phase == SavepointPhase.COMPLETED:
+            if savepoint.owns_data and savepoint.phase == SavepointPhase.COMPLETED:
                 sizes[(savepoint.namespace,)] += savepoint.size_bytes
         _set(self._savepoint_bytes, sizes)
         oldest: dict[tuple[str, ...], float] = {}

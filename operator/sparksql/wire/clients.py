@@ -13,11 +13,12 @@ from sparksql.wire.versions import or_else
 
 
 class ClientSessionView(WireModel):
-    """A client's session inside this driver. `name` is what the client calls itself."""
+    """A client's session inside this driver. `name` is what the client calls itself, `user` who it is, as the front says."""
 
     handle: str
     protocol: AnyClientProtocol = Field(alias="door")
     name: str = ""
+    user: str | None = None
     open_time: datetime
     last_used_time: datetime
     operations: int = 0
@@ -29,6 +30,7 @@ class ClientOperationView(WireModel):
     operation_id: str
     session: str
     protocol: AnyClientProtocol = Field(alias="door")
+    user: str | None = None
     state: Annotated[OperationState, or_else(OperationState.RUNNING)]
     statement_type: str | None = None
     submitted_time: datetime | None = None

@@ -10,13 +10,15 @@ All paths are below `/control/v1`, JSON bodies, `Authorization: Bearer <token>`:
 | POST /statements/{operationId}/cancel | `CancelRequest` | `OperationView`; for an unknown id a tombstone that refuses a PUT |
 | GET /statements/{operationId}/results | | `ResultPage`, or an Arrow IPC stream with `X-Next-Token` |
 | GET /events?after=SEQ | | NDJSON of `Event`, see below |
-| POST /drain | | `GatewayInfo`; no new statement is taken |
+| POST /drain | | `GatewayInfo`; no new statement is begun |
+| GET /session-state | | `session_state.SessionState`: what brings the state of the session back in another driver |
 | GET /clients | | `ClientsView`: sessions of clients, and their statements that have not ended |
 
-PUT is idempotent. The query of results is `token=N&maxRows=M&format=json`, or `format=arrow`.
+PUT is idempotent. A driver that drains answers an id that it does not know as Closed, without a start time: it never begins
+here. The query of results is `token=N&maxRows=M&format=json`, or `format=arrow`.
 
 Errors are `ErrorBody` with 400 (malformed), 401 (token), 404 (unknown), 410 (result expired), 412 (other boot id) or
-503 (draining).
+503 (not started yet).
 
 Events. Each operation carries the sequence number of its last change. The stream sends every operation whose `seq` is greater
 than `after`, in order of `seq`, then each change as it comes; a reader that reconnects with the last `seq` it saw loses
@@ -304,6 +306,7 @@ class OperationView(WireModel):
     # Of a client's operation; none of a manifest's.
     protocol: AnyClientProtocol | None = Field(default=None, alias="door")
     session: str | None = None  # handle of that client's session
+    user: str | None = None  # who it is, as the front says
     submitted_time: datetime | None = None
     start_time: datetime | None = None
     completion_time: datetime | None = None
@@ -324,12 +327,13 @@ class GatewayState(StrEnum):
 class InitFailure(WireModel):
     """The init statement that failed: 1-based position in the list, its text (first 200 characters) and Spark's error.
 
-    Position 0 is what comes before the list: the session's database.
+    Position 0 is what comes before the list, the session's database, or a frontend of the class, which `frontend` names.
     """
 
     position: int
     statement: str
     error: OperationError
+    frontend: str | None = None
 
 
 class GatewayInfo(WireModel):
@@ -352,9 +356,14 @@ class GatewayInfo(WireModel):
     streams: int = 0  # of `pending` and `running`, streaming statements, which end by being cancelled only
     compares_states: bool = False  # knows `SubmitRequest.validate_against`
     previews_states: bool = False  # knows `SubmitRequest.preview_from`
+    makes_states: bool = False  # knows `SavepointRequest.query`
     has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
+    restorable_statements: int = 0  # of `SessionState`, which bring that back; 0 in a driver that cannot
+    state_obstacle: str | None = None  # why they do not bring it back, if so
+    state_lost: str | None = None  # what of the state that this driver was to begin with it does not have, and why
     last_activity_time: datetime | None = None
     init_failure: InitFailure | None = None
+    certificate: str | None = None  # PEM, of all its ports; None where it speaks no TLS
 
 
 EventKind = Literal["hello", "operation", "info", "heartbeat"]

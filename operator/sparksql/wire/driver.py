@@ -16,6 +16,7 @@ import hashlib
 from pydantic import Field
 
 from sparksql.wire.model import WireModel
+from sparksql.wire.session_state import SessionState
 
 CONFIG_DIR_ENV = "SPARKSQL_CONFIG_DIR"
 CONFIG_HASH_ENV = "SPARKSQL_CONFIG_HASH"
@@ -54,6 +55,13 @@ class SqlPolicy(WireModel):
     jar_prefixes: tuple[str, ...] = ()
 
 
+class FrontendPort(WireModel):
+    """Names a frontend that the class adds, an entry point in the group `sparksql.frontends`, and where it listens."""
+
+    name: str
+    port: int
+
+
 class OpenEndpoints(WireModel):
     """Says which protocols are open to clients besides the operator's own API, and where two of them listen."""
 
@@ -62,6 +70,7 @@ class OpenEndpoints(WireModel):
     thrift: bool = False
     connect_port: int = CONNECT_PORT
     thrift_port: int = THRIFT_PORT
+    frontends: tuple[FrontendPort, ...] = ()
 
 
 class ClientLimits(WireModel):
@@ -81,7 +90,8 @@ class DriverConfig(WireModel):
     """Holds all that a driver needs to start.
 
     `spark_conf` is the merged static configuration, without what only the pod knows. `database` is made if need be and
-    is the current one before `init` runs; empty leaves Spark's own.
+    is the current one before `init` runs; empty leaves Spark's own. The statements of `restore` run after `init`, as they did
+    in the driver before this one. A driver that is `warm` waits to be bound to a session, see `sparksql.wire.binding`.
     """
 
     namespace: str
@@ -92,11 +102,13 @@ class DriverConfig(WireModel):
     spark_conf: dict[str, str] = Field(default_factory=dict)
     database: str = ""
     init: tuple[InitStatement, ...] = ()
+    restore: SessionState | None = None
     policy: SqlPolicy = SqlPolicy()
     max_concurrent_statements: int = 4
     max_preview_rows: int = 100
     result_root: str = "file:///tmp/sparksql-results"
     drain_seconds: int = 20
+    warm: bool = False
     port: int = GATEWAY_PORT
     endpoints: OpenEndpoints = OpenEndpoints()
     clients: ClientLimits = ClientLimits()

@@ -1,6 +1,7 @@
 """Savepoints in the control protocol.
 
-The operator asks a gateway for a copy of a checkpoint, or what lies at a location, and looks how far it is.
+The operator asks a gateway for a copy of a checkpoint, maybe with the state that a query gives, or what lies at a location, and
+looks how far it is.
 
 | request | body | answer |
 |---|---|---|
@@ -25,11 +26,28 @@ STATE_FUNCTION = "savepoint_state"  # the table function of SQL that reads a sav
 
 
 class SavepointPlace(WireModel):
-    """A SqlSavepoint of a statement's namespace that its text may name. `location` is there once it is Completed."""
+    """A SqlSavepoint of a statement's namespace that its text may name. `location` is there once it is Completed.
+
+    `statement` is the one whose state it is.
+    """
 
     name: str
     phase: str
     location: str | None = None
+    statement: str | None = None
+
+
+class StateQuery(WireModel):
+    """A query whose rows are the state of an aggregation of a statement, with the columns that `savepoint_state` gives of it.
+
+    `operator` is its name there, None for the only one. All else that a savepoint consists of is that of the one savepoint of the
+    statement that the query reads, else of `SavepointRequest.checkpoint`. `savepoints` are what `savepoint_state` finds by name.
+    """
+
+    sql: str
+    statement: str
+    operator: str | None = None
+    savepoints: tuple[SavepointPlace, ...] = ()
 
 
 class SavepointState(StrEnum):
@@ -43,8 +61,9 @@ class SavepointState(StrEnum):
 class SavepointRequest(WireModel):
     """Copy `checkpoint` into `target`, a folder that belongs to the SqlSavepoint `uid`. Both are Hadoop URIs.
 
-    Without `checkpoint`: look what lies at `target`, a savepoint or a checkpoint of whatever origin; nothing is written.
-    `sql_hash` is that of the text whose state it is, and is kept with it.
+    Without `checkpoint` and `query`: look what lies at `target`, a savepoint or a checkpoint of whatever origin; nothing is
+    written. `sql_hash` is that of the text whose state it is, and is kept with it. `GatewayInfo.makes_states` tells that `query`
+    is known.
     """
 
     boot_id: str
@@ -54,13 +73,15 @@ class SavepointRequest(WireModel):
     namespace: str
     name: str
     sql_hash: str | None = None
+    query: StateQuery | None = None
 
 
 class SavepointView(WireModel):
     """Tells how an attempt is doing.
 
     What is in the manifest is there once it is Completed, `message` once it has Failed. `location_invalid`: what lies
-    there is no savepoint, or is another object's; a further attempt would find the same.
+    there is no savepoint, or is another object's; a further attempt would find the same. `refusal` is the reason, one of
+    `ErrorReason`, for which a query has failed, which it would again.
     """
 
     attempt_id: str
@@ -73,4 +94,5 @@ class SavepointView(WireModel):
     file_count: int | None = None
     sql_hash: str | None = None
     location_invalid: bool = False
+    refusal: str | None = None
     message: str | None = None

@@ -16,7 +16,7 @@ import aiohttp
 import grpc
 
 from sparksql.drivers.client import Address, GatewayClient
-from sparksql.gateway.frontends.thrift import messages as m
+from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.wire.control import OperationView, ResultOptions, SubmitRequest
 from tests.gateway.rest_client import RestSession, connect_rest
 from tests.support.connect_client import ConnectSession, sql_relation

@@ -10,8 +10,8 @@ import ssl
 import struct
 import sys
 
-from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.codec import TType, field_header
+from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.hiveserver2.codec import TType, field_header
 from tests.bench.results.measuring import Reading
 from tests.support.thrift_client import Fields, ThriftClient
 

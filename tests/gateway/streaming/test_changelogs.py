@@ -58,6 +58,7 @@ def order(number: int, customer: int, amount: str) -> dict[str, Any]:
     return {"id": number, "customer": customer, "amount": amount}
 
 
+@pytest.mark.thorough
 async def test_updates_in_kafka_are_taken_back_from_sums_and_joined_rows_in_iceberg_and_delta(orders: Kafka) -> None:
     streams = orders.streams
     customers = Kafka(streams, orders.broker, f"c-{uuid.uuid4().hex[:12]}")

@@ -77,7 +77,11 @@ async def runs(streams: Streams, name: str, text: str, checkpoint: str, **fields
     return running
 
 
-@pytest.mark.parametrize("places", [("one", "two"), ("c", "c")], ids=["copies", "one savepoint twice"])
+@pytest.mark.parametrize(
+    "places",
+    [("one", "two"), pytest.param(("c", "c"), marks=pytest.mark.thorough)],
+    ids=["copies", "one savepoint twice"],
+)
 async def test_streams_restored_from_copies_of_one_checkpoint_run_side_by_side(
     copied: Streams, places: tuple[str, str]
 ) -> None:

@@ -50,6 +50,7 @@ def message_of(view: OperationView) -> str:
     return view.error.message
 
 
+@pytest.mark.thorough
 async def test_the_driver_that_may_still_run_stops_before_the_next_one_starts(first: Streams, second: Streams) -> None:
     await first.ok("INSERT INTO $.src VALUES (1), (2)")
     old = await first.committed(await first.endless(SQL), 0)

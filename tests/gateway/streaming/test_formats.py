@@ -103,6 +103,13 @@ async def lake(streams: Streams, request: pytest.FixtureRequest) -> Lake:
     return Lake(streams, *request.param)
 
 
+def from_one_source(source: Format, target: Format) -> pytest.MarkDecorator:
+    """The other way round is a further draw."""
+    other = pytest.param((target, source), id=f"{target.name} to {source.name}", marks=pytest.mark.thorough)
+    kept = pytest.param((source, target), id=f"{source.name} to {target.name}")
+    return pytest.mark.parametrize("lake", [kept, other], indirect=True)
+
+
 def committed(view: OperationView) -> int:
     """Number of the last batch."""
     assert view.progress is not None and view.progress.stream is not None, view
@@ -110,6 +117,7 @@ def committed(view: OperationView) -> int:
     return view.progress.stream.committed_batch_id
 
 
+@from_one_source(DELTA, ICEBERG)
 async def test_each_row_comes_once_across_stops_and_resumes(lake: Lake) -> None:
     await lake.make(commits=4)
     first = await lake.streams.endless(lake.insert, max_files_per_trigger=1)
@@ -126,6 +134,8 @@ async def test_each_row_comes_once_across_stops_and_resumes(lake: Lake) -> None:
     assert await lake.ids() == list(range(60))
 
 
+@pytest.mark.thorough
+@from_one_source(ICEBERG, DELTA)
 async def test_a_limit_makes_several_batches(lake: Lake) -> None:
     await lake.make(commits=3)
     [(files,)] = await lake.streams.rows(lake.source.files)
@@ -140,7 +150,7 @@ async def test_a_limit_makes_several_batches(lake: Lake) -> None:
     assert await lake.ids() == list(range(30))
 
 
-@pytest.mark.parametrize("provider", ["parquet", "json"])
+@pytest.mark.parametrize("provider", ["parquet", pytest.param("json", marks=pytest.mark.thorough)])
 async def test_batches_of_a_table_of_files_have_so_many_rows(streams: Streams, provider: str) -> None:
     """Or one file. Begun with one limit, gone on with another, and then with none."""
     insert = "INSERT INTO $.dst SELECT {} id FROM STREAM $.files"
@@ -196,6 +206,7 @@ async def test_a_source_commit_that_is_no_append_ends_the_stream_unless_skipped_
     assert await lake.ids() == [*range(10), *range(20, 30)]
 
 
+@from_one_source(DELTA, ICEBERG)
 async def test_rows_that_move_to_other_files_are_not_read_again(lake: Lake) -> None:
     await lake.make(commits=2)
     await lake.streams.drained(lake.insert)
@@ -207,6 +218,7 @@ async def test_rows_that_move_to_other_files_are_not_read_again(lake: Lake) -> N
     assert await lake.ids() == list(range(30))
 
 
+@from_one_source(ICEBERG, DELTA)
 async def test_a_table_made_anew_is_not_taken_for_the_old_one(lake: Lake) -> None:
     await lake.make(commits=2)
     await lake.streams.drained(lake.insert)
@@ -264,6 +276,8 @@ async def test_a_new_stream_of_a_table_whose_snapshots_expired_is_refused(stream
     assert await lake.ids() == list(range(30, 40))
 
 
+@pytest.mark.thorough
+@from_one_source(ICEBERG, DELTA)
 async def test_windows_with_a_watermark_equal_the_batch(lake: Lake) -> None:
     await lake.make()
     await lake.streams.ok(
@@ -283,6 +297,7 @@ async def test_windows_with_a_watermark_equal_the_batch(lake: Lake) -> None:
     assert len(counted) > 5
 
 
+@from_one_source(DELTA, ICEBERG)
 async def test_a_stream_joins_the_current_rows_of_an_iceberg_table_in_each_batch(lake: Lake) -> None:
     await lake.make(commits=1)
     await lake.streams.ok(

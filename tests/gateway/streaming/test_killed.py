@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from sparksql.gateway.streaming.sinks import MARK, SINK_LOG
 from sparksql.wire.control import OperationState, OperationView, RestoreOptions
 from tests.support.process import GatewayProcess
@@ -90,6 +92,7 @@ async def test_a_stream_begins_whose_driver_died_as_it_wrote_down_its_first_batc
     assert [file for file in left if file.exists()] == []
 
 
+@pytest.mark.thorough
 async def test_a_state_killed_while_it_is_made_anew_leaves_the_old_one_and_is_made_again(
     own_gateway: Callable[..., GatewayProcess], tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ def joins(source: str, hint: str) -> str:
     return " UNION ALL ".join(parts)
 
 
+@pytest.mark.thorough
 async def test_lookups_find_what_a_join_finds_for_each_type_of_key(orders: Streams) -> None:
     await orders.ok(
         f"CREATE TABLE $.rows USING parquet AS {ROWS}",
@@ -328,6 +329,7 @@ async def test_as_of_a_column_in_another_place_is_refused_with_what_to_write(ord
         (query, StatementMode.EXPLAIN),
         (query, StatementMode.PREVIEW),
         (f"CREATE TEMPORARY VIEW v AS {query}", StatementMode.EXECUTE),
+        (f"EXPLAIN {query}", StatementMode.EXECUTE),
     ):
         view = await orders.client.run(sql.replace("$", orders.database), mode=mode)
         assert view.error is not None and "AS OF a column is for" in view.error.message, (sql, view)

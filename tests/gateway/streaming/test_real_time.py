@@ -143,6 +143,7 @@ async def test_a_stream_that_spark_cannot_run_in_real_time_is_refused(
     assert not (topics.folder / "c").exists()
 
 
+@pytest.mark.thorough
 async def test_a_stream_with_async_progress_writes_every_batch_down_and_goes_on_without_it(topics: Streams) -> None:
     option = f"WITH ({ASYNC})"
     text = "INSERT INTO $.go {} SELECT upper(CAST(value AS STRING)) AS value FROM STREAM $.come"

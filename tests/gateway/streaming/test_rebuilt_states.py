@@ -98,6 +98,7 @@ async def rebuilds(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFac
         await client.ok("DROP DATABASE rebuilds CASCADE")
 
 
+@pytest.mark.thorough
 async def test_windows_of_a_rebuilt_state_are_those_of_a_computation(rebuilds: Rebuilds) -> None:
     name = "windows"
     before, place = rebuilds.files(name), rebuilds.streams.folder / f"{name}_new"
@@ -142,3 +143,32 @@ async def test_a_history_with_a_hole_and_other_sources_are_refused(rebuilds: Reb
     await rebuilds.streams.ok("CREATE TABLE $.other LIKE $.src")
     message, is_met = refusal(await rebuilds.looked_at("sums", SUMS.replace("STREAM $.src", "STREAM $.other")))
     assert not is_met and "its sources are other and were src" in message
+
+
+async def test_a_state_is_computed_from_the_snapshots_of_an_iceberg_table(rebuilds: Rebuilds) -> None:
+    source = "lake.$.src"
+    await rebuilds.streams.ok(f"CREATE TABLE {source} (k STRING, v INT) USING iceberg")
+    for part in (1, 2):
+        await rebuilds.streams.ok(f"INSERT INTO {source} SELECT k, v FROM $.src WHERE part = {part} AND k <> 'end'")
+    counts, sums = (sql.replace("$.src", source) for sql in (COUNTS, SUMS))
+    await rebuilds.streams.ok("CREATE TABLE $.iced (k STRING, n BIGINT) USING delta")
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    await rebuilds.streams.drained(counts.replace("@", "iced"), "iced", conf=conf, **BY_KEY)
+    BASES["iced"] = BASES["sums"]
+    told = await rebuilds.looked_at("iced", sums)
+    assert told.state is OperationState.FINISHED and told.result is not None, told
+    assert [(row[0], row[4]) for row in told.result.preview][:1] == [(HISTORY_READ, "2 snapshots")]
+    view = await rebuilds.rebuilt("iced", sums, "iced_new")
+    assert view.state is OperationState.FINISHED, view
+    await rebuilds.streams.ok(f"INSERT INTO {source} VALUES ('k1', 1000), ('new', 7)")
+    view = await rebuilds.streams.run(
+        sums.replace("@", "iced"), "iced_new", conf=conf, rewrites=True, rebuilds=True, **BY_KEY
+    )
+    assert view.state is OperationState.FINISHED, view
+    found = await rebuilds.rows("SELECT * FROM $.iced")
+    assert found == await rebuilds.rows(f"SELECT k, sum(v) FROM {source} GROUP BY k") and found
+
+    [[first]] = await rebuilds.streams.rows(f"SELECT min_by(snapshot_id, committed_at) FROM {source}.snapshots")
+    await rebuilds.streams.ok(f"CALL lake.system.expire_snapshots(table => '$.src', snapshot_ids => array({first}))")
+    message, is_met = refusal(await rebuilds.looked_at("iced", sums))
+    assert not is_met and f"snapshot {first} has expired" in message

@@ -122,7 +122,7 @@ def test_a_copy_taken_from_a_running_query_goes_on_as_the_whole(
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("kind", thorough_but(["hdfs", "changelog"], SETTINGS))
+@pytest.mark.parametrize("kind", thorough_but(["changelog"], SETTINGS))
 def test_batches_committed_while_files_are_listed_do_not_tear_the_copy(
     driver: SparkDriver,
     savepoints: Savepoints,
@@ -156,7 +156,7 @@ def test_batches_committed_while_files_are_listed_do_not_tear_the_copy(
     assert counting.counted(f"torn_second_{kind}_{reverse}") == counting.expected
 
 
-@pytest.mark.parametrize("kind", thorough_but(["hdfs", "changelog"], SETTINGS))
+@pytest.mark.parametrize("kind", thorough_but(["changelog"], SETTINGS))
 def test_a_checkpoint_copy_has_one_snapshot_of_each_state_store_and_no_history(
     driver: SparkDriver, savepoints: Savepoints, tmp_path: Path, kind: str
 ) -> None:

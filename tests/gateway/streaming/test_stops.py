@@ -80,6 +80,7 @@ def test_a_query_thread_that_swallows_an_interrupt_is_interrupted_again(
     assert "sleep" in caplog.text
 
 
+@pytest.mark.thorough
 async def test_an_upsert_is_cut_off_in_the_middle_of_a_batch(streams: Streams) -> None:
     """MERGE computed the batch in the thread of a subquery, and the stop waited for that thread for ever."""
     await streams.ok("CREATE TABLE lake.$.dst (id INT, name STRING) USING iceberg")

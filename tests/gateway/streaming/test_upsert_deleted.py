@@ -87,6 +87,7 @@ def schedules() -> list[Sequence[tuple[int, Change]]]:
     return [tuple(zip(way, drawn, strict=True)) for drawn, way in product(permutations(CHANGES, 3), ways)]
 
 
+@pytest.mark.thorough
 async def test_rows_depend_on_the_changes_and_not_on_when_they_come(streams: Streams) -> None:
     """For Iceberg alone: Delta is merged into by the same SQL."""
     stream, drawn = await keyed(streams, "iceberg"), schedules()

@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.maven import REPOSITORY
 
 _SECONDS = 400
 
 
+@pytest.mark.thorough
 def test_a_text_is_told_in_the_same_bytes_by_another_process(tmp_path: Path) -> None:
     """Each is a Spark and a Python of its own: with other hashes, other addresses, and other numbers, as the order is another."""
     told: list[dict[str, str]] = []

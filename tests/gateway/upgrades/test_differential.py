@@ -21,7 +21,7 @@ from .expressions import AGGREGATES, FORMS, UNTRIED, changed, expression, reword
 
 SEED = 13
 # Seeds, pairs, and how many of these are run.
-DRAWS = [(SEED, 100, 8), (SEED, 200, 16)]
+DRAWS = [(SEED, 60, 4), (SEED, 200, 16)]
 MOST_NEEDLESS = 0.05
 
 

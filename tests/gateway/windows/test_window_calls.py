@@ -150,6 +150,7 @@ EXPLAINED = {
     "a step of HOP": f"{COUNTED} HOP(TABLE $.src, DESCRIPTOR(ts), {MINUTE}, INTERVAL 3 MINUTES) {BY_WINDOW}, name || 'x'",
     "CUMULATE(ts, 60s, 180s, 30s)": f"{COUNTED} CUMULATE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}, INTERVAL 3 MINUTES, INTERVAL 30 SECONDS) {BY_WINDOW}",
     "descriptor": f"{COUNTED} SESSION(TABLE $.src, DESCRIPTOR(ts), {MINUTE}) {BY_WINDOW}",
+    "window_start of CUMULATE with GAP": f"{COUNTED} CUMULATE(DATA => TABLE $.src PARTITION BY id, TIMECOL => DESCRIPTOR(ts), STEP => {MINUTE}, GAP => {MINUTE}) {BY_WINDOW}, id",
     "a step of CUMULATE": f"{COUNTED} CUMULATE(DATA => {WATERMARKED} PARTITION BY id, TIMECOL => DESCRIPTOR(ts), STEP => {MINUTE}, GAP => {MINUTE}) {BY_WINDOW}, id",
 }  # fmt: skip
 
@@ -162,6 +163,9 @@ async def test_plans_speak_of_windows_as_they_were_called(streams: Streams) -> N
         )
         for (plan,) in shown:
             assert said in plan and "__" not in plan.replace("__spark", ""), plan
+    made = "CREATE TEMPORARY VIEW seen AS SELECT * FROM TUMBLE(TABLE $.src, DESCRIPTOR(ts), INTERVAL 1 MINUTE)"
+    [(plan,)] = await streams.rows(f"{made}; EXPLAIN SELECT window_end, count(*) FROM seen GROUP BY 1")
+    assert "window_end of TUMBLE(ts, 60s) AS window_end" in plan and "- pmod(" not in plan, plan
 
 
 async def test_a_stream_over_windows_goes_on_after_a_stop_and_refuses_another_size(streams: Streams) -> None:

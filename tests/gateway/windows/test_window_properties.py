@@ -138,7 +138,7 @@ def over_windows(
 
 SEEDS = {"paned": (3, 5, 9, 11, 24, 31), "unpaned": (3, 8, 12), "distinct": (3, 8, 11, 13)}
 DRAWN = [(kinds, seed) for kinds, seeds in SEEDS.items() for seed in seeds]
-KEPT = [("paned", 3), ("paned", 9), ("paned", 24), ("unpaned", 8), ("unpaned", 12), ("distinct", 8), ("distinct", 11)]
+KEPT = [("paned", 3), ("unpaned", 8), ("distinct", 8)]
 
 
 @pytest.mark.parametrize(("kinds", "seed"), thorough_but(KEPT, DRAWN))
@@ -193,7 +193,7 @@ def ranked(query: Query, kept: Kept) -> Answer:
         yield (*row, rank, dense, sum(each[4] for each in rows if each[1] == row[1]))
 
 
-@pytest.mark.parametrize("seed", thorough_but([2, 4], range(1, 5)))
+@pytest.mark.parametrize("seed", thorough_but([4], range(1, 5)))
 def test_sessions_of_drawn_rows_are_those_that_python_merges(driver: SparkDriver, folder: Path, seed: int) -> None:
     draw = random.Random(seed)
     setting = drawn_setting(draw)

@@ -126,8 +126,18 @@ RESUMED = frozenset(
 
 # Those that have a neighbour in what they are made of.
 THOROUGH = {
+    "cascade over sessions",
+    "cube",
     "having",
+    "hop by an expression",
+    "join of aggregations",
+    "cumulate without panes",
+    "distinct",
+    "distinct by Spark's own windows",
+    "full join",
+    "ranks",
     "rollup",
+    "semi join",
     "session of all",
     "left join",
     "right join",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from sparksql.wire.control import (
     SubmitRequest,
 )
 from sparksql.wire.model import WireModel
+from sparksql.wire.session_state import SessionState
 
 
 class Refused(Exception):
@@ -46,6 +48,12 @@ def result(request: SubmitRequest, *, wide: bool) -> ResultSummary:
 def init_failure(sql: str, message: str) -> InitFailure:
     error = OperationError(condition="PARSE_SYNTAX_ERROR", message=message)
     return InitFailure(position=1, statement=sql[:200], error=error)
+
+
+def kept_state(boot_id: str, texts: Sequence[str]) -> SessionState:
+    """What brings back what these statements have made."""
+    requests = (SubmitRequest(boot_id=boot_id, namespace="n", name="prepared", sql=text) for text in texts)
+    return SessionState(statements=tuple(requests), digest=f"of {len(texts)}")
 
 
 def of_later_version(event: Event) -> list[str]:

@@ -43,7 +43,7 @@ from sparksql.wire.control import (
 )
 from sparksql.wire.driver import DriverConfig
 from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
-from tests.integration.operator.fake_answers import Refused, answer, init_failure, of_later_version, result
+from tests.integration.operator.fake_answers import Refused, answer, init_failure, kept_state, of_later_version, result
 from tests.integration.operator.fake_savepoints import DriverSavepoints, Savepoints
 from tests.integration.operator.fake_streams import Checkpoints, look, query, starts
 
@@ -104,7 +104,8 @@ class FakeGateway:
         self.config = config
         self.ledger = ledger
         self.boot_id = uuid.uuid4().hex
-        self.has_session_state = False
+        self.holds: tuple[str, ...] | None = None  # statements that have changed the session; None if none has
+        self.state_lost: str | None = None
         self.clients = (0, 0, 0)  # sessions of clients, their statements that wait, and those that run
         self.drop_answers = 0  # so many requests to submit are carried out without an answer
         self._token = token
@@ -134,6 +135,7 @@ class FakeGateway:
                 web.get(f"{root}/info", self._info),
                 web.get(f"{root}/events", self._events),
                 web.post(f"{root}/drain", self._drain),
+                web.get(f"{root}/session-state", self._session_state),
                 web.put(f"{root}/statements/{{id}}", self._submit),
                 web.get(f"{root}/statements/{{id}}", self._get),
                 web.post(f"{root}/statements/{{id}}/cancel", self._cancel),
@@ -170,8 +172,13 @@ class FakeGateway:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def set_session_state(self) -> None:
-        self.has_session_state = True
+    def drain_unheard(self) -> None:
+        """Takes nothing new from now on, before anybody knows."""
+        self._state = GatewayState.DRAINING
+
+    def set_session_state(self, *kept: str) -> None:
+        """Statements have changed the session, of which these can run again."""
+        self.holds = kept
         self._tell()
 
     def set_clients(self, sessions: int = 0, pending: int = 0, running: int = 0) -> None:
@@ -215,11 +222,17 @@ class FakeGateway:
         await self._close_streams()
         return answer(self._own_info())
 
+    async def _session_state(self, _: web.Request) -> web.Response:
+        return answer(kept_state(self.boot_id, self.holds or ()))
+
     async def _submit(self, request: web.Request) -> web.Response:
         operation_id = request.match_info["id"]
         asked = SubmitRequest.model_validate_json(await request.read())
         self._check_boot(asked.boot_id)
         if operation_id not in self._views:
+            if self._state is GatewayState.DRAINING:
+                self._put(self._new(operation_id, OperationState.CLOSED, completion_time=datetime.now(UTC)))
+                return answer(self._views[operation_id])
             if self._state is not GatewayState.READY:
                 raise Refused(503, str(self._state))
             self._requests[operation_id] = asked
@@ -309,7 +322,10 @@ class FakeGateway:
             start_time=self._started,
             compares_states=self.ledger.compares_states,
             previews_states=True,
-            has_session_state=self.has_session_state,
+            makes_states=True,
+            has_session_state=self.holds is not None,
+            restorable_statements=len(self.holds or ()),
+            state_lost=self.state_lost,
             init_failure=failure,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
+from sparksql.domain.session_class import POOL_SECONDS
 from sparksql.kube.client import KubeClient
 from sparksql.kube.credentials import Credentials
 from sparksql.kube.resources import EVENTS, SESSION_CLASSES, SESSIONS, STATEMENTS
@@ -129,7 +130,7 @@ async def test_a_session_that_may_not_start_takes_no_place(env: Environment) -> 
         await env.session_ready("modest")
 
 
-async def test_a_class_says_that_its_warm_pool_does_nothing(env: Environment) -> None:
+async def test_a_class_says_that_its_warm_pool_has_no_namespaces(env: Environment) -> None:
     await env.create_class(warmPool={"size": 2})
 
     async def pooled() -> bool:
@@ -138,11 +139,23 @@ async def test_a_class_says_that_its_warm_pool_does_nothing(env: Environment) ->
 
     async def told() -> bool:
         events = (await env.client.list(EVENTS, "")).items
-        return any(e["involvedObject"]["name"] == env.class_name and e["reason"] == "NotImplemented" for e in events)
+        return any(e["involvedObject"]["name"] == env.class_name and e["reason"] == "InvalidSpec" for e in events)
 
     async with env.operator():
         await env.until("the class says so", pooled)
         await env.until("an event says so", told)
+
+
+async def test_a_class_says_which_namespace_of_its_warm_pool_is_not_there(env: Environment) -> None:
+    await env.create_class(warmPool={"size": 1, "namespaces": ["nowhere-at-all"]})
+
+    async def told() -> bool:
+        obj = await env.client.get(SESSION_CLASSES, "", env.class_name)
+        found = [each for each in obj.get("status", {}).get("conditions", ()) if each["type"] == "WarmPool"]
+        return bool(found) and "nowhere-at-all" in found[0]["message"]
+
+    async with env.operator():
+        await env.until("the class says so", told, POOL_SECONDS + 30)
 
 
 async def test_a_canceled_statement_and_a_stopped_session_are_ready(env: Environment) -> None:

@@ -84,15 +84,6 @@ async def test_session_change_that_a_running_driver_can_take_over_keeps_the_driv
     assert len(env.kubelet.started) == 1
 
 
-async def test_hibernation_is_told_to_be_missing(env: Environment) -> None:
-    await env.create_class()
-    await env.create_session(idle={"timeoutSeconds": 1, "action": "Hibernate"})
-    async with env.operator():
-        ready = await env.in_phase(SESSIONS, "s", "Ready")
-    reasons = {c["type"]: c["reason"] for c in ready["status"]["conditions"]}
-    assert reasons["Hibernation"] == "HibernateNotImplemented"
-
-
 # --- drivers that are lost
 
 

@@ -11,6 +11,7 @@ import pytest_asyncio
 from sparksql.drivers.client import GatewayClient
 from sparksql.kube.resources import EVENTS, SAVEPOINTS, STATEMENTS
 from sparksql.wire.control import GatewayInfo
+from sparksql.wire.savepoints import SavepointPlace, StateQuery
 from tests.integration.operator.contract_monitor import condition
 from tests.integration.operator.environment import message_of
 from tests.integration.operator.fake_savepoints import FILE_COUNT, SIZE_BYTES, SPARK_VERSION
@@ -67,6 +68,29 @@ async def test_savepoint_waits_for_the_first_batch_and_completes_with_full_statu
     assert (asked.checkpoint, asked.target) == (streaming["checkpointLocation"], status["location"])
     assert (asked.uid, asked.namespace, asked.name) == (made["metadata"]["uid"], env.namespace, "sp")
     assert len(drivers.begun) == 1
+
+
+async def test_a_savepoint_of_a_query_waits_for_the_one_that_it_reads_and_is_made_of_it(
+    env: SavepointEnvironment,
+) -> None:
+    drivers = env.ledger.savepoints
+    drivers.held["sp"] = 1
+    sql = "SELECT * FROM savepoint_state('sp', 'aggregate', 'kept')"
+    async with env.operator():
+        await env.stream()
+        await env.save()
+        await env.saving()
+        await env.save("made", source="Query", sql=sql, operator="aggregate")
+        waits = await env.in_phase(SAVEPOINTS, "made", "Pending", "Pending")
+        drivers.release("sp")
+        read = await env.saved()
+        await env.saved("made")
+        statement = await env.wait(STATEMENTS, "st", "knows it", lambda o: "lastSavepoint" in o["status"]["streaming"])
+    assert message_of(waits) == "waits for SqlSavepoint sp, whose name is in spec.sql"
+    (made,) = drivers.copies("made")
+    place = SavepointPlace(name="sp", phase="Completed", location=read["status"]["location"], statement="st")
+    assert made.request.query == StateQuery(sql=sql, statement="st", operator="aggregate", savepoints=(place,))
+    assert statement["status"]["streaming"]["lastSavepoint"]["name"] == "sp"
 
 
 async def test_savepoint_created_before_its_statement_waits_and_is_taken(env: SavepointEnvironment) -> None:

@@ -174,7 +174,7 @@ def test_savepoint_view_agrees_with_the_model(phase: SavepointPhase | None, sour
     obj = {"metadata": {"name": "sp", "namespace": "team-a", "uid": "u"}, "spec": spec}
     view = SavepointView(obj | {"status": {"phase": phase.value, "sizeBytes": 5}} if phase is not None else obj)
     assert view.statement_name == "orders"
-    assert view.is_copy is (SqlSavepoint.parse(obj).spec.source is SavepointSource.COPY)
+    assert view.owns_data is SqlSavepoint.parse(obj).spec.source.owns_data
     assert view.is_over is (phase is not None and phase.is_terminal)
     assert view.size_bytes == (5 if phase is not None else 0)
 

@@ -88,7 +88,7 @@ def test_metric_series_of_a_namespace_goes_with_its_last_object() -> None:
 async def test_events_that_are_not_recorded_are_told() -> None:
     operator = Operator(OperatorConfig(), Credentials("http://127.0.0.1:1"))
     loud = {"metadata": {"namespace": "a", "name": "loud", "uid": "u"}}
-    async with KubeClient(operator.credentials) as client, operator._context(client) as context:
+    async with KubeClient(operator.credentials) as client, operator._context(client, None) as context:
         for number in range(BURST + 15):
             context.events.emit(loud, "Normal", "Progress", f"{number}")
         assert _series(operator.metrics, "sparksql_events_dropped") == {(): 15.0}

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.api.names import ANNOTATION_TRIGGER, FINALIZER
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import ReclaimPolicy, SavepointPhase, SavepointSource, SavepointTrigger, SqlSavepoint
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.savepoint.gather import attempt_of, attempt_status, observation_of
@@ -123,12 +124,15 @@ def test_savepoint_snapshot_matches_the_metadata_spec_and_status_of_the_object()
             deleting=True,
             pinned=True,
             message="complete",
+            statement="one",
         ),
     )
 
 
 def test_savepoint_facts_of_a_new_savepoint_have_no_phase() -> None:
-    assert savepoints_of(store(savepoint()), statement(streaming={})) == (SavepointFacts("before", None, NOW),)
+    assert savepoints_of(store(savepoint()), statement(streaming={})) == (
+        SavepointFacts("before", None, NOW, statement="one"),
+    )
 
 
 def test_start_from_finds_a_savepoint_of_any_statement_in_the_same_namespace() -> None:
@@ -224,7 +228,10 @@ def of_state(state: SavepointState, **fields: Any) -> SavepointView:
         (WHOLE.model_copy(update={"batch_id": 0, "file_count": 0}), Completed(0, "q", "4.1.4", 123, 0, "h")),
         (WHOLE.model_copy(update={"spark_version": None, "sql_hash": None}), Completed(41, "q", None, 123, 9, None)),
         (of_state(SavepointState.FAILED, message="no space"), Failed("no space")),
-        (of_state(SavepointState.FAILED, message="empty", location_invalid=True), Failed("empty", True)),
+        (
+            of_state(SavepointState.FAILED, message="empty", location_invalid=True),
+            Failed("empty", Reason.LOCATION_INVALID),
+        ),
         (of_state(SavepointState.FAILED), Failed("the driver gave no reason")),
     ],
 )

@@ -9,11 +9,13 @@ import pytest
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase
+from sparksql.api.session_class import WarmPoolStatus
 from sparksql.api.statement import SqlStatement, StatementDesiredState, StatementPhase
 from sparksql.domain import session_class as classes
 from sparksql.domain.conditions import savepoint_standing, session_standing, stated, statement_standing
 from sparksql.domain.session import status as sessions
 from sparksql.domain.statement import status as statements
+from sparksql.domain.warm_pool import PoolPlan
 from tests.unit.domain.builders.classes import session_class
 from tests.unit.domain.builders.conditions import (
     CANCELED,
@@ -120,26 +122,34 @@ def test_conditions_of_a_savepoint_follow_its_phase(phase: str, row: tuple[str, 
     assert tuple(str(c.status) for c in stated(standing, "R", work=work)) == row
 
 
-def test_a_class_is_as_asked_and_says_what_does_nothing() -> None:
-    plain = session_class()
-    decision = classes.decide(plain, NOW)
+def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
+    plain, situation = session_class(), classes.PoolSituation()
+    decision = classes.decide(plain, NOW, situation)
     assert conditions_of(decision.status) == {
         "Ready": (T, "Ready"),
         "Reconciling": (F, "Ready"),
         "Stalled": (F, "Ready"),
     }
-    assert decision.events == ()
+    assert (decision.events, decision.commands, decision.status.warm_pool) == ((), (), None)
     pooled = session_class(warmPool={"size": 2})
-    decision = classes.decide(pooled, NOW)
-    assert conditions_of(decision.status)["WarmPool"] == (F, "NotImplemented")
+    decision = classes.decide(pooled, NOW, situation)
+    assert conditions_of(decision.status)["WarmPool"] == (F, "InvalidSpec")
     assert conditions_of(decision.status)["Ready"][0] == T
     (event,) = decision.events
-    assert (event.type, event.reason) == ("Warning", "NotImplemented")
-    assert "spec.warmPool.size is 2" in event.message
+    assert (event.type, event.reason) == ("Warning", "InvalidSpec")
+    assert "spec.warmPool.namespaces is empty" in event.message
     seen = pooled.replace(status=decision.status)
-    assert classes.decide(seen, NOW).events == ()  # said once
-    later = classes.decide(plain.replace(status=decision.status), NOW)
+    assert classes.decide(seen, NOW, situation).events == ()  # said once
+    later = classes.decide(plain.replace(status=decision.status), NOW, situation)
     assert "WarmPool" not in conditions_of(later.status)
+    placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
+    full = classes.decide(placed, NOW, classes.PoolSituation(PoolPlan(start=("a",), ready=1, starting=2)))
+    assert "WarmPool" not in conditions_of(full.status)
+    assert full.status.warm_pool == WarmPoolStatus(ready=1, starting=2)
+    assert full.commands == (classes.StartDriver("a"),)
+    refused = classes.decide(placed, NOW, classes.PoolSituation(problems={"b": "not allowed"}))
+    assert conditions_of(refused.status)["WarmPool"] == (F, "InvalidSpec")
+    assert "namespace b: not allowed" in refused.events[0].message
 
 
 def canceled(desired: str) -> SqlStatement:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparksql.api.reasons import Reason
 from sparksql.domain.savepoint.decide import decide
 from sparksql.domain.savepoint.retention import RetentionDecision
 from sparksql.domain.savepoint.retention import RetentionReason as Why
@@ -320,7 +321,7 @@ def test_existing_savepoint_is_verified_in_place_and_keeps_its_location() -> Non
 
 def test_an_existing_one_that_is_none_fails_at_once() -> None:
     decision = decided(
-        existing(copying(location=ELSEWHERE)), observation=Failed("no manifest.json", location_invalid=True)
+        existing(copying(location=ELSEWHERE)), observation=Failed("no manifest.json", Reason.LOCATION_INVALID)
     )
     assert told(decision) == ("Failed", "LocationInvalid")
     assert decision.status.failures == 1

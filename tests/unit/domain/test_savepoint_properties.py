@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.decide import decide
@@ -33,10 +34,11 @@ from sparksql.domain.savepoint.snapshot import (
     Snapshot,
     StartCopy,
     StartDeletionJob,
+    StartQuery,
     VerifyExisting,
 )
 from sparksql.domain.savepoint.status import FOLLOWING
-from sparksql.domain.statement.snapshot import Driver, Unobserved
+from sparksql.domain.statement.snapshot import Driver, SavepointFacts, Unobserved
 from tests.unit.domain.builders.conditions import SAVEPOINT_CONDITIONS
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.savepoints import (
@@ -53,6 +55,7 @@ from tests.unit.domain.builders.savepoints import (
 from tests.unit.domain.builders.statements import DRIVER, statement
 from tests.unit.domain.builders.streams import stream
 
+MAKES = replace(DRIVER, makes_states=True)
 TWIN = saved().replace(metadata=saved().metadata.replace(uid="another"))
 GOING = saved().replace(metadata=saved().metadata.replace(deletion_timestamp=NOW))
 ENDED = (Phase.COMPLETED, Phase.FAILED, Phase.ABANDONED)
@@ -70,7 +73,7 @@ WORDS = st.sampled_from(
         WHOLE,
         Failed("disk full"),
         Failed("disk full"),
-        Failed("not ours", location_invalid=True),
+        Failed("not ours", Reason.LOCATION_INVALID),
         Unobserved.UNKNOWN,
         Unobserved.UNREACHABLE,
         Unobserved.DRIVER_GONE,
@@ -81,7 +84,8 @@ FACTS = st.fixed_dictionaries(
     {
         "statement": mostly(saved(), None, GOING, TWIN, stream(), statement(), saved(checkpointLocation=TARGET)),
         "storage": mostly(PLACE, None, SavepointStorage("standard", None), SavepointStorage("standard", "s3a://new")),
-        "driver": mostly(DRIVER, None, Driver("s-2", "pod-2", "boot-2")),
+        "driver": mostly(MAKES, None, Driver("s-2", "pod-2", "boot-2")),
+        "named": mostly((), (SavepointFacts("x", Phase.PENDING, NOW),), (SavepointFacts("x", Phase.COMPLETED, NOW),)),
         "observation": WORDS,
         "used_by": mostly((), ("one",)),
         "retention": mostly(
@@ -112,7 +116,13 @@ SPECS = st.fixed_dictionaries(
     },
     optional={},
 )
-SOURCES = mostly({}, {"source": "Existing", "location": ELSEWHERE}, {"source": "Existing", "location": TARGET})
+SOURCES = mostly(
+    {},
+    {"source": "Existing", "location": ELSEWHERE},
+    {"source": "Existing", "location": TARGET},
+    {"source": "Query", "sql": "SELECT 1"},
+    {"source": "Query", "sql": "SELECT * FROM savepoint_state('x', 'aggregate')", "operator": "aggregate"},
+)
 
 
 def moved(obj: SqlSavepoint, step: Step, now: datetime) -> SqlSavepoint:
@@ -176,15 +186,16 @@ def check_requests(snapshot: Snapshot, decision: Decision) -> None:
     """The intent is in the status before anybody is asked, and whoever was asked is asked again."""
     before, status = snapshot.savepoint.status, decision.status
     for command in decision.commands:
-        if isinstance(command, StartCopy | VerifyExisting):
+        if isinstance(command, StartCopy | StartQuery | VerifyExisting):
             assert not snapshot.savepoint.metadata.is_deleting
             assert status.phase is Phase.IN_PROGRESS
             assert decision.attempt is not None and snapshot.statement is not None
             assert command.driver == decision.attempt.driver
             assert decision.attempt.statement_uid == snapshot.statement.metadata.uid
             assert command.id == id_of(status.failures)
-            assert isinstance(command, VerifyExisting) is (snapshot.savepoint.spec.source == "Existing")
-            assert status.location == (command.target if isinstance(command, StartCopy) else command.location)
+            kinds = {"Copy": StartCopy, "Existing": VerifyExisting, "Query": StartQuery}
+            assert type(command) is kinds[snapshot.savepoint.spec.source]
+            assert status.location == (command.location if isinstance(command, VerifyExisting) else command.target)
             assert before.phase is not Phase.IN_PROGRESS or snapshot.observation is Unobserved.UNKNOWN
         if isinstance(command, CancelCopy):
             assert before.phase is Phase.IN_PROGRESS
@@ -219,7 +230,7 @@ def check_data(snapshot: Snapshot, decision: Decision) -> None:
     for command in decision.commands:
         if isinstance(command, StartDeletionJob):
             assert snapshot.savepoint.metadata.is_deleting
-            assert (spec.reclaim_policy, spec.source) == ("Delete", "Copy")
+            assert spec.reclaim_policy == "Delete" and spec.source in ("Copy", "Query")
             assert command.target == snapshot.savepoint.status.location
             assert command.target == command.root + TARGET.removeprefix(ROOT)
             assert snapshot.storage is None or command.root == snapshot.storage.savepoint_root

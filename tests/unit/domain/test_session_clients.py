@@ -8,7 +8,7 @@ import pytest
 
 from sparksql.api.names import gateway_server_name
 from sparksql.api.reasons import Reason
-from sparksql.api.session import ClientCounts, EndpointStatus, SqlSession, StatementCounts
+from sparksql.api.session import ClientCounts, EndpointStatus, FrontendAddress, SqlSession, StatementCounts
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session_class import Limits
 from sparksql.api.settings import SessionSettings
@@ -17,7 +17,7 @@ from sparksql.domain.session.resolve import Resolved, client_limits
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
-from sparksql.wire.driver import ClientLimits
+from sparksql.wire.driver import ClientLimits, FrontendPort
 from tests.unit.domain.builders.classes import session_class
 from tests.unit.domain.builders.conditions import reason_of
 from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
@@ -75,6 +75,19 @@ def test_endpoints_are_those_that_the_driver_was_started_with() -> None:
         decision = decide(session_snapshot(obj, pod=pod(obj), gateway=gateway(), resolution=resolution))
         assert decision.status.phase is Phase.READY
         assert decision.status.endpoints == EndpointStatus(rest=f"https://{HOST}:8443")
+
+
+def test_a_frontend_of_the_class_has_the_address_of_the_driver_that_was_started_with_it() -> None:
+    klass = session_class(frontends=[{"name": "lines", "port": 7777}])
+    obj = session(endpoints={"rest": False})
+    obj = with_status(obj, decide(session_snapshot(obj, resolution=resolved(obj, klass))))
+    for later in (klass, session_class()):
+        facts = {"pod": pod(obj), "gateway": gateway(), "resolution": resolved(obj, later)}
+        told = decide(session_snapshot(obj, **facts)).status.endpoints
+        assert told == EndpointStatus(frontends=(FrontendAddress(name="lines", address=f"{HOST}:7777"),))
+    made = resolved(obj, klass)
+    assert isinstance(made, Resolved)
+    assert made.effective.endpoints.frontends == (FrontendPort(name="lines", port=7777),)
 
 
 @pytest.mark.parametrize("how", ["drains", "lost", "deleted"])

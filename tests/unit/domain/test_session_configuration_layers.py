@@ -97,5 +97,5 @@ def test_zero_and_false_are_words_too() -> None:
 def test_operator_defaults_leave_nothing_open() -> None:
     defaults = OPERATOR_DEFAULTS.to_dict()
     assert set(defaults) | {"conf"} == set(SessionSettings().model_dump(by_alias=True))
-    assert defaults["idle"] == {"timeoutSeconds": 300, "action": "Close"}
+    assert defaults["idle"] == {"timeoutSeconds": 300, "action": "Hibernate", "restoreState": False}
     assert defaults["statementTimeouts"] == {"queueSeconds": 0, "executionSeconds": 0}

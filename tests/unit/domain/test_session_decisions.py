@@ -180,6 +180,18 @@ def test_a_database_that_cannot_be_used_fails_the_session_and_names_the_field() 
         assert part in (decision.status.message or "")
 
 
+def test_a_frontend_that_cannot_serve_fails_the_session_and_names_it() -> None:
+    obj = starting()
+    failure = InitFailure(
+        position=0, statement="", frontend="lines", error=OperationError(message="LookupError: no lines")
+    )
+    word = gateway(GatewayState.INIT_FAILED, init_failure=failure)
+    decision = later(obj, 5, pod=pod(obj), gateway=word)
+    assert told(decision) == (Phase.FAILED, Reason.INIT_FAILED)
+    for part in ("spec.frontends of the class: lines", "no lines", "session image", "restartNonce"):
+        assert part in (decision.status.message or "")
+
+
 # --- restarts
 
 
@@ -333,14 +345,6 @@ def test_an_idle_session_with_close_is_closed_for_good() -> None:
     assert (closed.status.phase, reason_of(closed.status)) == (Phase.CLOSED, Reason.IDLE_TIMEOUT)
     revived = later(with_spec(closed, restartNonce="again", driver={"memory": "2Gi"}), 99)
     assert (revived.status.phase, revived.commands) == (Phase.CLOSED, ())
-
-
-def test_session_that_is_to_hibernate_stays_ready_and_tells_why() -> None:
-    obj = ready(session(idle={"timeoutSeconds": 60, "action": "Hibernate"}))
-    decision = served(obj, 9000)
-    assert decision.status.phase is Phase.READY
-    assert conditions_of(decision.status)["Hibernation"] == ("False", Reason.HIBERNATE_NOT_IMPLEMENTED)
-    assert conditions_of(decision.status)["Ready"][0] == "True"
 
 
 def test_a_session_past_its_lifetime_drains_and_closes() -> None:

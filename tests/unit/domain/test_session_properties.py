@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparksql.api.names import ANNOTATION_WAKE
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionDesiredState, SqlSession
 from sparksql.api.session import SessionPhase as Phase
@@ -20,10 +21,10 @@ from sparksql.domain.session.snapshot import Command, Decision, Snapshot
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
 from tests.unit.domain.builders.conditions import SESSION_CONDITIONS, conditions_of, reason_of
-from tests.unit.domain.builders.objects import NOW, removed, seconds, with_spec, with_status
+from tests.unit.domain.builders.objects import NOW, annotated, removed, seconds, with_spec, with_status
 from tests.unit.domain.builders.sessions import gateway, pod, resolved, session, session_snapshot
 
-LASTING = (Phase.STOPPED, Phase.CLOSED, Phase.FAILED)
+LASTING = (Phase.STOPPED, Phase.CLOSED, Phase.FAILED, Phase.HIBERNATED)
 
 PODS: list[dict[str, Any] | None] = [
     None,
@@ -43,6 +44,9 @@ WORDS: list[dict[str, Any] | None] = [
     {"state": GatewayState.READY},
     {"state": GatewayState.READY},
     {"state": GatewayState.READY, "has_session_state": True},
+    {"state": GatewayState.READY, "has_session_state": True, "restorable_statements": 2},
+    {"state": GatewayState.READY, "has_session_state": True, "restorable_statements": 2, "state_obstacle": "a block"},
+    {"state": GatewayState.DRAINING, "has_session_state": True, "restorable_statements": 2},
     {"state": GatewayState.STARTING},
     {"state": GatewayState.INIT_FAILED},
     {"state": GatewayState.DRAINING},
@@ -76,7 +80,7 @@ STEPS = st.lists(
     st.builds(
         Step,
         after=st.sampled_from([0, 1, 1, 5, 20, 400, 700]),
-        user=st.sampled_from([*[""] * 12, "stop", "run", "run", "resize", "nonce", "delete"]),
+        user=st.sampled_from([*[""] * 12, "stop", "run", "run", "resize", "nonce", "wake", "delete"]),
         pod=st.sampled_from(PODS),
         word=st.sampled_from(WORDS),
         violation=st.sampled_from(REFUSALS),
@@ -98,7 +102,11 @@ SPECS = st.fixed_dictionaries(
     {},
     optional={
         "idle": st.sampled_from(
-            [{"timeoutSeconds": 30, "action": "Close"}, {"timeoutSeconds": 30, "action": "Hibernate"}]
+            [
+                {"timeoutSeconds": 30, "action": "Close"},
+                {"timeoutSeconds": 30, "action": "Hibernate"},
+                {"timeoutSeconds": 30, "action": "Hibernate", "restoreState": True},
+            ]
         ),
         "maxLifetimeSeconds": st.just(1000),
     },
@@ -115,6 +123,8 @@ def moved(obj: SqlSession, step: Step, now: Any, count: int) -> SqlSession:
             return with_spec(obj, driver={"memory": f"{count + 1}Gi"})
         case "nonce":
             return with_spec(obj, restartNonce=f"n{count}")
+        case "wake":
+            return annotated(obj, **{ANNOTATION_WAKE: f"n{count}"})
         case "delete" if obj.metadata.deletion_timestamp is None:
             return removed(obj, now)
         case _:
@@ -248,7 +258,31 @@ def check_deletion(s: Snapshot, decision: Decision) -> None:
     assert (decision.events != ()) is (not decision.finalizer and not clean and not s.namespace_terminating)
 
 
+def check_hibernation(s: Snapshot, decision: Decision) -> None:
+    """A session goes to sleep only unused, and with what it holds; one that is asked for wakes."""
+    before, after = s.session.status, decision.status
+    if s.session.metadata.is_deleting:
+        return
+    if before.phase is Phase.READY and reason_of(after) == Reason.HIBERNATING:
+        assert not s.queued and not s.running
+        held = s.gateway is not None and s.gateway.has_session_state
+        assert not held or (s.gateway is not None and s.gateway.restorable_statements and not s.gateway.state_obstacle)
+    if Command.KEEP_STATE in decision.commands:
+        assert decision.commands == (Command.KEEP_STATE, Command.DELETE_DRIVER)
+        assert s.gateway is not None and s.gateway.state is GatewayState.DRAINING
+        assert after.kept_state is not None
+    if before.phase is Phase.HIBERNATED:
+        stays = after.phase in (Phase.HIBERNATED, Phase.STOPPED, Phase.CLOSED)
+        assert stays or reason_of(after) == Reason.WAKING
+        assert not (stays and s.queued) or after.phase in (Phase.STOPPED, Phase.CLOSED)
+    if before.phase is Phase.STARTING and after.phase is Phase.READY:
+        assert after.kept_state is None
+    elif before.kept_state is not None:
+        assert after.kept_state is not None
+
+
 CHECKS = (
+    check_hibernation,
     check_start,
     check_queue,
     check_delete,

@@ -24,7 +24,7 @@ from tests.unit.domain.builders.conditions import SESSION_CONDITIONS, conditions
 from tests.unit.domain.builders.objects import NOW
 from tests.unit.domain.builders.sessions import gateway, resolved, session
 
-LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED)
+LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED, SessionPhase.HIBERNATED)
 MAX_RESTARTS = 2
 DEADLINES = Deadlines(scheduling_seconds=60, image_pull_seconds=60, driver_start_seconds=60, drain_seconds=30)
 OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
@@ -57,7 +57,10 @@ class SessionMachine(RuleBasedStateMachine):
         self.history: list[str] = []
 
     @initialize(
-        idle=st.sampled_from([{}, {"timeoutSeconds": 30, "action": "Close"}]), lifetime=st.sampled_from([0, 2000])
+        idle=st.sampled_from(
+            [{}, *({"timeoutSeconds": 30, "restoreState": True, "action": a} for a in ("Close", "Hibernate"))]
+        ),
+        lifetime=st.sampled_from([0, 2000]),
     )
     def begin(self, idle: dict[str, Any], lifetime: int) -> None:
         self.spec = {"idle": idle or None, "maxLifetimeSeconds": lifetime}
@@ -139,7 +142,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pod is not None)
     @rule(state=st.sampled_from([*GatewayState, GatewayState.READY, GatewayState.READY]), holds=st.booleans())
     def gateway_speaks(self, state: GatewayState, holds: bool) -> None:
-        self.gateway = gateway(state, has_session_state=holds)
+        self.gateway = gateway(state, has_session_state=holds, restorable_statements=int(holds))
 
     # --- the operator
 
@@ -176,6 +179,8 @@ class SessionMachine(RuleBasedStateMachine):
             if command is Command.DRAIN_DRIVER:
                 assert self.pod is not None and self.gateway is not None
                 self.gateway = self.gateway.model_copy(update={"state": GatewayState.DRAINING})
+            elif command is Command.KEEP_STATE:
+                assert self.gateway is not None and self.gateway.state is GatewayState.DRAINING
             elif command is Command.DELETE_DRIVER:
                 self._delete_pod()
             elif self.start_blocker is not None:
@@ -270,7 +275,7 @@ class SessionMachine(RuleBasedStateMachine):
         if word is None or pod is None or pod.deleting or pod.ended is not None or self.deleted is not None:
             return
         if self.status.phase is SessionPhase.READY and word.client_sessions:
-            assert reason_of(after) != Reason.IDLE_TIMEOUT, story
+            assert reason_of(after) not in (Reason.IDLE_TIMEOUT, Reason.HIBERNATING), story
         if self.status.phase is SessionPhase.DRAINING and Command.DELETE_DRIVER in commands:
             assert self.status.phase_since is not None
             in_time = (self.now - self.status.phase_since).total_seconds() < DEADLINES.drain_seconds

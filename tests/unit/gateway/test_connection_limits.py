@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from sparksql.gateway.frontends import http_limits
-from sparksql.gateway.frontends.http_limits import BoundedSite, make_runner, mark_busy, read_body
+from sparksql.protocols import http_limits
+from sparksql.protocols.http_limits import BoundedSite, make_runner, mark_busy, read_body
 
 DEADLINE = 60.0
 SHORT = 0.3

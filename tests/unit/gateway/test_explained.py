@@ -6,7 +6,9 @@ import ast
 from pathlib import Path
 
 import sparksql.gateway
-from sparksql.gateway.execution.explained import WORDS, in_words
+from sparksql.gateway.execution.explained import in_words
+from sparksql.gateway.sql.own_columns import WORDS
+from sparksql.gateway.sql.own_columns import in_words as column_in_words
 
 # No columns: of Python itself, of names that are made with a table's or an operation's, of the record around Avro's values.
 NO_COLUMNS = ("__main__", "__deleted", "__sparksql_")
@@ -43,3 +45,9 @@ def test_bounds_of_windows_are_told_as_what_they_are_of() -> None:
 def test_names_of_users_stay_as_they_are_in_a_plan() -> None:
     plan = "Project [x__window_micros#1, __op#2, __window_microscope#3, '__window_micros' AS b#4, __key#5]"
     assert in_words(plan, {}) == plan
+
+
+def test_columns_of_states_have_the_words_that_plans_have() -> None:
+    names = ["__curve_key_0", "__curve_part_1_sum", "__curve_pane_end", "__distinct_0", "__mine", "k", "x__curve_pane"]
+    told = ["key_0", "total_1_sum", "step_end", "distinct_0", "__mine", "k", "x__curve_pane"]
+    assert [column_in_words(each) for each in names] == told

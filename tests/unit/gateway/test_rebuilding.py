@@ -12,10 +12,12 @@ from sparksql.gateway.streaming.state.description import Description, StreamSour
 from sparksql.gateway.streaming.state.rebuilding import (
     NotRebuildable,
     Rebuilding,
+    Snapshot,
     SourceHistory,
     files_history,
     files_read,
     history_rows,
+    iceberg_history,
     kafka_history,
     other_sources,
     other_watermarks,
@@ -119,3 +121,42 @@ def test_a_batch_of_history_has_the_offsets_and_another_watermark() -> None:
     assert place.watermark == 480000
     assert (version, source) == ("v1", '{"logOffset":2}')
     assert json.loads(metadata) == {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}}
+
+
+# Four snapshots, each made of the one before it, of which the first one may have expired.
+SNAPSHOTS = {11: Snapshot(None), 12: Snapshot(11), 13: Snapshot(12), 14: Snapshot(13)}
+
+
+@pytest.mark.parametrize(
+    ("begun", "last", "gone", "amount"),
+    [
+        (-1, -1, (), "nothing"),
+        (-1, 13, (), "3 snapshots"),
+        (11, 14, (), "4 snapshots"),
+        (12, 14, (11,), "3 snapshots"),
+        (14, 14, (11, 12, 13), "1 snapshots"),
+    ],
+)
+def test_iceberg_history_is_whole_from_the_snapshot_that_the_query_began_with(
+    begun: int, last: int, gone: tuple[int, ...], amount: str
+) -> None:
+    there = {number: each for number, each in SNAPSHOTS.items() if number not in gone}
+    assert iceberg_history("src", begun, last, there.get) == SourceHistory("src", amount)
+
+
+@pytest.mark.parametrize(
+    ("begun", "last", "gone", "lost"),
+    [
+        (-1, 13, (11,), "snapshot 11 has expired"),
+        (11, 14, (12,), "snapshot 12 has expired"),
+        (11, 14, (11,), "snapshot 11 has expired"),
+        (14, 14, (14,), "snapshot 14 has expired"),
+        (14, 12, (), "snapshot 12 was not made of 14, with which the query began"),
+    ],
+)
+def test_iceberg_history_without_a_snapshot_is_not_whole(
+    begun: int, last: int, gone: tuple[int, ...], lost: str
+) -> None:
+    there = {number: each for number, each in SNAPSHOTS.items() if number not in gone}
+    found = iceberg_history("src", begun, last, there.get)
+    assert isinstance(found, NotRebuildable) and lost in found.reason

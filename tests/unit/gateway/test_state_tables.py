@@ -47,6 +47,26 @@ def test_operators_that_are_not_those_described_are_told_by_spark_alone(
     assert tables(operators, *described) == expected
 
 
+CURVE = StatefulOperator("state of a Python function", inputs=("operator 1",))
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (("window",), [("aggregate", None), ("curve", "window")]),
+        (("a", "b"), [("aggregate", None), ("curve a", "a"), ("curve b", "b")]),
+        ((), [("aggregate", None), ("curve", None)]),
+    ],
+)
+def test_a_function_has_a_table_for_each_of_its_variables(
+    variables: tuple[str, ...], expected: list[tuple[str, str | None]]
+) -> None:
+    noted = [SparkOperator(0, "transformWithStateInPySparkExec", variables), SparkOperator(1, SAVE)]
+    found = state_tables(noted, replace(OLD, operators=(TOTALS, CURVE)))
+    assert [(each.name, each.variable) for each in found] == expected
+    assert all(each.described is not None for each in found)
+
+
 def aggregate(function: str, type: str, *buffers: str) -> Description:
     """One aggregate by country and city."""
     nodes: dict[str, Node] = {

@@ -19,6 +19,10 @@ TEXTS = {
     "now": ("TIMESTAMP AS OF current_timestamp", "TIMESTAMP AS OF current_timestamp"),
     "a call": ("TIMESTAMP AS OF now()", "TIMESTAMP AS OF now()"),
     "computed": ("TIMESTAMP AS OF o.ts + INTERVAL 1 DAY", "TIMESTAMP AS OF o.ts + INTERVAL 1 DAY"),
+    "an operator": ("TIMESTAMP AS OF o.ts | 1", "TIMESTAMP AS OF o.ts | 1"),
+    "a shift": ("TIMESTAMP AS OF o.ts >> 1", "TIMESTAMP AS OF o.ts >> 1"),
+    "a word of an operator": ("TIMESTAMP AS OF o.ts DIV 2", "TIMESTAMP AS OF o.ts DIV 2"),
+    "without an alias": ("TIMESTAMP AS OF o.ts)", "TIMESTAMP AS OF 'column o.ts')"),
     "a quote in the name": ("TIMESTAMP AS OF o.`t's`", "TIMESTAMP AS OF o.`t's`"),
     "a number": ("VERSION AS OF v", "VERSION AS OF v"),
 }

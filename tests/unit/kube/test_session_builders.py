@@ -10,7 +10,7 @@ import pytest
 
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube import builders
-from sparksql.wire.driver import OpenEndpoints
+from sparksql.wire.driver import FrontendPort, OpenEndpoints
 from tests.unit.kube.effective_sessions import BASE, FULL, OWNER, PLAIN, container, driver
 
 
@@ -52,6 +52,7 @@ ENDPOINTS = [
     (OpenEndpoints(connect=True), {"https": 8443, "connect": 15002}),
     (OpenEndpoints(rest=False, thrift=True), {"thrift": 10000}),
     (OpenEndpoints(rest=False), {}),
+    (OpenEndpoints(rest=False, frontends=(FrontendPort(name="lines", port=7777),)), {"lines": 7777}),
 ]
 
 
@@ -143,3 +144,34 @@ def test_service_account_and_binding_belong_to_nobody_and_bind_the_one_role() ->
         "kind": "ClusterRole",
         "name": "spark-sql-driver",
     }
+
+
+def test_the_front_is_let_in_beside_other_clients_or_alone() -> None:
+    endpoints = OpenEndpoints(rest=True, thrift=True)
+    peer = {"podSelector": {"matchLabels": {"team": "bi"}}}
+    session = replace(FULL, endpoints=endpoints, network_clients=(peer,))
+    ports = [{"protocol": "TCP", "port": 8443}, {"protocol": "TCP", "port": 10000}]
+    labels = {"app.kubernetes.io/name": "spark-sql-front", "app.kubernetes.io/component": "front"}
+    of_front = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "system"}},
+        "podSelector": {"matchLabels": labels},
+    }
+
+    def ingress(session: EffectiveSession, *, front: bool) -> list[Any]:
+        rules: list[Any] = builders.network_policy(session, "system", front=front)["spec"]["ingress"][2:]
+        return rules
+
+    others = {"from": [peer], "ports": ports}
+    by_front = {"from": [of_front], "ports": ports}
+    assert ingress(session, front=False) == [others]
+    assert ingress(session, front=True) == [by_front, others]
+    assert ingress(replace(session, front_only=True), front=True) == [by_front]
+    assert ingress(replace(session, front_only=True), front=False) == []
+    assert ingress(replace(session, endpoints=OpenEndpoints(rest=False)), front=True) == []
+
+
+def test_the_secret_of_a_session_has_a_token_for_the_front_where_there_is_one() -> None:
+    files = {"token": "t", "cert_pem": "c", "key_pem": "k", "config_json": "{}", "executor_template_json": "{}"}
+    assert "front-token" not in builders.secret(FULL, **files)["data"]
+    with_front = builders.secret(FULL, **files, front_token="f")["data"]
+    assert base64.b64decode(with_front["front-token"]) == b"f"

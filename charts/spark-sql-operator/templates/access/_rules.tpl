@@ -23,10 +23,10 @@
 - apiGroups: [sparksql.dev]
   resources: [sqlstatements]
   verbs: [delete]
-# Drivers, and old executors that a lost driver left behind.
+# Drivers, and old executors that a lost driver left behind; patch gives a driver of a warm pool to its session.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, delete, patch]
 # A session's token, certificate and configuration, what its executors prove themselves with; parameters named by statements. Never
 # listed, never watched.
 - apiGroups: [""]

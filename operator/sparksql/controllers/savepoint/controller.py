@@ -25,6 +25,7 @@ from sparksql.domain.savepoint.snapshot import (
     DeleteSelf,
     StartCopy,
     StartDeletionJob,
+    StartQuery,
     VerifyExisting,
 )
 from sparksql.domain.statement.snapshot import Driver
@@ -34,7 +35,7 @@ from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key, log_extra
 from sparksql.kube.client import Object
 from sparksql.kube.resources import SAVEPOINTS
-from sparksql.wire.savepoints import SavepointRequest
+from sparksql.wire.savepoints import SavepointRequest, StateQuery
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ class SavepointController(Controller[SqlSavepoint, SqlSavepointStatus, Command])
         match command:
             case StartCopy(id_, driver, checkpoint, target, _, sql_hash):
                 await self._ask(parsed, id_, driver, target, checkpoint, sql_hash)
+            case StartQuery(id_, driver, copied, target, _, query, sql_hash):
+                await self._ask(parsed, id_, driver, target, copied, sql_hash, query)
             case VerifyExisting(id_, driver, location):
                 await self._ask(parsed, id_, driver, location)
             case CancelCopy(id_, driver, _):
@@ -94,6 +97,7 @@ class SavepointController(Controller[SqlSavepoint, SqlSavepointStatus, Command])
         target: str,
         checkpoint: str | None = None,
         sql_hash: str | None = None,
+        query: StateQuery | None = None,
     ) -> None:
         client, metadata = self._client(driver), savepoint.metadata
         if client is None:
@@ -106,6 +110,7 @@ class SavepointController(Controller[SqlSavepoint, SqlSavepointStatus, Command])
             namespace=metadata.namespace,
             name=metadata.name,
             sql_hash=sql_hash,
+            query=query,
         )
         await client.save(id_, request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointAttempt, SavepointPhase, SqlSavepoint
 from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
@@ -19,7 +20,7 @@ from sparksql.cache.namespaces import is_terminating
 from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.deletion_jobs import DeletionJobs
-from sparksql.controllers.savepoint.snapshot import trigger_of
+from sparksql.controllers.savepoint.snapshot import named_in, trigger_of
 from sparksql.controllers.session.pods import is_driver_over, read_pod
 from sparksql.controllers.session.snapshot import session_snapshot
 from sparksql.domain.savepoint import references, retention
@@ -35,7 +36,7 @@ from sparksql.domain.savepoint.snapshot import (
     Snapshot,
 )
 from sparksql.domain.savepoint.steps import current_id
-from sparksql.domain.statement.snapshot import Driver, Unobserved
+from sparksql.domain.statement.snapshot import Driver, Inputs, SavepointFacts, Unobserved
 from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import GatewayRefused, GatewayUnreachable
@@ -67,10 +68,17 @@ class SavepointGatherer:
             observation=await self._observation(savepoint, session),
             trigger=trigger_of(savepoint),
             used_by=references.used_by(savepoint, self._referring(metadata.namespace, savepoint)),
+            named=self._named(savepoint) if not is_over else (),
             retention=self._retention(savepoint, statement) if is_over else None,
             deletion_job=await self._deletion_jobs.state(savepoint) if metadata.is_deleting else DeletionJob.ABSENT,
             namespace_terminating=is_terminating(self._context.store, metadata.namespace),
         )
+
+    def _named(self, savepoint: SqlSavepoint) -> tuple[SavepointFacts, ...]:
+        """Returns the other savepoints that its query may read."""
+        metadata, sql = savepoint.metadata, savepoint.spec.sql
+        named = named_in(self._context.store, metadata.namespace, Inputs(sql)) if sql is not None else None
+        return tuple(each for each in named or () if each.name != metadata.name)
 
     async def _statement(self, savepoint: SqlSavepoint, *, live: bool) -> Object | None:
         namespace, name = savepoint.metadata.namespace, savepoint.spec.statement_ref.name
@@ -183,7 +191,19 @@ def observation_of(view: SavepointView) -> Observation:
                 sql_hash=view.sql_hash,
             )
         case SavepointState.FAILED:
-            return Failed(view.message or "the driver gave no reason", view.location_invalid)
+            return Failed(view.message or "the driver gave no reason", _final(view))
+
+
+def _final(view: SavepointView) -> Reason | None:
+    """The reason of a failure that comes again; a later driver may have reasons that this operator does not know."""
+    if view.location_invalid:
+        return Reason.LOCATION_INVALID
+    if view.refusal is None:
+        return None
+    try:
+        return Reason(view.refusal)
+    except ValueError:
+        return Reason.SAVEPOINT_FAILED
 
 
 def _refers_to_savepoints(statement: StatementView, own: str) -> bool:

@@ -65,6 +65,7 @@ def _snapshot(savepoint: SqlSavepoint) -> SavepointFacts:
         ended=status.completion_time,
         deleting=metadata.is_deleting,
         pinned=savepoint.spec.pinned,
-        adopted=savepoint.spec.source is SavepointSource.EXISTING,
+        adopted=savepoint.spec.source is not SavepointSource.COPY,
         message=status.message or "",
+        statement=savepoint.spec.statement_ref.name,
     )

@@ -17,6 +17,7 @@ from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.reconciler import Again, Controller, Done, Outcome
 from sparksql.controllers.session.driver import SessionChildren
 from sparksql.controllers.session.gather import SessionGatherer
+from sparksql.controllers.session.kept_state import KeptStates
 from sparksql.domain.event import Event
 from sparksql.domain.session.decide import decide
 from sparksql.domain.session.resolve import Resolved
@@ -39,6 +40,7 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._children = SessionChildren(context)
+        self._kept = KeptStates(context)
         self._gatherer = SessionGatherer(context, self._children)
 
     def parse(self, obj: Object) -> SqlSession:
@@ -47,7 +49,12 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
 
     async def decide(self, obj: Object, parsed: SqlSession, refusal: Violation | None) -> Decision:
         """Gathers the facts of the session and decides. Raises ApiError."""
-        return decide(await self._gatherer.gather(parsed, refusal))
+        snapshot = await self._gatherer.gather(parsed, refusal)
+        decision = decide(snapshot)
+        warm, driver = snapshot.warm, decision.status.driver
+        if warm is not None and driver is not None and driver.pod_uid == warm.pod_uid:
+            self._children.pools.keep(parsed, warm.pod_uid)
+        return decision
 
     def forget(self, key: Key) -> None:
         """Ends following the session's driver."""
@@ -71,6 +78,9 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
                 return await self._start(parsed)
             case Command.DRAIN_DRIVER:
                 await self._drain(parsed)
+            case Command.KEEP_STATE:
+                if parsed.status.kept_state is not None:
+                    await self._kept.keep(parsed, parsed.status.kept_state)
             case Command.DELETE_DRIVER:
                 driver = parsed.status.driver
                 if driver is not None and driver.pod_name is not None:
@@ -85,7 +95,13 @@ class SessionController(Controller[SqlSession, SqlSessionStatus, Command]):
         if session_class is None or not isinstance(resolution, Resolved):
             return Done()
         violation = await self._children.start_driver(session, session_class, resolution)
-        return Again(violation) if violation is not None else Done()
+        if violation is not None:
+            return Again(violation)
+        driver = session.status.driver
+        is_news = (
+            driver is not None and driver.pool_uid is not None and not self._context.drivers.followed_pod(_key(session))
+        )
+        return Again() if is_news else Done()  # a driver of a pool is followed at once: it is there
 
     async def _drain(self, session: SqlSession) -> None:
         """A driver that does not answer is asked again, until the deadline of the phase."""

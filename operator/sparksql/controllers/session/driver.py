@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import secrets
+from dataclasses import replace
 from typing import Any
 
-from sparksql.api.names import child_base, executor_secret_name, gateway_server_name
+from sparksql.api.names import child_base, executor_secret_name, gateway_server_name, pool_member_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import DriverStatus, SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.cache.indexes import POD
+from sparksql.controllers.accounts import binding_conflict, ensure_account
 from sparksql.controllers.context import ControllerContext
+from sparksql.controllers.session.kept_state import KeptStates
 from sparksql.controllers.session.pods import is_driver
+from sparksql.controllers.session.pools import PoolDrivers
 from sparksql.domain.session.effective_session import EffectiveSession
-from sparksql.domain.session.resolve import Resolved, client_limits
+from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.violation import Violation
 from sparksql.drivers.client import Address
-from sparksql.kube.builders.access import role_binding, service_account
-from sparksql.kube.builders.conf import spark_conf
 from sparksql.kube.builders.driver import driver_pod
+from sparksql.kube.builders.driver_config import driver_config
 from sparksql.kube.builders.executor import executor_template
 from sparksql.kube.builders.metadata import belongs_to
 from sparksql.kube.builders.network import network_policy
 from sparksql.kube.builders.session import executor_secret, secret, service
+from sparksql.kube.builders.warm import INCARNATION
 from sparksql.kube.config_maps import config_map_text
 from sparksql.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from sparksql.kube.resources import (
     NETWORK_POLICIES,
     PODS,
-    ROLE_BINDINGS,
     SECRETS,
-    SERVICE_ACCOUNTS,
     SERVICES,
     VOLUME_CLAIMS,
     Resource,
 )
 from sparksql.kube.tls import session_certificate, ssl_context
 from sparksql.wire import driver as wire
+from sparksql.wire.binding import BindRequest
+from sparksql.wire.front import front_token
 
 Object = dict[str, Any]
 TOKEN_BYTES = 32
@@ -60,6 +63,8 @@ class SessionChildren:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
+        self._kept = KeptStates(context)
+        self.pools = PoolDrivers(context)
 
     async def start_driver(
         self, session: SqlSession, session_class: SqlSessionClass, resolved: Resolved
@@ -71,6 +76,9 @@ class SessionChildren:
         built, driver = resolved.effective, session.status.driver
         assert driver is not None and driver.pod_name is not None
         try:
+            if driver.pool_uid is not None:
+                await self._bind(session, session_class, resolved, driver, driver.pool_uid)
+                return None
             config = await self._config(session, session_class, resolved, driver.incarnation)
             await self._create_all(session, built, driver.incarnation, config)
         except _StartBlockedError as blocked:
@@ -80,12 +88,13 @@ class SessionChildren:
     async def _create_all(self, session: SqlSession, built: EffectiveSession, incarnation: int, config: str) -> None:
         try:
             await self._check_claim(built)
-            await self._account(built)
+            _refuse(await ensure_account(self._context.client, built))
             await self._secret(built, incarnation, config)
             await self._executor_secret(built, incarnation)
             await self._own(SERVICES, service(built, incarnation), session)
             if built.network_policy:
-                await self._own(NETWORK_POLICIES, network_policy(built, self._context.pod_namespace), session)
+                policy = network_policy(built, self._context.pod_namespace, front=self._context.front_key is not None)
+                await self._own(NETWORK_POLICIES, policy, session)
             pod = await self._pod(built, incarnation, wire.config_hash(config))
             await self._hand_over_executor_secret(built, pod)
         except Forbidden as error:
@@ -93,6 +102,26 @@ class SessionChildren:
         except Invalid as error:
             message = f"the API server refuses what follows from class {built.class_name}: {error.message}"
             raise _StartBlockedError(Violation(Reason.INVALID_SPEC, message[:1000])) from error
+
+    async def _bind(
+        self, session: SqlSession, session_class: SqlSessionClass, resolved: Resolved, driver: DriverStatus, uid: str
+    ) -> None:
+        """Makes a driver of the pool the session's: claims its pod, makes the session's own children for it, and tells it all.
+
+        Does nothing for one that is gone or somebody else's: the next look finds it lost.
+        """
+        built = replace(resolved.effective, pool_uid=uid)
+        pod = await self.pools.claim(built, driver)
+        if pod is None:
+            return
+        member = replace(built, name=pool_member_name(built.class_name), uid=uid, pool_uid="")
+        config = await self._config(session, session_class, resolved, driver.incarnation, member)
+        credentials = await self._secret(built, driver.incarnation, config)
+        await self._own(SERVICES, service(built, INCARNATION), session)
+        if built.network_policy:
+            policy = network_policy(built, self._context.pod_namespace, front=self._context.front_key is not None)
+            await self._own(NETWORK_POLICIES, policy, session)
+        await self.pools.bind(built, pod, BindRequest(config=config, **credentials))
 
     async def start_blocker(self, session: SqlSession, resolved: Resolved) -> Violation | None:
         """Returns what kept the last driver from being made and still would, None if nothing does.
@@ -139,30 +168,15 @@ class SessionChildren:
             await self._context.status.refresh(POD, namespace, driver.pod_name)
 
     async def _config(
-        self, session: SqlSession, session_class: SqlSessionClass, resolved: Resolved, incarnation: int
+        self,
+        session: SqlSession,
+        session_class: SqlSessionClass,
+        resolved: Resolved,
+        incarnation: int,
+        started_as: EffectiveSession | None = None,
     ) -> str:
-        built = resolved.effective
-        config = wire.DriverConfig(
-            namespace=built.namespace,
-            session=built.name,
-            session_uid=built.uid,
-            incarnation=incarnation,
-            heap_mib=built.driver.heap_mib,
-            spark_conf=spark_conf(built, incarnation),
-            database=built.database,
-            init=await self._init(session),
-            policy=wire.SqlPolicy(
-                conf_allow=session_class.spec.allow.conf,
-                enforced_conf=dict(built.enforced_conf),
-                jar_prefixes=session_class.spec.allow.jar_prefixes,
-            ),
-            endpoints=built.endpoints,
-            clients=client_limits(resolved.settings, session_class.spec.limits),
-            max_concurrent_statements=resolved.settings.max_concurrent_statements or 1,
-            max_preview_rows=session_class.spec.limits.preview_rows,
-            result_root=built.result_root or wire.DriverConfig.model_fields["result_root"].default,
-        )
-        return config.to_file()
+        own = {"init": await self._init(session), "restore": await self._kept.read(session)}
+        return driver_config(resolved, session_class, incarnation, started_as, **own).to_file()
 
     async def _init(self, session: SqlSession) -> tuple[wire.InitStatement, ...]:
         statements = []
@@ -196,44 +210,15 @@ class SessionChildren:
         name = child_base(built.name, built.uid)
         for resource in (SECRETS, SERVICES, *((NETWORK_POLICIES,) if built.network_policy else ())):
             await self._find(resource, built, name)
-        if built.create_service_account:
-            await self._find_binding(built)
+        _refuse(await binding_conflict(self._context.client, built))
         if driver is not None and driver.pod_name is not None and driver.pod_uid is None:
             await self._find(PODS, built, driver.pod_name)
 
-    async def _account(self, built: EffectiveSession) -> None:
-        """The class's account and its one role binding, made when absent and never changed."""
-        if not built.create_service_account:
-            return
-        account = service_account(built.namespace, built.service_account)
-        try:
-            await self._context.client.get(SERVICE_ACCOUNTS, built.namespace, built.service_account)
-        except NotFound:
-            with contextlib.suppress(AlreadyExists):
-                await self._context.client.create(SERVICE_ACCOUNTS, built.namespace, account)
-        if await self._find_binding(built) is None:
-            binding = role_binding(built.namespace, built.service_account)
-            with contextlib.suppress(AlreadyExists):
-                await self._context.client.create(ROLE_BINDINGS, built.namespace, binding)
+    async def _secret(self, built: EffectiveSession, incarnation: int, config: str) -> dict[str, Any]:
+        """The Secret with this incarnation's configuration; token and certificate stay as they are once made.
 
-    async def _find_binding(self, built: EffectiveSession) -> Object | None:
-        """The account's role binding. One of that name that binds something else would leave drivers without executors."""
-        binding = role_binding(built.namespace, built.service_account)
-        name = binding["metadata"]["name"]
-        try:
-            existing = await self._context.client.get(ROLE_BINDINGS, built.namespace, name)
-        except NotFound:
-            return None
-        subjects = [(s.get("kind"), s.get("name"), s.get("namespace")) for s in existing.get("subjects") or ()]
-        is_bound = ("ServiceAccount", built.service_account, built.namespace) in subjects
-        if not is_bound or existing["roleRef"]["name"] != binding["roleRef"]["name"]:
-            role = binding["roleRef"]["name"]
-            message = f"RoleBinding {name} exists and does not bind ServiceAccount {built.service_account} to ClusterRole {role}; delete it"
-            raise _StartBlockedError(Violation(Reason.CHILD_CONFLICT, message))
-        return existing
-
-    async def _secret(self, built: EffectiveSession, incarnation: int, config: str) -> None:
-        """The Secret with this incarnation's configuration; token and certificate stay as they are once made."""
+        Returns what a driver is known by, as the fields of a BindRequest.
+        """
         name = child_base(built.name, built.uid)
         existing = await self._find(SECRETS, built, name)
         data = (existing or {}).get("data") or {}
@@ -241,6 +226,8 @@ class SessionChildren:
         if not (token and cert and key):
             cert, key = session_certificate(built.name, built.uid, built.namespace, self._context.clock())
             token = secrets.token_hex(TOKEN_BYTES)
+        key_of_front = self._context.front_key
+        front = None if key_of_front is None else front_token(key_of_front, built.uid)
         body = secret(
             built,
             token=token,
@@ -248,8 +235,10 @@ class SessionChildren:
             key_pem=key,
             config_json=config,
             executor_template_json=_json(executor_template(built, incarnation)),
+            front_token=front,
         )
         await self._context.client.apply(SECRETS, built.namespace, name, body)
+        return {"token": token, "certificate": cert, "key": key, "front_token": front}
 
     async def _executor_secret(self, built: EffectiveSession, incarnation: int) -> None:
         body = executor_secret(built, incarnation, secrets.token_bytes(TOKEN_BYTES))
@@ -302,6 +291,11 @@ def _is_handed_over(secret: Object) -> bool:
     """Whether an executors' Secret belongs to the driver pod that it is named after."""
     owners = secret["metadata"].get("ownerReferences", ())
     return any(o.get("kind") == "Pod" and executor_secret_name(o["name"]) == secret["metadata"]["name"] for o in owners)
+
+
+def _refuse(violation: Violation | None) -> None:
+    if violation is not None:
+        raise _StartBlockedError(violation)
 
 
 def _refuse_foreign(obj: Object, uid: str) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
-from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import StatementPhase
 from sparksql.cache.classes import find_class
-from sparksql.cache.indexes import LIVE_BY_SESSION, SAVEPOINTS_BY_STATEMENT, SESSION, scoped
+from sparksql.cache.indexes import LIVE_BY_SESSION, OPEN_SAVEPOINTS_BY_NAMESPACE, SESSION, STATEMENT, scoped
 from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating, labels_of
 from sparksql.cache.views import SavepointView, SessionView, StatementView
@@ -19,13 +18,14 @@ from sparksql.controllers.session.driver import SessionChildren
 from sparksql.controllers.session.pods import read_pod
 from sparksql.domain.session import session_limits
 from sparksql.domain.session.resolve import Resolved, resolve
-from sparksql.domain.session.snapshot import PodEnd, PodFacts, Snapshot
+from sparksql.domain.session.snapshot import PodEnd, PodFacts, Snapshot, WarmDriver
 from sparksql.domain.violation import Violation
 from sparksql.engine.key import Key
 from sparksql.kube.client import Object
 from sparksql.wire.control import GatewayInfo
 
 # Reasons that come up while the children are made, and stay until somebody acts.
+_WITH_DRIVER = frozenset({Phase.STARTING, Phase.READY, Phase.DRAINING})
 _START_BLOCKERS = frozenset({Reason.STORAGE_NOT_READY, Reason.INIT_SOURCE_NOT_FOUND, Reason.CHILD_CONFLICT})
 
 
@@ -56,6 +56,7 @@ class SessionGatherer:
             start_blocker=refusal or await self._start_blocker(session, resolution),
             deadlines=self._context.config.deadlines,
             max_restarts=self._context.config.max_driver_restarts,
+            warm=self._warm(session, session_class, resolution),  # after all that is awaited: nobody decides in between
         )
 
     def resolve(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Violation]:
@@ -68,6 +69,14 @@ class SessionGatherer:
             return None, session_class
         labels = labels_of(self._context.store, session.metadata.namespace)
         return session_class, resolve(session, session_class, labels, self._context.config.defaults)
+
+    def _warm(
+        self, session: SqlSession, session_class: SqlSessionClass | None, resolution: Resolved | Violation
+    ) -> WarmDriver | None:
+        """A driver of the class's pool, for a session that is about to get one."""
+        if session_class is None or not isinstance(resolution, Resolved) or session.status.phase in _WITH_DRIVER:
+            return None
+        return self._children.pools.find(session, session_class, resolution.effective)
 
     async def _start_blocker(self, session: SqlSession, resolution: Resolved | Violation) -> Violation | None:
         """What kept the last driver from being made, if it still does."""
@@ -128,13 +137,17 @@ class SessionGatherer:
             "queued": sum(not each.is_handed_over and each.phase != StatementPhase.STOPPED for each in held),
             "streams": sum(each.is_stream for each in running),
             "resting": len(stopped),
-            "savepoints": sum(self._is_being_saved(each) for each in stopped),
+            "savepoints": self._savepoints(metadata.namespace, metadata.name),
         }
 
-    def _is_being_saved(self, statement: StatementView) -> bool:
-        key = scoped(statement.namespace, statement.name)
-        savepoints = map(SavepointView, self._context.store.by_index(SAVEPOINTS_BY_STATEMENT, key))
-        return any(savepoint.phase == SavepointPhase.IN_PROGRESS for savepoint in savepoints)
+    def _savepoints(self, namespace: str, session: str) -> int:
+        """Counts the savepoints that the session's driver makes, or that wait for one."""
+        savepoints = map(SavepointView, self._context.store.by_index(OPEN_SAVEPOINTS_BY_NAMESPACE, namespace))
+        return sum(each.needs_driver and self._session_of(each) == session for each in savepoints)
+
+    def _session_of(self, savepoint: SavepointView) -> str | None:
+        statement = self._context.store.get(STATEMENT, savepoint.namespace, savepoint.statement_name)
+        return StatementView(statement).session_name if statement is not None else None
 
     def _limit_violation(self, session: SqlSession, session_class: SqlSessionClass | None) -> Violation | None:
         """The limit of sessions that leaves none for this one; asked only of one that has no driver yet."""

@@ -30,9 +30,16 @@ def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
     """Tells whether a pod with a driver's name is that driver.
 
     It is if it has `uid`, or, while that is not known, if the session alone owns it. A pod that somebody else made
-    under the name is none.
+    under the name is none, and neither is one of a pool that another session was faster to take.
     """
-    return bool(pod["metadata"]["uid"] == uid) if uid is not None else belongs_to(pod, session_uid)
+    if uid is None:
+        return belongs_to(pod, session_uid)
+    return bool(pod["metadata"]["uid"] == uid) and not (session_uid and _is_anothers(pod, session_uid))
+
+
+def _is_anothers(pod: Object, session_uid: str) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("kind") == "SqlSession" and owner.get("uid") != session_uid for owner in owners)
 
 
 async def read_pod(

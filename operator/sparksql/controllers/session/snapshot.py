@@ -48,4 +48,5 @@ def _driver(context: ControllerContext, session: SqlSession, info: GatewayInfo) 
         driver.unconfirmed,
         compares_states=info.compares_states,
         previews_states=info.previews_states,
+        makes_states=info.makes_states,
     )

@@ -29,6 +29,7 @@ from sparksql.domain.savepoint.steps import (
     begin,
     current_id,
     end,
+    has_state,
     in_progress,
     no_change,
     request,
@@ -36,7 +37,7 @@ from sparksql.domain.savepoint.steps import (
 )
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.snapshot import Unobserved
-from sparksql.domain.statement.stream.spec import is_stream, streaming_of
+from sparksql.domain.statement.stream.spec import is_stream
 from sparksql.domain.violation import Violation
 
 STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl apply`, in any order
@@ -92,7 +93,10 @@ def _next_attempt(s: Snapshot, statement: SqlStatement) -> Decision:
     location = target(s.savepoint, s.storage)
     if isinstance(location, Violation):
         return end(s, Phase.FAILED, location.reason, location.message)
-    if s.savepoint.spec.source is SavepointSource.COPY and not _has_state(statement):
+    awaited = [each.name for each in s.named if each.phase is None or not each.phase.is_terminal]
+    if awaited:
+        return wait(s, Reason.PENDING, f"waits for SqlSavepoint {awaited[0]}, whose name is in spec.sql")
+    if _is_copied(s) and not has_state(statement):
         phase = statement.status.phase
         if is_ended(phase) and statement.spec.run_nonce == statement.status.observed_run_nonce:
             message = f"statement {name} has ended ({phase}) and has no state to save"
@@ -100,13 +104,26 @@ def _next_attempt(s: Snapshot, statement: SqlStatement) -> Decision:
         return wait(s, Reason.PENDING, f"statement {name} has no state to save yet; waits for its first batch")
     if s.driver is None:
         return wait(s, Reason.SESSION_NOT_READY, f"waits for a driver of the session of statement {name}")
+    if s.savepoint.spec.source is SavepointSource.QUERY and not s.driver.makes_states:
+        message = (
+            "spec.source: the session's driver is of an earlier version, which does not know Query; restart the session "
+            "(spec.restartNonce), then create the SqlSavepoint again"
+        )
+        return end(s, Phase.FAILED, Reason.NOT_IMPLEMENTED, message)
     return begin(s, s.driver, location)
 
 
-def _has_state(statement: SqlStatement) -> bool:
-    """Whether there is a checkpoint with at least one batch in it."""
-    streaming = streaming_of(statement)
-    return streaming.checkpoint_location is not None and streaming.committed_batch_id is not None
+def _is_copied(s: Snapshot) -> bool:
+    """Whether the checkpoint of the statement is what the savepoint is made of."""
+    match s.savepoint.spec.source:
+        case SavepointSource.COPY:
+            return True
+        case SavepointSource.EXISTING:
+            return False
+        case SavepointSource.QUERY:
+            return all(each.statement != s.savepoint.spec.statement_ref.name for each in s.named)
+        case other:
+            assert_never(other)
 
 
 def _without_statement(s: Snapshot) -> Decision:
@@ -134,8 +151,8 @@ def _in_progress(s: Snapshot) -> Decision:
     match s.observation:
         case Completed() as completed:
             return _complete(s, completed)
-        case Failed(message, location_invalid):
-            return _over(s, message, location_invalid=location_invalid)
+        case Failed(message, final):
+            return _over(s, message, final)
         case Unobserved.DRIVER_GONE:
             return _over(s, "the driver went away during the attempt")
         case Running() | Unobserved.UNKNOWN | Unobserved.UNREACHABLE | None:
@@ -159,13 +176,13 @@ def _complete(s: Snapshot, completed: Completed) -> Decision:
     )
 
 
-def _over(s: Snapshot, message: str, *, location_invalid: bool = False) -> Decision:
+def _over(s: Snapshot, message: str, final: Reason | None = None) -> Decision:
     """The attempt has ended without a savepoint, confirmed by the driver or by its end."""
     gone = _gone(s)
     if gone is not None:
         return end(s, Phase.ABANDONED, Reason.ABANDONED, gone)
-    if location_invalid:
-        return end(s, Phase.FAILED, Reason.LOCATION_INVALID, message, failures=s.savepoint.status.failures + 1)
+    if final is not None:
+        return end(s, Phase.FAILED, final, message, failures=s.savepoint.status.failures + 1)
     if _has_timed_out(s):
         return attempt_failed(s, Reason.SAVEPOINT_TIMEOUT, _timeout(s))
     return attempt_failed(s, Reason.RETRYING, message)

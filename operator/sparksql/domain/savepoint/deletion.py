@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from sparksql.api.reasons import Reason
-from sparksql.api.savepoint import ReclaimPolicy, SavepointSource
+from sparksql.api.savepoint import ReclaimPolicy
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.domain.event import Event
 from sparksql.domain.savepoint.locations import deletion_blocker, recorded_root
@@ -54,7 +54,7 @@ def _is_over(s: Snapshot) -> bool:
 def _has_data_to_delete(s: Snapshot) -> bool:
     """Whether the object stands for data that go with it; those of a failed attempt are data as well."""
     spec = s.savepoint.spec
-    wished = spec.reclaim_policy is ReclaimPolicy.DELETE and spec.source is SavepointSource.COPY
+    wished = spec.reclaim_policy is ReclaimPolicy.DELETE and spec.source.owns_data
     return wished and s.savepoint.status.location is not None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparksql.api.reasons import Reason
-from sparksql.api.savepoint import SavepointSource, SqlSavepoint
+from sparksql.api.savepoint import SqlSavepoint
 from sparksql.domain.savepoint.snapshot import SavepointStorage, Snapshot
 from sparksql.domain.statement.stream.spec import streaming_of
 from sparksql.domain.violation import Violation
@@ -43,7 +43,7 @@ def recorded_root(savepoint: SqlSavepoint) -> str | None:
     """Returns the root that the recorded location was made from; None if that was not made for this object."""
     location = savepoint.status.location
     suffix = f"/{_folder(savepoint)}"
-    if location is None or savepoint.spec.source is not SavepointSource.COPY or not savepoint.metadata.uid:
+    if location is None or not savepoint.spec.source.owns_data or not savepoint.metadata.uid:
         return None
     root = location.removesuffix(suffix)
     is_plain = ":/" in root and not {".", ".."} & set(location.split("/"))

@@ -104,8 +104,7 @@ def evaluate(
 
 def _is_automatic(savepoint: Savepoint) -> bool:
     """Whether retention may remove it at all."""
-    is_copy = savepoint.source is SavepointSource.COPY
-    return is_copy and not savepoint.pinned and savepoint.trigger is not SavepointTrigger.MANUAL
+    return savepoint.source.owns_data and not savepoint.pinned and savepoint.trigger is not SavepointTrigger.MANUAL
 
 
 def _of_a_person(savepoint: Savepoint) -> RetentionReason:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
+from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointTrigger, SqlSavepoint, SqlSavepointStatus
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.event import Event
 from sparksql.domain.savepoint.retention import RetentionDecision
-from sparksql.domain.statement.snapshot import Driver, Unobserved
+from sparksql.domain.statement.snapshot import Driver, SavepointFacts, Unobserved
+from sparksql.wire.savepoints import StateQuery
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,12 @@ class Completed:
 class Failed:
     """Says that the attempt is over without a manifest.
 
-    So ends one that was cancelled as well, even if the driver had not heard of it before. `location_invalid`: what lies
-    at the location is no savepoint, or is someone else's; another attempt would find the same.
+    So ends one that was cancelled as well, even if the driver had not heard of it before. `final` is the reason of a failure that
+    another attempt would have as well: what lies at the location is no savepoint, or another's, or the query gives no state.
     """
 
     message: str
-    location_invalid: bool = False
+    final: Reason | None = None
 
 
 Observation = Running | Completed | Failed | Unobserved
@@ -94,7 +96,8 @@ class Snapshot:
     `statement` is None only when a live read has confirmed that there is none; `storage` is None while the class is not
     known; `driver` is one of the statement's session that can copy now. `attempt` is what was kept with the status,
     `observation` is about it. `trigger` is why the object was made; `used_by` are names of statements that refer to it;
-    `retention` is what retention says of it, None if nobody asked.
+    `retention` is what retention says of it, None if nobody asked. `named` are other savepoints of its namespace whose names
+    occur in its query, if that calls `savepoint_state`.
     """
 
     now: datetime
@@ -106,6 +109,7 @@ class Snapshot:
     observation: Observation | None = None
     trigger: SavepointTrigger = SavepointTrigger.MANUAL
     used_by: tuple[str, ...] = ()
+    named: tuple[SavepointFacts, ...] = ()
     retention: RetentionDecision | None = None
     deletion_job: DeletionJob | DeletionFailed = DeletionJob.ABSENT
     namespace_terminating: bool = False
@@ -123,6 +127,22 @@ class StartCopy:
     checkpoint: str
     target: str
     owner_uid: str
+    sql_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class StartQuery:
+    """Have `driver` make a savepoint at `target` whose state `query` gives; else as `StartCopy`.
+
+    `checkpoint` is None while the statement has no state.
+    """
+
+    id: str
+    driver: Driver
+    checkpoint: str | None
+    target: str
+    owner_uid: str
+    query: StateQuery
     sql_hash: str | None = None
 
 
@@ -158,7 +178,7 @@ class DeleteSelf:
     """Retention does not keep it."""
 
 
-Command = StartCopy | VerifyExisting | CancelCopy | StartDeletionJob | DeleteSelf
+Command = StartCopy | StartQuery | VerifyExisting | CancelCopy | StartDeletionJob | DeleteSelf
 
 
 @dataclass(frozen=True)

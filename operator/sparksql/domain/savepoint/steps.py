@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from typing import Unpack
+from typing import Unpack, assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource, SqlSavepoint
+from sparksql.api.statement import SqlStatement
 from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
-from sparksql.domain.savepoint.snapshot import Attempt, Command, Decision, Snapshot, StartCopy, VerifyExisting
+from sparksql.domain.savepoint.snapshot import (
+    Attempt,
+    Command,
+    Decision,
+    Snapshot,
+    StartCopy,
+    StartQuery,
+    VerifyExisting,
+)
 from sparksql.domain.savepoint.status import StatusUpdate, restated, with_phase
 from sparksql.domain.statement.identity import OPERATION_NAMESPACE
 from sparksql.domain.statement.snapshot import Driver
 from sparksql.domain.statement.stream.spec import streaming_of
+from sparksql.domain.statement.submission import place_of
+from sparksql.wire.savepoints import StateQuery
 
 WAITING_SECONDS = 60.0  # wake-up of a savepoint that waits for an event
 FIRST_LOOK_SECONDS = 0.3  # of one that has begun within QUICK_SECONDS: most copies are small
@@ -52,15 +63,34 @@ def in_progress(s: Snapshot, reason: Reason, message: str, wake: float, *command
     return Decision(with_phase(s, Phase.IN_PROGRESS, reason, message), commands, s.attempt, requeue_after=wake)
 
 
-def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | VerifyExisting | None:
+def has_state(statement: SqlStatement) -> bool:
+    """Tells whether there is a checkpoint with at least one batch in it."""
+    streaming = streaming_of(statement)
+    return streaming.checkpoint_location is not None and streaming.committed_batch_id is not None
+
+
+def request(s: Snapshot, driver: Driver, location: str) -> StartCopy | StartQuery | VerifyExisting | None:
     """Returns what the driver is asked for in the current attempt; None if there is nothing to copy."""
-    if s.savepoint.spec.source is SavepointSource.EXISTING:
-        return VerifyExisting(current_id(s.savepoint), driver, location)
+    id_, uid = current_id(s.savepoint), s.savepoint.metadata.uid
     checkpoint = streaming_of(s.statement).checkpoint_location if s.statement is not None else None
-    if checkpoint is None:
-        return None
     sql_hash = s.statement.status.sql_hash if s.statement is not None else None
-    return StartCopy(current_id(s.savepoint), driver, checkpoint, location, s.savepoint.metadata.uid, sql_hash)
+    match s.savepoint.spec.source:
+        case SavepointSource.EXISTING:
+            return VerifyExisting(id_, driver, location)
+        case SavepointSource.COPY:
+            return StartCopy(id_, driver, checkpoint, location, uid, sql_hash) if checkpoint is not None else None
+        case SavepointSource.QUERY:
+            copied = checkpoint if s.statement is not None and has_state(s.statement) else None
+            return StartQuery(id_, driver, copied, location, uid, _query(s), sql_hash)
+        case other:
+            assert_never(other)
+
+
+def _query(s: Snapshot) -> StateQuery:
+    spec = s.savepoint.spec
+    assert spec.sql is not None
+    known = tuple(map(place_of, s.named))
+    return StateQuery(sql=spec.sql, statement=spec.statement_ref.name, operator=spec.operator, savepoints=known)
 
 
 def begin(s: Snapshot, driver: Driver, location: str) -> Decision:

@@ -22,13 +22,13 @@ from sparksql.api.settings import (
     SessionSettings,
     StatementTimeouts,
 )
-from sparksql.wire.driver import OpenEndpoints
+from sparksql.wire.driver import FrontendPort, OpenEndpoints
 
 OPERATOR_DEFAULTS = SessionSettings(
     driver=DriverResources(cpu="1", memory="1Gi"),
     executors=ExecutorResources(instances=1, cpu="1", memory="1Gi"),
     database="",
-    idle=Idle(timeout_seconds=300, action=IdleAction.CLOSE),
+    idle=Idle(timeout_seconds=300, action=IdleAction.HIBERNATE, restore_state=False),
     statement_timeouts=StatementTimeouts(queue_seconds=0, execution_seconds=0),
     max_lifetime_seconds=0,
     max_concurrent_statements=4,
@@ -36,6 +36,10 @@ OPERATOR_DEFAULTS = SessionSettings(
     endpoints=Endpoints(rest=True, connect=False, thrift=False),
 )
 """The lowest layer, documented in the API reference; Helm values lie directly above it."""
+
+FRONTEND_ENTRY = (
+    "frontends."  # what begins the name of a frontend's entry in `status.configuration`; its value is the port
+)
 
 _Part = TypeVar("_Part", bound=ApiModel)
 _Value = TypeVar("_Value", int, str)
@@ -81,8 +85,14 @@ def configuration(
 def open_endpoints(configuration: Sequence[ConfigurationEntry]) -> OpenEndpoints:
     """Reads what a `configuration` turned on: the endpoints of the driver that was started with it."""
     on = {entry.name for entry in configuration if entry.value == _text(True)}
+    frontends = (entry for entry in configuration if entry.name.startswith(FRONTEND_ENTRY))
     return OpenEndpoints(
-        rest="endpoints.rest" in on, connect="endpoints.connect" in on, thrift="endpoints.thrift" in on
+        rest="endpoints.rest" in on,
+        connect="endpoints.connect" in on,
+        thrift="endpoints.thrift" in on,
+        frontends=tuple(
+            FrontendPort(name=entry.name.removeprefix(FRONTEND_ENTRY), port=int(entry.value)) for entry in frontends
+        ),
     )
 
 

@@ -7,23 +7,37 @@ each waiting phase has a deadline with its own reason, but for the wait in a que
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
+from sparksql.api.settings import IdleAction
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
-from sparksql.domain.session.counters import bounded_statements, client_statements, counted, is_used, may_grow
+from sparksql.domain.session.counters import (
+    bounded_statements,
+    client_statements,
+    counted,
+    is_used,
+    may_grow,
+    statement_counts,
+)
 from sparksql.domain.session.desired import (
     driver_spec_hash,
+    hibernated_conditions,
+    idle_action,
     idle_left,
+    kept_state,
     lifetime_left,
     phase_age,
     state_lost_conditions,
+    wake_wish,
     wants_restart,
     wants_stop,
 )
-from sparksql.domain.session.snapshot import Command, Decision, Snapshot
+from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
 from sparksql.domain.session.status import StatusUpdate, with_phase
 from sparksql.domain.session.steps import (
@@ -39,9 +53,11 @@ from sparksql.domain.session.steps import (
     wait,
 )
 from sparksql.domain.session.versions import skew_events
+from sparksql.wire.control import GatewayState
 
 FINALIZER_SECONDS = 30.0  # deadline of the contract for deleting a session
 ACTIVITY_SECONDS = 60.0
+ARRIVAL_SECONDS = 2.0  # a statement is handed over within one write of its status, by whom has seen the session Ready
 
 
 def decide(s: Snapshot) -> Decision:
@@ -54,7 +70,7 @@ def _decide(s: Snapshot) -> Decision:
     if s.session.metadata.deletion_timestamp is not None:
         return _deleting(s)
     match s.session.status.phase:
-        case None | Phase.PENDING | Phase.HIBERNATED:
+        case None | Phase.PENDING:
             return pending(s)
         case Phase.STARTING:
             return starting(s)
@@ -62,6 +78,8 @@ def _decide(s: Snapshot) -> Decision:
             return _ready(s)
         case Phase.DRAINING:
             return _draining(s)
+        case Phase.HIBERNATED:
+            return _hibernated(s)
         case Phase.STOPPED:
             return no_change(s) if wants_stop(s) else pending(s)
         case Phase.FAILED:
@@ -93,14 +111,18 @@ def _ready(s: Snapshot) -> Decision:
     if lifetime_left(s) == 0:
         return drain(s, Reason.MAX_LIFETIME_REACHED, "maxLifetimeSeconds has passed")
     idle = idle_left(s)
-    if idle == 0:
-        return drain(s, Reason.IDLE_TIMEOUT, "idle.timeoutSeconds has passed without a statement or a client")
+    if idle == 0 and wake_wish(s) == status.observed_wake:
+        unused = "idle.timeoutSeconds has passed without a statement or a client"
+        hibernates = idle_action(s) is IdleAction.HIBERNATE
+        return drain(s, Reason.HIBERNATING if hibernates else Reason.IDLE_TIMEOUT, unused)
     return _serving(s, idle)
 
 
 def _serving(s: Snapshot, idle: float | None) -> Decision:
     status = s.session.status
     update: StatusUpdate = {}
+    if wake_wish(s) != status.observed_wake:
+        update["observed_wake"], update["last_activity_time"] = wake_wish(s), s.now
     since = (s.now - status.last_activity_time).total_seconds() if status.last_activity_time else ACTIVITY_SECONDS
     if since >= ACTIVITY_SECONDS and is_used(s):
         update["last_activity_time"] = s.now
@@ -120,20 +142,93 @@ def _draining(s: Snapshot) -> Decision:
         is_in_use = bounded_statements(s) or client_statements(s) or may_grow(s)
         if is_in_use and left > 0 and not pod.deleting and pod.ended is None:
             return _waiting_for_statements(s, Reason(reason), left)
-        return wait(
-            s, Phase.DRAINING, Reason(reason), f"waits for pod {pod.name} to end", Command.DELETE_DRIVER, wake=1.0
-        )
+        return _ending(s, Reason(reason), pod, left)
     match reason:
         case Reason.STOPPED if wants_stop(s):
             return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
         case Reason.IDLE_TIMEOUT | Reason.MAX_LIFETIME_REACHED:
             return settle(s, Phase.CLOSED, Reason(reason), s.session.status.message or "")
+        case Reason.HIBERNATING:
+            return _falls_asleep(s)
         case _:
             extra = state_lost_conditions(s)
             status = with_phase(
                 s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "restarts", extra=extra, restarts=0
             )
             return Decision(status, events=state_lost_events(s), requeue_after=0.0)
+
+
+def _ending(s: Snapshot, reason: Reason, pod: PodFacts, left: float) -> Decision:
+    """Ends the driver. One that hibernates first takes nothing new, so that nobody's statement dies with it.
+
+    Then a moment passes in which a statement arrives that was on its way, and what the driver holds is kept.
+    """
+    gateway, message = s.gateway, f"waits for pod {pod.name} to end"
+    if reason is not Reason.HIBERNATING or pod.deleting or pod.ended is not None or left <= 0:
+        return wait(s, Phase.DRAINING, reason, message, Command.DELETE_DRIVER, wake=1.0)
+    if gateway is None or gateway.state is not GatewayState.DRAINING:
+        told = "waits for the driver to take nothing new, and to say what it holds"
+        return wait(s, Phase.DRAINING, reason, told, Command.DRAIN_DRIVER, wake=1.0)
+    still = ARRIVAL_SECONDS - phase_age(s)
+    if still > 0 or gateway.pending + gateway.running > gateway.streams:
+        return wait(s, Phase.DRAINING, reason, "waits for statements that were on their way", wake=max(0.1, still))
+    kept = kept_state(s)
+    commands = (Command.DELETE_DRIVER,) if kept is None else (Command.KEEP_STATE, Command.DELETE_DRIVER)
+    return wait(s, Phase.DRAINING, reason, message, *commands, wake=1.0, kept_state=kept)
+
+
+def _falls_asleep(s: Snapshot) -> Decision:
+    """The driver is gone: hibernate, and say so if what it held went with it, as when it ended before that could be kept."""
+    kept, driver = s.session.status.kept_state, s.session.status.driver
+    lost = state_lost_conditions(s) if kept is None else ()
+    if driver is not None and s.pod_end is not None:
+        driver = driver.replace(boot_id=None)  # seen to end: nothing of it is to be waited for, however late the wake
+    status = with_phase(
+        s.session,
+        s.now,
+        Phase.HIBERNATED,
+        Reason.HIBERNATED,
+        "the next statement wakes it",
+        extra=(*hibernated_conditions(kept), *lost),
+        driver=driver,
+        statements=statement_counts(s),
+        restarts=0,
+        next_start_time=None,
+    )
+    return Decision(status, events=state_lost_events(s) if lost else (), requeue_after=0.0)
+
+
+def _hibernated(s: Snapshot) -> Decision:
+    """Without a driver until somebody wants one: a statement, a savepoint, a person, or a changed rule about idle sessions."""
+    if wants_stop(s):
+        return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState")
+    if lifetime_left(s) == 0:
+        return settle(s, Phase.CLOSED, Reason.MAX_LIFETIME_REACHED, "maxLifetimeSeconds has passed")
+    if idle_action(s) is IdleAction.CLOSE and not s.queued:
+        return settle(s, Phase.CLOSED, Reason.IDLE_TIMEOUT, "idle.action is Close now, and it was not used")
+    why = _waked_by(s)
+    if why is None:
+        sleeping, left = no_change(s), lifetime_left(s)
+        is_due = sleeping.requeue_after is None and left is not None
+        return replace(sleeping, requeue_after=min(ACTIVITY_SECONDS, left or 0.0)) if is_due else sleeping
+    status = with_phase(s.session, s.now, Phase.PENDING, Reason.WAKING, f"wakes for {why}")
+    return Decision(status, events=(Event("Normal", Reason.WAKING, f"wakes for {why}"),), requeue_after=0.0)
+
+
+def _waked_by(s: Snapshot) -> str | None:
+    """What a session that hibernates wakes for, None if it sleeps on."""
+    status, spec = s.session.status, s.session.spec
+    if s.queued or s.running:
+        return "a statement"
+    if s.savepoints:
+        return "a savepoint"
+    if wake_wish(s) != status.observed_wake:
+        return "a client"
+    if spec.restart_nonce != status.observed_restart_nonce:
+        return "restartNonce, which has changed"
+    if isinstance(s.resolution, Resolved) and idle_action(s) is None:
+        return "idle.timeoutSeconds, which is 0 now"
+    return None
 
 
 def _waiting_for_statements(s: Snapshot, reason: Reason, left: float) -> Decision:

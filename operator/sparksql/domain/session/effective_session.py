@@ -62,6 +62,7 @@ class EffectiveSession:
     enforced_conf: Mapping[str, str]
     service_account: str
     create_service_account: bool
+    pool_uid: str = ""  # of the driver of a warm pool that the session has
     endpoints: OpenEndpoints = field(default_factory=OpenEndpoints)
     volume_claim: VolumeClaim | None = None
     warehouse: str = ""
@@ -71,5 +72,11 @@ class EffectiveSession:
     scheduling: Scheduling = field(default_factory=Scheduling)
     network_policy: bool = True
     network_clients: tuple[Mapping[str, Any], ...] = ()  # NetworkPolicyPeer objects
+    front_only: bool = False  # no clients but the front's
     driver_template: Mapping[str, Any] = field(default_factory=dict)  # PodTemplateSpec of the class
     executor_template: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def pods_uid(self) -> str:
+        """Returns the UID that the labels of its pods carry: its own, or the one that a driver of a pool was started with."""
+        return self.pool_uid or self.uid

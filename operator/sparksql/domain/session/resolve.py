@@ -19,10 +19,10 @@ from sparksql.api.session import ConfigurationEntry, ConfigurationLayer, Session
 from sparksql.api.session_class import LabelSelector, Limits, SelectorOperator, SqlSessionClass
 from sparksql.api.settings import Endpoints, SessionSettings, StatementTimeouts
 from sparksql.domain.session import memory
-from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS, configuration, merge
+from sparksql.domain.session.configuration_layers import FRONTEND_ENTRY, OPERATOR_DEFAULTS, configuration, merge
 from sparksql.domain.session.effective_session import DriverSize, EffectiveSession, ExecutorSize
 from sparksql.domain.violation import Violation
-from sparksql.wire.driver import ClientLimits, OpenEndpoints
+from sparksql.wire.driver import ClientLimits, FrontendPort, OpenEndpoints
 
 PYTHON_OVERHEAD_MIB = 600  # contract: Python and off-heap memory of a driver, beyond Spark's own overhead
 MIN_OVERHEAD_MIB = 384  # Spark: spark.driver.memoryOverhead is max(384 MiB, 10 % of the heap)
@@ -111,7 +111,12 @@ def resolve(
         service_account=account,
         create_service_account=session_class.spec.service_account.create
         and account == session_class.spec.service_account.name,
-        endpoints=OpenEndpoints(rest=bool(asked.rest), connect=bool(asked.connect), thrift=bool(asked.thrift)),
+        endpoints=OpenEndpoints(
+            rest=bool(asked.rest),
+            connect=bool(asked.connect),
+            thrift=bool(asked.thrift),
+            frontends=tuple(FrontendPort(name=each.name, port=each.port) for each in session_class.spec.frontends),
+        ),
         volume_claim=storage.volume_claim,
         warehouse=storage.warehouse or "",
         result_root=storage.result_root or "",
@@ -120,6 +125,7 @@ def resolve(
         scheduling=session_class.spec.scheduling,
         network_policy=session_class.spec.network_policy.enabled,
         network_clients=session_class.spec.network_policy.clients,
+        front_only=session_class.spec.front.only,
         driver_template=session_class.spec.pod_template.driver,
         executor_template=session_class.spec.pod_template.executor,
     )
@@ -158,9 +164,16 @@ def _configuration(
         (ConfigurationLayer.SESSION, SessionSettings(**own)),
     )
     entries = configuration(layers, session_class.spec.enforced_conf)
-    return tuple(
-        entry.replace(value=database_name(entry.value, namespace)) if entry.name == "database" else entry
-        for entry in entries
+    frontends = (
+        ConfigurationEntry(name=FRONTEND_ENTRY + each.name, value=str(each.port), layer=ConfigurationLayer.CLASS)
+        for each in session_class.spec.frontends
+    )
+    return (
+        *(
+            entry.replace(value=database_name(entry.value, namespace)) if entry.name == "database" else entry
+            for entry in entries
+        ),
+        *frontends,
     )
 
 

@@ -14,7 +14,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.violation import Violation
 
 _HOLDING = frozenset({Phase.STARTING, Phase.READY, Phase.DRAINING})
-_WAITING = frozenset({None, Phase.PENDING, Phase.HIBERNATED})
+_WAITING = frozenset({None, Phase.PENDING})
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,15 @@ class PodEnd:
 
 
 @dataclass(frozen=True)
+class WarmDriver:
+    """Names a driver of the class's pool that fits the session and is kept for it. `uid` is what its pods' labels carry."""
+
+    pod_name: str
+    pod_uid: str
+    uid: str
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Holds the facts at one moment.
 
@@ -84,9 +93,9 @@ class Snapshot:
     word of that driver, also when it is gone by now, and `pod_end` the end of its container, None unless that was seen.
 
     `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped,
-    `resting` streams that are Stopped, and `savepoints` copies under way in the driver; clients' statements are in the
-    driver's own counts. `limit_violation` is the limit of sessions that leaves none for this one; `start_blocker` is
-    what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    `resting` streams that are Stopped, and `savepoints` those under way in the driver or waiting for one; clients'
+    statements are in the driver's own counts. `limit_violation` is the limit of sessions that leaves none for this one;
+    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -101,6 +110,7 @@ class Snapshot:
     resting: int = 0
     savepoints: int = 0
     limit_violation: Violation | None = None
+    warm: WarmDriver | None = None
     namespace_terminating: bool = False
     start_blocker: Violation | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
@@ -115,8 +125,11 @@ class Snapshot:
 class Command(Enum):
     """Lists what a decision may have done to the session's driver."""
 
-    START_DRIVER = auto()  # make the children and the pod of `status.driver.incarnation`; idempotent
+    START_DRIVER = (
+        auto()
+    )  # make the children and the pod of `status.driver.incarnation`, or bind that of a pool; idempotent
     DRAIN_DRIVER = auto()  # have the driver of `status.driver` take no new statement, from anybody
+    KEEP_STATE = auto()  # write what the driver's `SessionState` holds into the session's Secret for it; idempotent
     DELETE_DRIVER = auto()  # delete the pod of `status.driver` with the drain grace
 
 

@@ -9,13 +9,22 @@ from __future__ import annotations
 from sparksql.api.conditions import Condition
 from sparksql.api.names import driver_pod_name, gateway_server_name
 from sparksql.api.reasons import Reason
-from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, SqlSession
+from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, FrontendAddress, SqlSession
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.configuration_layers import open_endpoints
 from sparksql.domain.session.counters import COUNTER_SECONDS, client_counts, statement_counts
-from sparksql.domain.session.desired import driver_spec_hash, idle_conditions, phase_age, wants_restart, wants_stop
+from sparksql.domain.session.desired import (
+    counted_statements,
+    driver_spec_hash,
+    hibernation_conditions,
+    not_restored_conditions,
+    phase_age,
+    wake_wish,
+    wants_restart,
+    wants_stop,
+)
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import with_phase
@@ -84,8 +93,13 @@ def _start(s: Snapshot) -> Decision:
     session = s.session
     before = session.status.driver or DriverStatus()
     incarnation = before.incarnation + 1
+    warm = s.warm
     driver = DriverStatus(
-        pod_name=driver_pod_name(session.metadata.name, session.metadata.uid, incarnation),
+        pod_name=driver_pod_name(session.metadata.name, session.metadata.uid, incarnation)
+        if warm is None
+        else warm.pod_name,
+        pod_uid=None if warm is None else warm.pod_uid,
+        pool_uid=None if warm is None else warm.uid,
         incarnation=incarnation,
         start_time=s.now,
         unconfirmed=_unconfirmed(s, before),
@@ -94,11 +108,12 @@ def _start(s: Snapshot) -> Decision:
         session,
         s.now,
         Phase.STARTING,
-        Reason.DRIVER_STARTING,
-        f"starts driver {driver.pod_name}",
+        _start_reason(s),
+        f"{'starts' if warm is None else 'takes'} driver {driver.pod_name}",
         driver=driver,
         config_hash=driver_spec_hash(session.spec),
         observed_restart_nonce=session.spec.restart_nonce,
+        observed_wake=wake_wish(s),
         next_start_time=None,
         statements=statement_counts(s),
         configuration=s.resolution.configuration if isinstance(s.resolution, Resolved) else (),
@@ -170,16 +185,30 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
             return settle(s, Phase.FAILED, Reason.IMAGE_PULL_FAILED, pod.image_problem, Command.DELETE_DRIVER)
         return wait(s, Phase.STARTING, Reason.IMAGE_PULL_FAILED, pod.image_problem, driver=known)
     limit = s.deadlines.driver_start_seconds + (0 if pod.started else s.deadlines.image_pull_seconds)
-    if (s.now - (pod.started or begun)).total_seconds() > limit:
+    # One of a pool has been up for long; it is the session's since it was taken.
+    since = known.start_time if known.pool_uid is not None else pod.started
+    if (s.now - (since or begun)).total_seconds() > limit:
         message = f"the driver was not ready {limit:g} s after its start; see the logs of pod {pod.name}"
         return lost(s, Reason.DRIVER_NOT_READY, message, Command.DELETE_DRIVER)
-    return wait(s, Phase.STARTING, Reason.DRIVER_STARTING, "waits for the driver to be ready", driver=known)
+    # One of a pool is bound again until it answers: a repetition changes nothing.
+    commands = (Command.START_DRIVER,) if known.pool_uid is not None and s.gateway is None else ()
+    return wait(s, Phase.STARTING, _start_reason(s), "waits for the driver to be ready", *commands, driver=known)
+
+
+def _start_reason(s: Snapshot) -> Reason:
+    """A start that ends a hibernation is told as such from the wish to the end."""
+    return Reason.WAKING if ready_reason(s.session.status.conditions) == Reason.WAKING else Reason.DRIVER_STARTING
 
 
 def _init_failed(s: Snapshot) -> Decision:
     failure = s.gateway.init_failure if s.gateway else None
     message = "an init statement failed"
-    if failure is not None and failure.position == 0:
+    if failure is not None and failure.frontend is not None:
+        message = (
+            f"spec.frontends of the class: {failure.frontend} cannot serve: {failure.error.message}; put its package into the session "
+            "image, or take it out of the class, and change spec.restartNonce"
+        )
+    elif failure is not None and failure.position == 0:
         message = (
             f"spec.database: {failure.statement} failed: {failure.error.message}; name a database that can be used, or mend "
             "the catalog and change spec.restartNonce"
@@ -194,8 +223,11 @@ def _init_failed(s: Snapshot) -> Decision:
 def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
     gateway, driver = s.gateway, s.session.status.driver
     assert gateway is not None and driver is not None
+    lost = not_restored_conditions(s)
     ready = driver.replace(
         pod_uid=pod.uid,
+        pod_ip=pod.ip,
+        certificate=gateway.certificate,
         boot_id=gateway.boot_id,
         spark_version=gateway.spark_version,
         spark_application_id=gateway.spark_application_id,
@@ -210,15 +242,25 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         statements=statement_counts(s),
         clients=client_counts(s),
         last_activity_time=s.now,
-        extra=ready_conditions(s),
+        kept_state=None,
+        extra=(*ready_conditions(s), *lost),
     )
-    events = (Event("Normal", Reason.READY, f"driver {pod.name} is ready"), *skew_events(s))
+    events = (Event("Normal", Reason.READY, _ready_message(s, pod)), *_lost_events(lost), *skew_events(s))
     return Decision(status, events=events, requeue_after=COUNTER_SECONDS)
+
+
+def _ready_message(s: Snapshot, pod: PodFacts) -> str:
+    message, kept = f"driver {pod.name} is ready", s.session.status.kept_state
+    return message if kept is None else f"{message}; {counted_statements(kept)} that had changed the session ran again"
+
+
+def _lost_events(lost: tuple[Condition, ...]) -> tuple[Event, ...]:
+    return tuple(Event("Warning", Reason.SESSION_STATE_LOST, condition.message) for condition in lost)
 
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:
     """Returns the conditions that a session with a driver has beside its own."""
-    return (*idle_conditions(s), *skew_conditions(s))
+    return (*hibernation_conditions(s), *skew_conditions(s))
 
 
 def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
@@ -243,6 +285,8 @@ def _addresses(session: SqlSession) -> EndpointStatus:
         rest=f"https://{host}:{GATEWAY_PORT}" if on.rest else None,
         connect=f"sc://{host}:{on.connect_port}/;use_ssl=true" if on.connect else None,
         thrift=f"jdbc:hive2://{host}:{on.thrift_port}/default;ssl=true" if on.thrift else None,
+        frontends=tuple(FrontendAddress(name=each.name, address=f"{host}:{each.port}") for each in on.frontends)
+        or None,
     )
 
 

@@ -12,6 +12,7 @@ from sparksql.api.session import (
     ConfigurationEntry,
     DriverStatus,
     EndpointStatus,
+    KeptState,
     SqlSession,
     SqlSessionStatus,
     StatementCounts,
@@ -32,6 +33,8 @@ class StatusUpdate(TypedDict, total=False):
     next_start_time: datetime | None
     config_hash: str | None
     observed_restart_nonce: str
+    observed_wake: str
+    kept_state: KeptState | None
     configuration: tuple[ConfigurationEntry, ...]
 
 

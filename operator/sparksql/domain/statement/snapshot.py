@@ -23,8 +23,8 @@ class Driver:
     """A driver that takes statements: the pod it runs in and the boot of its gateway.
 
     `unconfirmed` are boots of drivers before it whose end nobody has observed. `compares_states` tells that it can look
-    at a changed text while the query runs, `previews_states` that a preview can begin with a savepoint; drivers of earlier
-    versions cannot.
+    at a changed text while the query runs, `previews_states` that a preview can begin with a savepoint, `makes_states` that a
+    query can give the state of one; drivers of earlier versions cannot.
     """
 
     pod_name: str
@@ -33,6 +33,7 @@ class Driver:
     unconfirmed: tuple[str, ...] = ()
     compares_states: bool = False
     previews_states: bool = False
+    makes_states: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class Unobserved(Enum):
 class SavepointFacts:
     """A SqlSavepoint as a statement sees it.
 
-    `ended` is when it was complete or given up, `adopted` that it was there already, `message` explains its phase.
+    `ended` is when it was complete or given up, `adopted` that it is no copy of what the statement had (it was there already, or
+    a query gave it), `message` explains its phase; `statement` is the one whose state it is.
     """
 
     name: str
@@ -108,6 +110,7 @@ class SavepointFacts:
     pinned: bool = False
     adopted: bool = False
     message: str = ""
+    statement: str | None = None
 
 
 @dataclass(frozen=True)

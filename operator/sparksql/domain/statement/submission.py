@@ -66,7 +66,7 @@ def submit_request(
         else None,
         validate_against=state if isinstance(state, StreamOptions) else None,
         preview_from=_preview_from(s),
-        savepoints=None if s.named is None else tuple(map(_place, s.named)),
+        savepoints=None if s.named is None else tuple(map(place_of, s.named)),
     )
 
 
@@ -78,10 +78,12 @@ def _preview_from(s: Snapshot) -> StreamOptions | None:
     return options(spec, "", new_query(s.statement, location))
 
 
-def _place(savepoint: SavepointFacts) -> SavepointPlace:
-    """What a text may read of a savepoint: nothing before it is complete, and nothing once it goes."""
+def place_of(savepoint: SavepointFacts) -> SavepointPlace:
+    """Returns what a text may read of a savepoint: nothing before it is complete, and nothing once it goes."""
     if savepoint.deleting:
-        return SavepointPlace(name=savepoint.name, phase="being deleted")
+        return SavepointPlace(name=savepoint.name, phase="being deleted", statement=savepoint.statement)
     is_complete = savepoint.phase is SavepointPhase.COMPLETED
     location = savepoint.location if is_complete else None
-    return SavepointPlace(name=savepoint.name, phase=savepoint.phase or "new", location=location)
+    return SavepointPlace(
+        name=savepoint.name, phase=savepoint.phase or "new", location=location, statement=savepoint.statement
+    )

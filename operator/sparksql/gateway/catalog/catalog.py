@@ -140,6 +140,20 @@ class Catalog:
         pattern = NamePattern.parse(column)
         return [entry for relation in relations for entry in _columns(relation) if pattern.matches(entry.name)]
 
+    def columns_of(self, table: TableEntry) -> list[ColumnEntry]:
+        """Returns the columns that a query of one table or view gives; none if it cannot be read by now.
+
+        Unlike `columns` it has the table resolved, so that types and NOT NULL are those of its own format.
+        """
+        self._driver.activate(self._session)
+        parts = [table.catalog, *table.schema.split("."), table.name] if table.catalog else [table.name]
+        name = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+        relation = Relation(
+            table.catalog, table.schema, table.name, table.type, table.comment,
+            lambda: str(self._session.table(name).schema().json()),
+        )  # fmt: skip
+        return list(_columns(relation))
+
     def functions(self, catalog: str | None, schema: str | None, function: str | None) -> list[FunctionEntry]:
         """Returns the functions that match. Spark's own and temporary ones are among those of the current catalog."""
         name = self._name(catalog)

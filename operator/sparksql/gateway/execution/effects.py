@@ -125,9 +125,15 @@ class Effects:
             scope, statement, plan, lambda bound: self._driver.of_rows(scope.session, bound)
         )
         result, masker = self._rows(scope, frame), scope.operation.classified.masker
-        return self._keeper.retold(
-            result, lambda text: explained(text, plan.logicalPlan(), masker), has_secrets=bool(masker)
-        )
+        told = self._told(scope, plan.logicalPlan())
+        return self._keeper.retold(result, lambda text: explained(text, told, masker), has_secrets=bool(masker))
+
+    def _told(self, scope: Scope, plan: LogicalPlan) -> LogicalPlan:
+        """What was explained, with what the views in it are; as it was written if that is an error, which the answer tells."""
+        try:
+            return self._driver.analyse(scope.session, plan).analyzed()
+        except Exception:
+            return plan
 
     def _command(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         _, plan = self._with_streams(scope, statement, plan)

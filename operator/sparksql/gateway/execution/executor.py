@@ -7,7 +7,7 @@ is started once the operation is cancelled; a path-based table is written only w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from sparksql.gateway.execution.modes import explain, preview_query, validate
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.execution.result_keeper import ResultKeeper, masked
 from sparksql.gateway.execution.scope import Scope
+from sparksql.gateway.execution.session_changes import SessionChanges
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
 from sparksql.gateway.execution.write_targets import remove_temporary
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
@@ -28,18 +29,19 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.pools import Pools
 from sparksql.gateway.spark.scala import option
-from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
+from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
-from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
-from sparksql.gateway.sql.kinds import Effect
+from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error, refusal
 from sparksql.gateway.sql.local_queries import is_local, with_rows_of_driver
 from sparksql.gateway.sql.parameters import ParameterBinder
+from sparksql.gateway.sql.state_calls import state_calls
 from sparksql.gateway.streaming import analysis
 from sparksql.gateway.streaming.kafka.ddl import table_definition
 from sparksql.gateway.streaming.preview import Start
 from sparksql.gateway.streaming.query import Streams
 from sparksql.gateway.streaming.state.comparison import is_run
+from sparksql.gateway.streaming.state_tables.call import read_call
 from sparksql.gateway.streaming.state_tables.reader import SavepointStates
 from sparksql.gateway.windowing.calls import opened
 from sparksql.wire.control import ErrorReason, StreamOptions, SubmitRequest
@@ -50,6 +52,8 @@ STREAM_REFUSED = "_LEGACY_ERROR_TEMP_3102"
 _NO_STREAM = (
     "spec.streaming.startFrom: the query reads no STREAM, so it has no state to go on from; leave startFrom out"
 )
+
+_NO_BATCH = "a STREAM has no end, so its rows are no state: write FROM t, without STREAM"
 
 
 class SparkExecutor:
@@ -70,22 +74,12 @@ class SparkExecutor:
         self._keeper = ResultKeeper(driver, store, files, root)
         unbounded = UnboundedQueries(driver, files, self._keeper, store, root)
         self._effects = Effects(driver, self._streams, unbounded, files, self._keeper)
-        self._clean_fingerprint = ""
-        self._session_state = False
+        self.changes = SessionChanges(driver)
 
     @property
     def driver(self) -> SparkDriver:
         """Returns the Spark that statements run in."""
         return self._driver
-
-    @property
-    def has_session_state(self) -> bool:
-        """Returns whether a statement has changed the base session in a way that `init` would not bring back."""
-        return self._session_state
-
-    def mark_initialised(self) -> None:
-        """Remembers the session's state: from now on, changes of the session are state that `init` would not bring back."""
-        self._clean_fingerprint = self._driver.fingerprint()
 
     def classify(self, request: SubmitRequest) -> Classified:
         """Reads a manifest's text, in the base session. Raises StatementError for what will not run."""
@@ -105,23 +99,27 @@ class SparkExecutor:
         A streaming script keeps its changes of the session to itself.
         """
         exclusive = operation.classified.exclusive and operation.request.streaming is None
-        try:
-            return self.run_in(operation, lambda: self._driver.base if exclusive else self._driver.clone())
-        finally:
-            if exclusive:
-                self._note_session_state(operation.classified.statements)
+        return self.run_in(operation, lambda: self._driver.base if exclusive else self._driver.clone())
 
-    def run_in(self, operation: Operation, session_of: Callable[[], Any]) -> StoredResult:
-        """Runs all statements in the session that `session_of` gives. Raises StatementError, or OperationCancelledError."""
+    def run_in(
+        self,
+        operation: Operation,
+        session_of: Callable[[], Any],
+        use: Callable[[Scope, Dataset], StoredResult] | None = None,
+    ) -> StoredResult:
+        """Runs all statements in the session that `session_of` gives.
+
+        A query that is looked at is given to `use`, if there is one. Raises StatementError, or OperationCancelledError.
+        """
         request = operation.request
         try:
-            self.jobs.enter(operation.group, f"{request.namespace}/{request.name}")
+            self.jobs.enter(operation.group, f"{request.namespace}/{request.name}", operation.user)
             self.pools.enter(operation.group, request.priority)
             operation.check()
             session = session_of()
             self._driver.activate(session)
             with self._settings(session, rules.statement_conf(request.conf, self._policy)):
-                return self._run_all(Scope(operation, session, Collector(self._driver.jvm, session)))
+                return self._run_all(Scope(operation, session, Collector(self._driver.jvm, session), use))
         except (StatementError, OperationCancelledError):
             raise
         except Exception as exception:
@@ -139,7 +137,8 @@ class SparkExecutor:
             for index, statement in enumerate(statements, start=1):
                 scope.operation.check()
                 scope.operation.at_statement(index)
-                result = self._run_one(scope, statement)
+                with self._noted(scope, statement):
+                    result = self._run_one(scope, statement)
                 if result.columns or index == 1:
                     self._store.discard(kept)
                     kept = result
@@ -147,6 +146,12 @@ class SparkExecutor:
             self._store.discard(kept)
             raise
         return kept
+
+    def _noted(self, scope: Scope, statement: Statement) -> AbstractContextManager[None]:
+        """Notes what the statement changes, if it is one of a manifest that runs in the base session."""
+        if scope.session is not self._driver.base:
+            return nullcontext()
+        return self.changes.of(scope.operation.request, statement)
 
     def _run_one(self, scope: Scope, statement: Statement) -> StoredResult:
         operation = scope.operation
@@ -196,9 +201,11 @@ class SparkExecutor:
             case StatementMode.PREVIEW:
                 operation.started()
                 query = preview_query(self._driver.jvm, plan)
-                if is_local(self._driver.jvm, query):
+                if scope.use is None and is_local(self._driver.jvm, query):
                     query = with_rows_of_driver(self._driver.jvm, query)
                 _, frame = with_tables(query, lambda bound: self._driver.of_rows(session, bound))
+                if scope.use is not None:
+                    return self._used(scope, frame)
                 start = self._start_of(scope)
                 if not frame.isStreaming():
                     if start is not None:
@@ -208,6 +215,25 @@ class SparkExecutor:
                     return self._keeper.keep_stream(scope, statement, frame, start)
             case StatementMode.EXECUTE:
                 return self._effects.execute(scope, statement, plan)
+
+    def savepoints_in(self, statement: Statement) -> frozenset[str]:
+        """Returns the names of the savepoints that a statement without parameters reads. Raises StatementError."""
+        if not statement.states:
+            return frozenset()
+        self._driver.activate(self._driver.base)
+        try:
+            plan = self._driver.base.sessionState().sqlParser().parsePlan(statement.fragment.parsed_text)
+            return frozenset(read_call(node).savepoint for node in state_calls(plan))
+        except PlacedError as placed:
+            raise StatementError(operation_error(placed, statement.fragment, statement.fragment.text)) from placed
+        finally:
+            self._driver.deactivate()
+
+    def _used(self, scope: Scope, frame: Dataset) -> StoredResult:
+        assert scope.use is not None
+        if frame.isStreaming():
+            raise refusal(ErrorReason.INVALID_SPEC, _NO_BATCH)
+        return scope.use(scope, frame)
 
     def _start_of(self, scope: Scope) -> Start | None:
         """What a preview goes on from."""
@@ -246,9 +272,3 @@ class SparkExecutor:
                     conf.unset(key)
                 else:
                     conf.set(key, old)
-
-    def _note_session_state(self, statements: tuple[Statement, ...]) -> None:
-        if any(statement.kind.effect is Effect.SESSION for statement in statements):
-            self._session_state = True
-        elif not self._session_state:
-            self._session_state = self._driver.fingerprint() != self._clean_fingerprint

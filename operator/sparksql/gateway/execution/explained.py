@@ -10,62 +10,23 @@ import re
 from collections.abc import Mapping
 
 from sparksql.gateway.spark.plans import nodes
-from sparksql.gateway.spark.scala import elements
+from sparksql.gateway.spark.scala import elements, simple_name
 from sparksql.gateway.spark.shapes import LogicalPlan
 from sparksql.gateway.sql.masking import Masker
+from sparksql.gateway.sql.own_columns import WORDS
 from sparksql.gateway.windowing.calls import WindowCall
+from sparksql.gateway.windowing.dynamic_processor import END, START
 from sparksql.gateway.windowing.expressions import column_id
 from sparksql.gateway.windowing.paths import rows_below, windows_assigned_by
 
 Calls = Mapping[int, str]  # what a column comes from, by the id that Spark gave it
 
-# A name that ends with an underscore is one of several, with its number behind it.
-WORDS = {
-    "__bits": "values_seen",
-    "__change": "change",
-    "__changelog_deleted": "is_deleted",
-    "__changelog_order": "change_order",
-    "__changelog_weight": "change_weight",
-    "__corrupt": "corrupt_record",
-    "__curve_begins": "begins_window",
-    "__curve_end": "window_end_micros",
-    "__curve_first": "first_event",
-    "__curve_key_": "key_",
-    "__curve_last": "last_event",
-    "__curve_new": "is_new_value",
-    "__curve_next": "next_step",
-    "__curve_pane": "step_start",
-    "__curve_pane_end": "step_end",
-    "__curve_part_": "total_",
-    "__curve_seen": "distinct_value",
-    "__curve_start": "window_start_micros",
-    "__curve_time": "descriptor",
-    "__distinct_": "distinct_",
-    "__had_": "has_rows_",
-    "__key_": "key_",
-    "__other_": "aggregate_",
-    "__part_": "part_",
-    "__row": "row",
-    "__session_key": "session_key",
-    "__session_time": "descriptor",
-    "__session_window": "session",
-    "__value": "value",
-    "__window_cut": "descriptor_by_clock",
-    "__window_cut_end": "window_end_by_clock",
-    "__window_cut_start": "window_start_by_clock",
-    "__window_days_start": "days_start",
-    "__window_end": "window_end_micros",
-    "__window_instant": "window_time_micros",
-    "__window_micros": "descriptor",
-    "__window_shown": "clock",
-    "__window_shown_start": "window_start_of_clock",
-    "__window_start": "window_start_micros",
-    "__window_step_end": "step_end",
-}
 _COLUMN = re.compile(
     rf"(?<!\w)({'|'.join(sorted(WORDS, key=len, reverse=True))})((?:(?<=_)\w+)?#\d+)"
 )  # Spark tells a column by its name and its id
 _BOUND = re.compile(r" AS (window_(?:start|end|time))#(\d+)")
+_CURVE = "CUMULATE with GAP"
+_OF_CURVES = frozenset({"Generate", "TransformWithStateInPySpark"})  # what gives their rows, in a batch and in a stream
 _MADE = "precisetimestampconversion("
 _ID = re.compile(r"#(\d+)")
 
@@ -79,6 +40,10 @@ def called_columns(plan: LogicalPlan) -> dict[int, str]:
     """Returns the columns that calls of window table functions give, and those that these are made of."""
     found: dict[int, str] = {}
     for node in nodes(plan):
+        if simple_name(node) in _OF_CURVES:
+            found |= {
+                int(each.exprId().id()): _CURVE for each in elements(node.output()) if str(each.name()) in (START, END)
+            }
         if (windows := windows_assigned_by(node)) is None:
             continue
         made = [*elements(node.output())[-3:], *elements(node.child().output())]

@@ -20,16 +20,30 @@ class SparkJobs:
         self._driver = driver
         self._streams = streams
         self._threads: dict[str, Any] = {}
+        self._owned: set[str] = set()  # groups whose thread is a user's
 
-    def enter(self, group: str, description: str) -> None:
-        """Makes `group` the one of all jobs that the calling thread starts, and that thread the one to be interrupted."""
+    def enter(self, group: str, description: str, user: str | None) -> None:
+        """Makes `group` the one of all jobs that the calling thread starts, and that thread the one to be interrupted.
+
+        `user` is what `current_user()` gives in this thread; without one that is the user of the process, as ever.
+        """
         self._threads[group] = self._driver.jvm.java.lang.Thread.currentThread()
         # Interrupting tasks as well frees the executors at once: a join or a sort looks at the kill flag late.
         self._driver.context.setJobGroup(group, description, True)
+        if user is not None:
+            self._owned.add(group)
+            self._current_user().set(user)
 
     def leave(self, group: str) -> None:
-        """Ends that: the thread will not be interrupted any more."""
+        """Ends that: the thread will not be interrupted any more, and is nobody's."""
         self._threads.pop(group, None)
+        if group in self._owned:
+            self._owned.discard(group)
+            self._current_user().remove()
+
+    def _current_user(self) -> Any:
+        """Spark's thread-local, which its optimizer looks into for `current_user()`."""
+        return self._driver.jvm.org.apache.spark.sql.catalyst.CurrentUserContext.CURRENT_USER()
 
     def stop(self, group: str, reason: str) -> None:
         """Does the first round of stopping: cancels the group's jobs and those that it may still submit.

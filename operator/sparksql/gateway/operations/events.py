@@ -72,7 +72,7 @@ async def stream(
 
 def _standing(info: GatewayInfo) -> tuple[object, ...]:
     """What is told at once; counts and times are told with the heartbeat."""
-    return info.state, info.has_session_state, info.client_sessions > 0
+    return info.state, info.has_session_state, info.restorable_statements, info.state_obstacle, info.client_sessions > 0
 
 
 def _clients_ended(told: GatewayInfo, now: GatewayInfo) -> bool:

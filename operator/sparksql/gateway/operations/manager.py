@@ -121,7 +121,7 @@ class OperationManager:
     ) -> asyncio.Task[None]:
         """Registers a new operation and begins to read its text; the task ends when it is queued or refused."""
         self.record_activity()
-        self._register.create(operation_id, *(() if origin is None else (origin.protocol, origin.queue)))
+        self._register.create(operation_id, *(() if origin is None else (origin.protocol, origin.queue, origin.user)))
         reading = asyncio.create_task(self._read(operation_id, request, executor, origin))
         self._reading[operation_id] = reading
         reading.add_done_callback(lambda _: self._reading.pop(operation_id, None))

@@ -18,7 +18,7 @@ from sparksql.gateway.results.unbounded import UnboundedResult
 from sparksql.gateway.sql.classifier import Classified, Statement
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import (
-    ClientProtocol,
+    AnyClientProtocol,
     ErrorReason,
     OperationError,
     OperationState,
@@ -46,14 +46,15 @@ class ClientOrigin:
 
     `protocol` is how it came, `queue` that of its session, in which it always runs alone if `serial`. It may wait
     `queue_seconds` for its turn, 0 meaning for ever. `on_rows` is called on the loop once rows of a query without end can be
-    taken; it is None for a client that takes whole results only.
+    taken; it is None for a client that takes whole results only. `user` is who it is, as the front says.
     """
 
-    protocol: ClientProtocol
+    protocol: AnyClientProtocol
     queue: str
     serial: bool
     queue_seconds: float = 0.0
     on_rows: Callable[[], None] | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,11 @@ class Operation:
         self._permit: Future[None] | None = None
         self._running = False
         self._holds = False
+
+    @property
+    def user(self) -> str | None:
+        """Returns whose statement it is, as the front says; None for a manifest's and for who has the session's token."""
+        return None if self.origin is None else self.origin.user
 
     def is_stream(self, statement: Statement) -> bool:
         """Returns whether a statement of this operation is the one that runs as a stream: the last, with spec.streaming."""

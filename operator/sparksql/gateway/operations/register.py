@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from sparksql.gateway.sql.errors import bounded
-from sparksql.wire.control import ClientProtocol, OperationError, OperationState, OperationView
+from sparksql.wire.control import AnyClientProtocol, OperationError, OperationState, OperationView
 
 _ABNORMAL = frozenset({OperationState.CANCELED, OperationState.CLOSED, OperationState.ERROR, OperationState.TIMED_OUT})
 
@@ -102,13 +102,17 @@ class OperationRegister:
         return changed
 
     def create(
-        self, operation_id: str, protocol: ClientProtocol | None = None, session: str | None = None
+        self,
+        operation_id: str,
+        protocol: AnyClientProtocol | None = None,
+        session: str | None = None,
+        user: str | None = None,
     ) -> OperationView:
         """Registers a new operation as Pending, maybe a client's. Raises IllegalTransitionError when the id is known."""
         if operation_id in self._views:
             raise IllegalTransitionError(f"operation {operation_id} exists")
         new = self._new(operation_id, OperationState.PENDING).model_copy(
-            update={"protocol": protocol, "session": session}
+            update={"protocol": protocol, "session": session, "user": user}
         )
         return self._entered(self._put(new))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,12 +18,14 @@ from typing import Any
 from sparksql.api.gateway_settings import SHARE_VIEWS
 from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.operations import audit
+from sparksql.gateway.sessions.callers import current
 from sparksql.gateway.sessions.executor import open_session
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.sessions.session import ClientOperation, ClientSession
 from sparksql.gateway.spark.pools import pool_of_session
 from sparksql.gateway.sql.errors import StatementError
-from sparksql.wire.control import ClientProtocol, GatewayState
+from sparksql.wire.control import AnyClientProtocol, ClientProtocol, GatewayState
+from sparksql.wire.front import new_handle
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ MAX_NAME_CHARS = 128
 class Usage:
     """Counts what has happened since the start, for metrics."""
 
-    opened: Mapping[ClientProtocol, int]
+    opened: Mapping[str, int]
     expired: int
     refused: int
 
@@ -50,7 +52,7 @@ class SessionManager:
         self._opening = 0
         self._on_close: dict[str, Callable[[str], None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._opened = dict.fromkeys(ClientProtocol, 0)
+        self._opened: Counter[str] = Counter(dict.fromkeys(ClientProtocol, 0))
         self._expired = 0
         self._refused = 0
 
@@ -72,7 +74,7 @@ class SessionManager:
             raise ClientError(Problem.NOT_READY, f"the session's driver is {self._lifecycle.state}; try again later")
         return spark
 
-    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> ClientSession:
+    async def open(self, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str]) -> ClientSession:
         """Opens a session with its own JVM session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
         spark, policy = self.spark(taking=True), self._lifecycle.settings.config.policy
         most = self._settings.session_max_num
@@ -82,7 +84,7 @@ class SessionManager:
             raise ClientError(Problem.TOO_MANY_SESSIONS, message)
         own = {key: value for key, value in properties.items() if key != SHARE_VIEWS}
         share = properties.get(SHARE_VIEWS, str(self._settings.session_share_views)).strip().lower() == "true"
-        handle = str(uuid.uuid4())
+        handle = new_handle(self._lifecycle.settings.config.session_uid)
 
         def make() -> Any:
             made = open_session(spark.executor.driver, policy, own, share_views=share)
@@ -109,19 +111,20 @@ class SessionManager:
             used=monotonic(),
             spark=made,
             properties=dict(properties),
+            user=current.get().user,
         )
         self._sessions[session.handle] = session
         self._opened[protocol] += 1
         spark.operations.record_activity()
         self._lifecycle.changes.notify()
-        audit.session("opened", session.handle, protocol, session.name)
+        audit.session("opened", session.handle, protocol, session.name, session.user)
         return session
 
     def use(self, handle: str) -> ClientSession:
         """Returns a session, which is used now. Raises ClientError UNKNOWN_SESSION."""
         spark = self.spark()
         session = self._sessions.get(handle)
-        if session is None:
+        if session is None or not current.get().may_use(session.user):
             raise ClientError(Problem.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
         session.used, session.last_used = monotonic(), self._lifecycle.clock()
         spark.operations.record_activity()
@@ -144,7 +147,7 @@ class SessionManager:
 
     def close(self, session: ClientSession, event: str = "closed") -> None:
         """Takes a session out; its Spark session goes when its last statement has ended."""
-        audit.session(event, session.handle, session.protocol, session.name)
+        audit.session(event, session.handle, session.protocol, session.name, session.user)
         del self._sessions[session.handle]
         live = session.live
         for operation in list(session.operations.values()):

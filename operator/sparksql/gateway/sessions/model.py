@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sparksql.wire.control import ClientProtocol, Column, OperationError
+from sparksql.wire.control import AnyClientProtocol, Column, OperationError
 
 
 class OperationStatus(StrEnum):
@@ -82,7 +82,7 @@ class SessionInfo:
     """A client's session. `properties` are those it was opened with and has SET since."""
 
     handle: str
-    protocol: ClientProtocol
+    protocol: AnyClientProtocol
     name: str
     opened: datetime
     properties: Mapping[str, str]

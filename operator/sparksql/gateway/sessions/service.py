@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.operations.operation import ClientOrigin, Executor, StopRequest
 from sparksql.gateway.results.store import ExpiredResultError, UnknownResultError
 from sparksql.gateway.results.unbounded import UnboundedPage
+from sparksql.gateway.sessions.callers import current
 from sparksql.gateway.sessions.executor import ClientContext, ClientExecutor
 from sparksql.gateway.sessions.external import ExternalExecution, ExternalOperation
 from sparksql.gateway.sessions.manager import SessionManager, Usage, monotonic
@@ -34,12 +34,14 @@ from sparksql.wire import control as wire
 from sparksql.wire.clients import ClientOperationView, ClientSessionView, ClientsView
 from sparksql.wire.control import (
     MAX_RESULT_ROWS,
+    AnyClientProtocol,
     ClientProtocol,
     OperationError,
     OperationState,
     ResultOptions,
     SubmitRequest,
 )
+from sparksql.wire.front import new_handle_beside
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +69,9 @@ class SessionService:
 
     @property
     def sessions(self) -> tuple[ClientSessionView, ...]:
-        """Returns the open sessions."""
-        return tuple(session.shown() for session in self._sessions)
+        """Returns the open sessions that the caller may use."""
+        caller = current.get()
+        return tuple(session.shown() for session in self._sessions if caller.may_use(session.user))
 
     @property
     def result_bytes(self) -> int:
@@ -82,6 +85,7 @@ class SessionService:
                 operation_id=view.operation_id,
                 session=session.handle,
                 protocol=session.protocol,
+                user=session.user,
                 state=view.state,
                 statement_type=view.statement_type,
                 submitted_time=view.submitted_time,
@@ -93,8 +97,11 @@ class SessionService:
         )
         return ClientsView(sessions=self.sessions, operations=operations)
 
-    async def open(self, protocol: ClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
-        """Opens a session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
+    async def open(self, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
+        """Opens a session for a client of a protocol; one that is not the gateway's own goes by its frontend's name.
+
+        Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID.
+        """
         return (await self._sessions.open(protocol, name, properties)).view()
 
     def session(self, handle: str) -> SessionInfo:
@@ -123,7 +130,7 @@ class SessionService:
         `execution_seconds` 0 takes the session's default. Raises ClientError UNKNOWN_SESSION, TOO_MANY_OPERATIONS, QUEUE_FULL.
         """
         found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
-        operation_id = str(uuid.uuid4())
+        operation_id = new_handle_beside(found.handle)
         client = ClientContext(
             driver=spark.executor.driver,
             policy=self._lifecycle.settings.config.policy,
@@ -151,7 +158,7 @@ class SessionService:
         found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
         executor = ExternalOperation(work, statement_type, spark.executor, local=local)
         request = self._request(found, "", {}, execution_seconds)
-        operation = self._begin(spark, found, request, executor, str(uuid.uuid4()))
+        operation = self._begin(spark, found, request, executor, new_handle_beside(found.handle))
         operation.work = work
         self._outside[operation.operation_id] = executor
         return operation.operation_id
@@ -297,7 +304,7 @@ class SessionService:
         return SubmitRequest(
             boot_id=self._lifecycle.boot_id,
             namespace=config.namespace,
-            name=f"{config.session} ({session.protocol})",
+            name=f"{config.session} ({_of_whom(session)})",
             sql=sql,
             conf=conf,
             execution_seconds=seconds,
@@ -320,6 +327,7 @@ class SessionService:
             queue=session.handle,
             serial=session.protocol is ClientProtocol.REST,
             queue_seconds=self._limits.queue_seconds,
+            user=session.user,
             on_rows=None if session.protocol is ClientProtocol.CONNECT else operation.has_rows.set,
         )
         spark.operations.begin(operation_id, request, executor, origin)
@@ -348,6 +356,10 @@ class SessionService:
     def _forget(self, session: ClientSession, operation: ClientOperation) -> None:
         self._quota.free(session.handle, operation.operation_id)
         self._sessions.spark().operations.forget(operation.operation_id)
+
+
+def _of_whom(session: ClientSession) -> str:
+    return str(session.protocol) if session.user is None else f"{session.protocol}, {session.user}"
 
 
 def _set_property(properties: dict[str, str], key: str, value: str | None) -> None:

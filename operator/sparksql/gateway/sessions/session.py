@@ -12,7 +12,7 @@ from sparksql.gateway.sessions.executor import ClientExecutor
 from sparksql.gateway.sessions.external import ExternalExecution
 from sparksql.gateway.sessions.model import OperationStatus, SessionInfo
 from sparksql.wire.clients import ClientSessionView
-from sparksql.wire.control import ClientProtocol, OperationState, OperationView
+from sparksql.wire.control import AnyClientProtocol, OperationState, OperationView
 
 _STATUS = {
     OperationState.PENDING: OperationStatus.PENDING,
@@ -56,17 +56,19 @@ class ClientOperation:
 class ClientSession:
     """Describes a session of a client.
 
-    `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way.
+    `spark` is its JVM session; `used` a monotonic time in seconds; `uses` are the requests under way; `user` who has opened it,
+    as the front says.
     """
 
     handle: str
-    protocol: ClientProtocol
+    protocol: AnyClientProtocol
     name: str
     opened: datetime
     last_used: datetime
     used: float
     spark: Any
     properties: dict[str, str]
+    user: str | None = None
     operations: dict[str, ClientOperation] = field(default_factory=dict)
     uses: int = 0
 
@@ -90,6 +92,7 @@ class ClientSession:
             handle=self.handle,
             protocol=self.protocol,
             name=self.name,
+            user=self.user,
             open_time=self.opened,
             last_used_time=self.last_used,
             operations=len(self.live),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
+
 LOOPBACK = "127.0.0.1"
-MAX_MESSAGE_BYTES = 80 << 20  # clients before 4.1 send local data of up to 64 MiB within a plan
 MAX_DEPTH = (
     1024  # Spark's default for spark.connect.grpc.marshallerRecursionLimit; a DataFrame operation takes two levels
 )
@@ -21,4 +22,5 @@ def connect_conf() -> dict[str, str]:
         "spark.connect.execute.reattachable.observerRetryBufferSize": "32m",
         # The gateway closes idle sessions; Connect on its own never does.
         "spark.connect.session.manager.defaultSessionTimeout": "-1",
+        "spark.connect.grpc.interceptor.classes": "dev.sparksql.connect.UserOfRequest",
     }

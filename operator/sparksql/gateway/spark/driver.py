@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -58,6 +59,7 @@ EXTENSIONS = "spark.sql.extensions"
 # must be the last of them. Where an image does not have it, Spark warns and goes on without.
 FUNCTION_PARAMETERS = "dev.sparksql.functions.FunctionParameters"
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
+_CATALOGS = re.compile(r"spark\.sql\.catalog(\.|Impl)")
 
 
 def build_conf(settings: Settings) -> dict[str, str]:
@@ -150,6 +152,34 @@ class SparkDriver:
         driver._silence("org.apache.spark.scheduler.DAGScheduler")  # warns of each cancel that finds no job
         return driver
 
+    def rebind(self, before: Settings, now: Settings) -> tuple[str, ...]:
+        """Makes this driver as if it had been started with other settings.
+
+        Returns the keys that Spark has fixed at its start to another value; nothing is changed then. Connect's service may be
+        there and not be asked for.
+        """
+        if before.config.endpoints.connect:
+            endpoints = now.config.endpoints.model_copy(update={"connect": True})
+            compared = replace(now, config=now.config.model_copy(update={"endpoints": endpoints}))
+        else:
+            compared = now
+        had, wanted = build_conf(before), build_conf(compared)
+        differing = sorted(key for key in had.keys() | wanted.keys() if had.get(key) != wanted.get(key))
+        conf, known = self.base.conf(), self.jvm.org.apache.spark.sql.internal.SQLConf
+        fixed = tuple(
+            key
+            for key in differing
+            if not key.startswith("spark.sql.") or known.isStaticConfigKey(key) or _CATALOGS.match(key)
+        )
+        if not fixed:
+            for key in differing:
+                if key in wanted:
+                    conf.set(key, wanted[key])
+                else:
+                    conf.unset(key)
+            self.policy = now.config.policy
+        return fixed
+
     def clone(self) -> Any:
         """Makes a session with the base's views, settings, current schema and variables."""
         clone = self.base.cloneSession()
@@ -202,10 +232,17 @@ class SparkDriver:
                 str(state.catalogManager().currentCatalog().name()),
                 ".".join(state.catalogManager().currentNamespace()),
                 str(catalog.listTempViews("", "*").mkString("\n")),
-                str(catalog.listTemporaryFunctions().mkString("\n")),
+                *self._temporary_functions(state),
                 str(self._variable_map(self._base_variables).toString()),
             )
         )
+
+    def _temporary_functions(self, state: Any) -> list[str]:
+        """Names and, of those in SQL, what they are: the registry has that as their usage, in JSON."""
+        names = state.catalog().listTemporaryFunctions()
+        identifiers = [names.apply(i) for i in range(names.length())]
+        found = ((str(each), state.functionRegistry().lookupFunction(each)) for each in identifiers)
+        return sorted(f"{name} {_body(info.get().getUsage()) if info.isDefined() else ''}" for name, info in found)
 
     def release_thread(self) -> None:
         """Ends this Python thread's JVM thread. To be called last in a thread that will not come back."""
@@ -243,6 +280,11 @@ class SparkDriver:
             definition = definitions.next()
             name = self.jvm.PythonUtils.toSeq([definition.identifier().name()])
             target.create(name, definition, True)
+
+
+def _body(usage: str) -> str:
+    """A function's usage without the time at which it was made."""
+    return re.sub(r'"sqlFunction\.createTime":"\d+",?', "", usage)
 
 
 def _sorted_conf(state: Any) -> str:

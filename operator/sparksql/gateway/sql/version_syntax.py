@@ -17,9 +17,11 @@ COLUMN = "column "
 _AS_OF = re.compile(r"\b(?:SYSTEM_TIME|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
 _STREAM = re.compile(r"\bSTREAM\b", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d]\w*|`[^'\\`]+`")
+# What may follow a name that stands alone, beside another name or a keyword: all else makes it a part of an expression.
+_ENDS = frozenset({"", ")", ",", ";", "|>"})
+_OPERATORS = frozenset({"COLLATE", "DIV"})  # the words among the operators that a time may have
 # Names that are a time, or a value, without parentheses.
 _VALUES = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "NULL", "TRUE", "FALSE"})
-_MORE = frozenset({"(", "[", "+", "-", "*", "/", "%", "||", "::", "."})  # what makes a name a part of an expression
 
 
 def may_join_versions(text: str) -> bool:
@@ -46,8 +48,10 @@ def _end_of_name(words: Sequence[Word], first: int) -> int | None:
         if at + 1 < len(words) and words[at + 1].text == ".":
             at += 2
             continue
-        following = words[at + 1].text if at + 1 < len(words) else ""
-        if following in _MORE or following.startswith(("'", '"')) or (at == first and words[at].text in _VALUES):
-            return None
-        return at + 1
+        is_value = at == first and words[at].text in _VALUES
+        return None if is_value or not _ends(words[at + 1].text if at + 1 < len(words) else "") else at + 1
     return None
+
+
+def _ends(following: str) -> bool:
+    return following in _ENDS or (_NAME.fullmatch(following) is not None and following not in _OPERATORS)

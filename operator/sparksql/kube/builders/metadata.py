@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from sparksql.api import names
-from sparksql.domain.session.effective_session import EffectiveSession
 
 
-def labels(session: EffectiveSession, app: str, component: str) -> dict[str, str]:
+class SessionIdentity(Protocol):
+    """Whom a child belongs to: a session's metadata, or what its driver is made from."""
+
+    @property
+    def name(self) -> str:
+        """Returns the session's name."""
+
+    @property
+    def namespace(self) -> str:
+        """Returns the namespace that it and its children are in."""
+
+    @property
+    def uid(self) -> str:
+        """Returns its UID."""
+
+
+def labels(session: SessionIdentity, app: str, component: str) -> dict[str, str]:
     """Labels of a child: the app it belongs to, its part in it, and the session by name and by UID."""
     return {
         names.LABEL_NAME: app,
@@ -20,18 +35,18 @@ def labels(session: EffectiveSession, app: str, component: str) -> dict[str, str
     }
 
 
-def pod_selector(session: EffectiveSession, component: str | None = None) -> dict[str, str]:
-    """Labels that select the session's pods, or those of one component. By UID: a successor of the name is another."""
+def pod_selector(pods_uid: str, component: str | None = None) -> dict[str, str]:
+    """Labels that select a session's pods, or those of one component. By UID: a successor of the name is another."""
     by_component = {names.LABEL_COMPONENT: component} if component else {}
-    return {names.LABEL_SESSION_UID: session.uid, **by_component}
+    return {names.LABEL_SESSION_UID: pods_uid, **by_component}
 
 
-def base_name(session: EffectiveSession) -> str:
+def base_name(session: SessionIdentity) -> str:
     """Returns the stable name that the names of a session's children begin with."""
     return names.child_base(session.name, session.uid)
 
 
-def child(session: EffectiveSession, api_version: str, kind: str, **content: Any) -> dict[str, Any]:
+def child(session: SessionIdentity, api_version: str, kind: str, **content: Any) -> dict[str, Any]:
     """A stable child: named from the session, owned by it, with `content` beside the metadata."""
     metadata = owned(session, base_name(session), labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT))
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
@@ -46,7 +61,7 @@ def belongs_to(obj: Mapping[str, Any], session_uid: str) -> bool:
     return [(o.get("kind"), o.get("uid"), o.get("controller")) for o in owners] == [("SqlSession", session_uid, True)]
 
 
-def owned(session: EffectiveSession, name: str, with_labels: Mapping[str, str]) -> dict[str, Any]:
+def owned(session: SessionIdentity, name: str, with_labels: Mapping[str, str]) -> dict[str, Any]:
     """Metadata of an object that the session owns."""
     return {
         "name": name,

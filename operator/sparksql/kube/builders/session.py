@@ -7,9 +7,12 @@ from typing import Any
 
 from sparksql.api import names
 from sparksql.domain.session.effective_session import EffectiveSession
-from sparksql.kube.builders.metadata import child, labels, owned, pod_selector
+from sparksql.kube.builders.metadata import SessionIdentity, child, labels, owned, pod_selector
 from sparksql.kube.builders.network import driver_ports
 from sparksql.wire import driver as wire
+from sparksql.wire.front import FRONT_TOKEN_FILE
+
+STATE_FILE = "session-state.json"  # a `sparksql.wire.control.SessionState`
 
 
 def secret(
@@ -20,6 +23,7 @@ def secret(
     key_pem: str,
     config_json: str,
     executor_template_json: str,
+    front_token: str | None = None,
 ) -> dict[str, Any]:
     """The Secret whose files a driver finds at `/etc/sparksql`, see `sparksql.wire.driver`: all that it is given at its start."""
     files = {
@@ -29,6 +33,8 @@ def secret(
         wire.CONFIG_FILE: config_json,
         wire.EXECUTOR_TEMPLATE_FILE: executor_template_json,
     }
+    if front_token is not None:
+        files[FRONT_TOKEN_FILE] = front_token
     data = {file: base64.b64encode(content.encode()).decode() for file, content in files.items()}
     return child(session, "v1", "Secret", type="Opaque", data=data)
 
@@ -50,6 +56,19 @@ def executor_secret(session: EffectiveSession, incarnation: int, secret: bytes) 
     }
 
 
+def state_secret(session: SessionIdentity, incarnation: int, state: str) -> dict[str, Any]:
+    """Returns the Secret with what the session's driver `incarnation` has left for the next one."""
+    own_labels = labels(session, names.DRIVER_APP_NAME, names.DRIVER_COMPONENT)
+    name = names.state_secret_name(session.name, session.uid)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": owned(session, name, {**own_labels, names.LABEL_INCARNATION: str(incarnation)}),
+        "type": "Opaque",
+        "data": {STATE_FILE: base64.b64encode(state.encode()).decode()},
+    }
+
+
 def service(session: EffectiveSession, incarnation: int) -> dict[str, Any]:
     """The headless Service of the driver's `incarnation`: one before it may still be there, on a node that does not answer.
 
@@ -58,7 +77,10 @@ def service(session: EffectiveSession, incarnation: int) -> dict[str, Any]:
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
-        "selector": {**pod_selector(session, names.DRIVER_COMPONENT), names.LABEL_INCARNATION: str(incarnation)},
+        "selector": {
+            **pod_selector(session.pods_uid, names.DRIVER_COMPONENT),
+            names.LABEL_INCARNATION: str(incarnation),
+        },
         "ports": [
             {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
             for name, port in driver_ports(session).items()

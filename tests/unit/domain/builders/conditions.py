@@ -41,6 +41,7 @@ SESSION_CONDITIONS = {  # None where the reason decides
     SessionPhase.STARTING: ("False", "True", "False"),
     SessionPhase.READY: ("True", "False", "False"),
     SessionPhase.DRAINING: ("False", "True", "False"),
+    SessionPhase.HIBERNATED: ("True", "False", "False"),
     SessionPhase.STOPPED: ("True", "False", "False"),
     SessionPhase.CLOSED: ("True", "False", "False"),
     SessionPhase.FAILED: ("False", "False", "True"),

@@ -27,6 +27,11 @@ def with_spec(obj: Any, **spec: Any) -> Any:
     return obj.replace(spec=obj.spec.parse({**obj.spec.to_dict(), **spec}))
 
 
+def annotated(obj: Any, **annotations: str) -> Any:
+    """The object after somebody has annotated it."""
+    return obj.replace(metadata=obj.metadata.replace(annotations={**obj.metadata.annotations, **annotations}))
+
+
 def removed(obj: Any, at: datetime) -> Any:
     """The object after somebody has deleted it."""
     return obj.replace(metadata=obj.metadata.replace(deletion_timestamp=at))

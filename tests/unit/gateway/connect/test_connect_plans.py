@@ -18,7 +18,8 @@ from sparksql.gateway.frontends.connect.allowed import ALLOWED, PACKAGE
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import ConnectError
 from sparksql.gateway.frontends.connect.plans import read_analyze, read_execute
-from sparksql.gateway.spark.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
+from sparksql.gateway.spark.connect_conf import MAX_DEPTH
+from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
 
 Relation, Expression, Command = relations.Relation, expressions.Expression, commands.Command
 

@@ -10,9 +10,12 @@ import pytest
 
 from sparksql.gateway.frontends.connect.errors import not_permitted
 from sparksql.gateway.frontends.connect.server import open_server
-from sparksql.gateway.frontends.connect.upstream import SERVICE
+from sparksql.gateway.sessions.callers import Callers, current
+from sparksql.protocols.spark_connect import SERVICE
+from sparksql.wire.front import USER_HEADER
 
 TOKEN = "t0ken-of-a-test"
+FRONT_TOKEN = "t0ken-of-the-front"
 UNARY = (
     "AnalyzePlan", "Config", "ArtifactStatus", "Interrupt", "ReleaseExecute", "ReleaseSession", "FetchErrorDetails",
     "CloneSession",
@@ -29,6 +32,8 @@ class ScriptedProxy:
         async def unary(data: bytes, context: Any) -> bytes:
             if data == b"refuse":
                 raise not_permitted("not this")
+            if data == b"who":
+                return str(current.get().user).encode()
             if data == b"break":
                 raise RuntimeError("secret detail")
             return name.encode()
@@ -54,7 +59,7 @@ async def proxy() -> ScriptedProxy:
 
 @pytest.fixture
 async def channel(proxy: ScriptedProxy) -> AsyncIterator[grpc.aio.Channel]:
-    server, port = open_server(proxy, TOKEN, "127.0.0.1", 0)  # type: ignore[arg-type]
+    server, port = open_server(proxy, Callers(TOKEN, FRONT_TOKEN), "127.0.0.1", 0)  # type: ignore[arg-type]
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as connected:
         yield connected
@@ -135,3 +140,16 @@ async def test_refusals_have_details_and_faults_have_none(channel: grpc.aio.Chan
 
 async def test_a_request_that_is_too_large_is_refused(channel: grpc.aio.Channel) -> None:
     assert await status_of(channel, f"{SERVICE}/Config", bytes(81 << 20)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_the_front_says_for_which_user_it_asks(channel: grpc.aio.Channel) -> None:
+    as_front = (*authorization(FRONT_TOKEN), (USER_HEADER, "ada%40b%C3%A4r"))
+    asked = channel.unary_unary(f"/{SERVICE}/Config")
+    assert bytes(await asked(b"who", metadata=as_front, timeout=60)) == "ada@bär".encode()
+    assert bytes(await asked(b"who", metadata=authorization(TOKEN), timeout=60)) == b"None"
+
+
+async def test_nobody_else_says_who_a_user_is(channel: grpc.aio.Channel) -> None:
+    claimed = (*authorization(TOKEN), (USER_HEADER, "ada"))
+    assert bytes(await channel.unary_unary(f"/{SERVICE}/Config")(b"who", metadata=claimed, timeout=60)) == b"None"
+    assert await status_of(channel, f"{SERVICE}/Config", token=FRONT_TOKEN) is grpc.StatusCode.UNAUTHENTICATED

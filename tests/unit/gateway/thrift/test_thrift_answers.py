@@ -7,11 +7,11 @@ import pytest
 from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
 from sparksql.gateway.frontends.thrift import errors, listings
 from sparksql.gateway.frontends.thrift.listings import Listing
-from sparksql.gateway.frontends.thrift.messages import TOperationState, TStatusCode, TTypeId
-from sparksql.gateway.frontends.thrift.properties import Configuration, read_configuration, use_statement
-from sparksql.gateway.frontends.thrift.sasl import NegotiationError, check_response
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
+from sparksql.protocols.hiveserver2.messages import TOperationState, TStatusCode, TTypeId
+from sparksql.protocols.hiveserver2.properties import Configuration, read_configuration, use_statement
+from sparksql.protocols.hiveserver2.sasl import NegotiationError, Plain, parse_plain
 from sparksql.wire.control import ErrorReason, OperationError
 
 
@@ -189,9 +189,9 @@ TOKEN = "token-ä"
 
 
 @pytest.mark.parametrize("name", ["ada", "", "ä b"])
-def test_any_name_comes_in_with_the_token(name: str) -> None:
-    assert check_response(b"\0" + name.encode() + b"\0" + TOKEN.encode(), TOKEN) == name
-    assert check_response(b"other\0" + name.encode() + b"\0" + TOKEN.encode(), TOKEN) == name
+def test_a_login_is_read_as_name_and_password(name: str) -> None:
+    assert parse_plain(b"\0" + name.encode() + b"\0" + TOKEN.encode()) == Plain(name, TOKEN.encode())
+    assert parse_plain(b"other\0" + name.encode() + b"\0" + TOKEN.encode()) == Plain(name, TOKEN.encode())
 
 
 @pytest.mark.parametrize(
@@ -199,15 +199,12 @@ def test_any_name_comes_in_with_the_token(name: str) -> None:
     [
         b"",
         b"\0",
-        b"\0ada\0",
-        b"\0ada\0token",
-        b"\0ada\0\xff\xfe",
         b"ada",
         TOKEN.encode(),
         b"\0ada\0" + TOKEN.encode() + b"\0",
     ],
 )
-def test_a_login_without_the_token_is_refused_and_does_not_reveal_the_token(response: bytes) -> None:
+def test_a_login_of_another_form_is_refused_and_does_not_reveal_the_token(response: bytes) -> None:
     with pytest.raises(NegotiationError) as refusal:
-        check_response(response, TOKEN)
+        parse_plain(response)
     assert TOKEN not in str(refusal.value)

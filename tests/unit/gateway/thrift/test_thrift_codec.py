@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.codec import (
+from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.hiveserver2.codec import (
     MAX_DEPTH,
     ProtocolError,
     Reader,

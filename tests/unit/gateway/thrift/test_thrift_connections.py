@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparksql.gateway.frontends.thrift import messages as m
-from sparksql.gateway.frontends.thrift.codec import Reader, Struct, TMessageType, encode, header
-from sparksql.gateway.frontends.thrift.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
 from sparksql.gateway.frontends.thrift.server import ConnectionLimits, ThriftServer
+from sparksql.gateway.sessions.callers import Callers
 from sparksql.gateway.sessions.service import SessionService
+from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.hiveserver2.codec import Reader, Struct, TMessageType, encode, header
+from sparksql.protocols.hiveserver2.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
@@ -106,11 +107,10 @@ class Frontend:
 @asynccontextmanager
 async def frontend(limits: ConnectionLimits) -> AsyncIterator[Frontend]:
     service = FakeService()
-    server = ThriftServer(cast(SessionService, service), TOKEN, limits)
+    server = ThriftServer(cast(SessionService, service), Callers(TOKEN, None), limits)
     await server.listen("127.0.0.1", 0, None)
-    assert server._server is not None
     try:
-        yield Frontend(service, server, server._server.sockets[0].getsockname()[1])
+        yield Frontend(service, server, server.port)
     finally:
         await server.close()
         assert (server.connections, server.sessions, service.sessions) == (0, 0, {})

@@ -17,11 +17,12 @@ from types import ModuleType
 
 import pytest
 
-from sparksql.gateway.frontends.thrift import codec, messages, rowset
-from sparksql.gateway.frontends.thrift.codec import Shape, Struct, TMessageType, TType
+from sparksql.gateway.frontends.thrift import rowset
 from sparksql.gateway.frontends.thrift.dispatch import METHODS
-from sparksql.gateway.frontends.thrift.messages import TTypeId
 from sparksql.gateway.spark.jvm import spark_home
+from sparksql.protocols.hiveserver2 import codec, messages
+from sparksql.protocols.hiveserver2.codec import Shape, Struct, TMessageType, TType
+from sparksql.protocols.hiveserver2.messages import TTypeId
 
 # Classes of ours that stand for no struct or enum of the IDL by themselves: they are compared by the methods that use them.
 SHARED = {messages.SessionRequest, messages.OperationRequest, messages.StatusResponse, messages.OperationResponse}

@@ -16,7 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparksql.gateway.frontends.columns import hive_text
-from sparksql.gateway.frontends.thrift.codec import (
+from sparksql.gateway.frontends.thrift.fetching import MAX_REPLY_BYTES, fetched
+from sparksql.gateway.frontends.thrift.operations import ResultColumn
+from sparksql.gateway.frontends.thrift.rowset import row_set
+from sparksql.gateway.frontends.thrift.types import hive_type
+from sparksql.protocols.hiveserver2.codec import (
     BINARY,
     BOOL,
     DOUBLE,
@@ -30,10 +34,6 @@ from sparksql.gateway.frontends.thrift.codec import (
     at,
     list_of,
 )
-from sparksql.gateway.frontends.thrift.fetching import MAX_REPLY_BYTES, fetched
-from sparksql.gateway.frontends.thrift.operations import ResultColumn
-from sparksql.gateway.frontends.thrift.rowset import row_set
-from sparksql.gateway.frontends.thrift.types import hive_type
 
 COLUMNS, ROWS = 5, 4  # protocol versions V6 and V5
 BYTE = Shape(TType.BYTE)

@@ -20,8 +20,9 @@ from pyspark.sql.connect.proto import relations_pb2 as relations
 
 from sparksql.gateway.frontends.connect.allowed import ALLOWED, PACKAGE, REASONS, STREAMING_READ
 from sparksql.gateway.frontends.connect.errors import malformed, not_permitted
-from sparksql.gateway.spark.connect_conf import MAX_DEPTH, MAX_MESSAGE_BYTES
+from sparksql.gateway.spark.connect_conf import MAX_DEPTH
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS
+from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
 
 # protobuf's own limit of 100 levels would refuse chains of fifty DataFrame operations.
 _message.SetAllowOversizeProtos(True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -19,19 +18,18 @@ import grpc
 from pyspark.sql.connect.proto import base_pb2 as wire
 from pyspark.sql.connect.proto import relations_pb2 as relations
 
-from sparksql.api.gateway_settings import SHARE_VIEWS
 from sparksql.gateway.frontends.connect import artifacts, interrupts, sql, writes
 from sparksql.gateway.frontends.connect.backend import Backend, ExecutionKey, SessionKey
 from sparksql.gateway.frontends.connect.decoding import Decoder
 from sparksql.gateway.frontends.connect.errors import (
     ConnectError,
-    bad_handle,
     malformed,
     session_closed,
     stopped,
 )
 from sparksql.gateway.frontends.connect.executions import Asked, Execution, Executions
 from sparksql.gateway.frontends.connect.plans import Findings, decode, read_analyze, read_execute, statement_relation
+from sparksql.gateway.frontends.connect.requests import name_user, operation_id, properties, session_key
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
 from sparksql.gateway.frontends.connect.settings import read_config, without_secrets
 from sparksql.gateway.frontends.connect.upstream import SparkError, Upstream
@@ -45,11 +43,8 @@ from sparksql.wire.driver import SqlPolicy
 
 # A quiet stream is ended so early that nothing between client and gateway cuts it; the client reattaches.
 WAIT_SECONDS = 50.0
-SHARE_VIEWS_HEADER = "x-sparksql-session-share-views"
 BEGIN_SECONDS = 3.0  # a statement that runs tells of its progress every two seconds
 _SESSION_CLOSED = "the client's session was closed"
-_OWN_HEADERS = "x-sparksql-"
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _COMPLETE_BYTES = 1024  # the message that ends a result holds four ids and is never larger
 
 
@@ -101,13 +96,14 @@ class ConnectProxy:
         Raises ConnectError, StatementError, or SparkError.
         """
         request, findings = await self._decoder.run(read_execute, data)
-        request.operation_id = _operation_id(request.operation_id or str(uuid.uuid4()))
+        name_user(request)
+        request.operation_id = operation_id(request.operation_id or str(uuid.uuid4()))
         handle = await self._session(request, context)
         with self._service.using(handle):
             await self._execute(handle, request, findings, context)
 
     async def _execute(self, handle: str, request: wire.ExecutePlanRequest, findings: Findings, context: Any) -> None:
-        key = _session(request)
+        key = session_key(request)
         passed = await self._check(handle, key, request, findings)
         name = ExecutionKey(key, request.operation_id)
         execution = self._executions.find(name)
@@ -134,8 +130,9 @@ class ConnectProxy:
         Raises ConnectError, or SparkError.
         """
         request = await self._decoder.run(decode, wire.ReattachExecuteRequest, data)
-        key = _session(request)
-        request.operation_id = _operation_id(request.operation_id)
+        name_user(request)
+        key = session_key(request)
+        request.operation_id = operation_id(request.operation_id)
         handle = self._sessions.known(key)
         execution = self._executions.find(ExecutionKey(key, request.operation_id))
         with self._service.using(handle):
@@ -152,14 +149,16 @@ class ConnectProxy:
         Raises ConnectError, StatementError, or SparkError.
         """
         request, findings = await self._decoder.run(read_analyze, data)
+        name_user(request)
         handle = await self._session(request, context)
         with self._service.using(handle):
-            await self._check(handle, _session(request), None, findings)
+            await self._check(handle, session_key(request), None, findings)
             return await self._upstream.unary("AnalyzePlan", _bytes(request), context)
 
     async def config(self, data: bytes, context: Any) -> bytes:
         """Answers Config; values that look like secrets are hidden."""
         request = await self._decoder.run(read_config, data, self._policy)
+        name_user(request)
         with self._service.using(await self._session(request, context)):
             return without_secrets(await self._upstream.unary("Config", _bytes(request), context))
 
@@ -172,12 +171,14 @@ class ConnectProxy:
         first = await anext(requests, None)
         if first is None:
             raise malformed("the request holds no artifact")
+        name_user(first)
         with self._service.using(await self._session(first, context)):
             return await self._upstream.upload("AddArtifacts", _serialised(first, requests), context)
 
     async def artifact_status(self, data: bytes, context: Any) -> bytes:
         """Answers ArtifactStatus, for artifacts that may be uploaded. Raises ConnectError for others, or SparkError."""
         request = await self._decoder.run(decode, wire.ArtifactStatusesRequest, data)
+        name_user(request)
         for name in request.names:
             artifacts.check_name(name)
         await self._session(request, context)
@@ -186,12 +187,13 @@ class ConnectProxy:
     async def interrupt(self, data: bytes, context: Any) -> bytes:
         """Answers Interrupt: cancels statements that wait as well as those that Spark runs."""
         request = await self._decoder.run(decode, wire.InterruptRequest, data)
+        name_user(request)
         await self._session(request, context)
         response = wire.InterruptResponse.FromString(
             await self._upstream.unary("Interrupt", _bytes(interrupts.of_nothing(request)), context)
         )
         is_meant = partial(interrupts.is_meant, request)
-        response.interrupted_ids.extend(await self._executions.interrupt(_session(request), is_meant))
+        response.interrupted_ids.extend(await self._executions.interrupt(session_key(request), is_meant))
         return _bytes(response)
 
     async def release_execute(self, data: bytes, context: Any) -> bytes:
@@ -200,9 +202,10 @@ class ConnectProxy:
         Raises ConnectError, or SparkError.
         """
         request = await self._decoder.run(decode, wire.ReleaseExecuteRequest, data)
-        key = _session(request)
+        name_user(request)
+        key = session_key(request)
         self._sessions.known(key)
-        request.operation_id = _operation_id(request.operation_id)
+        request.operation_id = operation_id(request.operation_id)
         execution = self._executions.find(ExecutionKey(key, request.operation_id))
         if execution is not None and request.HasField("release_all"):
             self._executions.cancel(execution)
@@ -211,15 +214,16 @@ class ConnectProxy:
     async def release_session(self, data: bytes, context: Any) -> bytes:
         """Answers ReleaseSession: stops the session's statements and closes it. Raises ConnectError, or SparkError."""
         request = await self._decoder.run(decode, wire.ReleaseSessionRequest, data)
+        name_user(request)
         may_return = request.allow_reconnect
         # For Spark the name stays closed until a new session is put there: it must never make one itself.
         request.allow_reconnect = False
         # Spark would cut the streams of statements without saying why, and cannot close one that is just starting.
-        await self._executions.stop_all(_session(request), _SESSION_CLOSED)
+        await self._executions.stop_all(session_key(request), _SESSION_CLOSED)
         try:
             return await self._upstream.unary("ReleaseSession", _bytes(request), context)
         finally:
-            await self._sessions.release(_session(request), may_return=may_return)
+            await self._sessions.release(session_key(request), may_return=may_return)
 
     async def fetch_error_details(self, data: bytes, context: Any) -> bytes:
         """Answers FetchErrorDetails with what Spark kept of an error, for a session in use.
@@ -227,7 +231,8 @@ class ConnectProxy:
         Raises ConnectError, or SparkError.
         """
         request = await self._decoder.run(decode, wire.FetchErrorDetailsRequest, data)
-        self._sessions.known(_session(request))
+        name_user(request)
+        self._sessions.known(session_key(request))
         return await self._upstream.unary("FetchErrorDetails", _bytes(request), context)
 
     async def clone_session(self, data: bytes, context: Any) -> bytes:
@@ -238,7 +243,7 @@ class ConnectProxy:
 
     async def _session(self, request: Any, context: Any) -> str:
         user = request.user_context
-        return await self._sessions.handle(_session(request), user.user_name or user.user_id, _properties(context))
+        return await self._sessions.handle(session_key(request), user.user_name or user.user_id, properties(context))
 
     async def _check(
         self, handle: str, key: SessionKey, request: wire.ExecutePlanRequest | None, findings: Findings
@@ -340,26 +345,6 @@ def _without_executor(driver: SparkDriver, session: JvmSession, relation: relati
     return text is not None
 
 
-def _session(request: Any) -> SessionKey:
-    return SessionKey(request.user_context.user_id, request.session_id)
-
-
-def _operation_id(text: str) -> str:
-    """An operation's id in the form in which Spark keeps it. Raises ConnectError."""
-    if _UUID.fullmatch(text) is None:
-        raise bad_handle(text)
-    return text.lower()
-
-
-def _properties(context: Any) -> dict[str, str]:
-    """What the client asks of its session by metadata. Raises ConnectError for what nobody knows."""
-    asked = {key: value for key, value in context.invocation_metadata() or () if key.startswith(_OWN_HEADERS)}
-    share = asked.pop(SHARE_VIEWS_HEADER, None)
-    if asked:
-        raise malformed(f"{next(iter(asked))} is no parameter of this gateway; there is {SHARE_VIEWS_HEADER}")
-    return {} if share is None else {SHARE_VIEWS: share}
-
-
 def _is_reattachable(request: wire.ExecutePlanRequest) -> bool:
     return any(option.reattach_options.reattachable for option in request.request_options)
 
@@ -369,6 +354,7 @@ async def _serialised(
 ) -> AsyncIterator[bytes]:
     yield _bytes(first)
     async for request in others:
+        name_user(request)
         yield _bytes(request)
 
 

@@ -1,17 +1,17 @@
 """The gRPC server of the Connect frontend: TLS, token, limits; everything else is the proxy's.
 
-Invariants: a request without the session's token is answered before any of its body is read; only the methods of Spark's
-Connect service exist.
+Invariants: a request without the session's token, or the front's, is answered before any of its body is read; only the methods of
+Spark's Connect service exist.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -21,36 +21,25 @@ from sparksql.gateway.frontends.connect.executions import Executions
 from sparksql.gateway.frontends.connect.proxy import ConnectProxy
 from sparksql.gateway.frontends.connect.sessions import ConnectSessions
 from sparksql.gateway.frontends.connect.statuses import with_statuses
-from sparksql.gateway.frontends.connect.upstream import SERVICE, Upstream
+from sparksql.gateway.frontends.connect.upstream import Upstream
+from sparksql.gateway.sessions.callers import Caller, Callers, current
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.settings import Settings
-from sparksql.gateway.spark.connect_conf import MAX_MESSAGE_BYTES
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.protocols.spark_connect import HANDLER_OF, MAX_RPCS, METHODS, path, server_options
 from sparksql.wire.driver import SqlPolicy
+from sparksql.wire.front import USER_HEADER, read_user
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from sparksql.gateway.frontends.frontends import FrontendContext
 
 log = logging.getLogger(__name__)
 
+GRACE_SECONDS = 1.0  # for streams whose statements have ended
+
 MAX_CONNECTIONS = 1000
-MAX_STREAMS = 200  # of one connection
-MAX_RPCS = 2000
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_concurrent_streams", MAX_STREAMS),
-    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
-    ("grpc.max_metadata_size", 64 << 10),
-    ("grpc.absolute_max_metadata_size", 64 << 10),
-    ("grpc.server_handshake_timeout_ms", 10_000),
-    # By default gRPC cancels some of a thousand calls that come at once, without a word; ours are told that there are too many.
-    ("grpc.server.max_pending_requests", 4 * MAX_RPCS),
-    ("grpc.server.max_pending_requests_hard_limit", 4 * MAX_RPCS),
-    # A client that is not there any more is noticed; one that pings more often than this is told to stop.
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.so_reuseport", 0),
-)
 
 
 @dataclass(frozen=True)
@@ -59,7 +48,7 @@ class ConnectSettings:
 
     address: str
     port: int
-    token: str = field(repr=False)
+    callers: Callers = field(repr=False)
     policy: SqlPolicy
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
@@ -72,13 +61,13 @@ class ConnectSettings:
         return grpc.ssl_server_credentials(((self.key, self.certificate),))
 
 
-def connect_settings(settings: Settings) -> ConnectSettings:
+def connect_settings(settings: Settings, port: int) -> ConnectSettings:
     """Makes the frontend's settings from those of the process."""
     pair = settings.tls_pair
     return ConnectSettings(
         address=settings.listen_address,
-        port=settings.config.endpoints.connect_port,
-        token=settings.token,
+        port=port,
+        callers=Callers(settings.token, settings.front_token),
         policy=settings.config.policy,
         certificate=pair.certificate if pair else None,
         key=pair.key if pair else None,
@@ -108,6 +97,27 @@ class ConnectServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+class ConnectFrontend:
+    """Spark Connect, at a port of its own."""
+
+    def __init__(self, context: FrontendContext) -> None:
+        self._context = context
+        self._server: ConnectServer | None = None
+
+    def add_routes(self, app: web.Application) -> None:
+        """Adds none."""
+
+    async def start(self, driver: SparkDriver) -> None:
+        """Listens. Raises OSError when the port is taken."""
+        settings = connect_settings(self._context.settings, self._context.port)
+        self._server = await serve_connect(self._context.sessions, driver, settings)
+
+    async def close(self) -> None:
+        """Ends its streams, after a moment for those whose statements have ended."""
+        if self._server is not None:
+            await self._server.stop(GRACE_SECONDS)
+
+
 async def serve_connect(service: SessionService, driver: SparkDriver, settings: ConnectSettings) -> ConnectServer:
     """Starts Spark's own service on loopback and the proxy before it. Raises OSError when the port is taken."""
     pool = ThreadPoolExecutor(4, thread_name_prefix="connect")
@@ -116,16 +126,18 @@ async def serve_connect(service: SessionService, driver: SparkDriver, settings: 
     executions = Executions(service, backend, pool)
     sessions = ConnectSessions(service, backend, pool)
     proxy = ConnectProxy(service, settings.policy, backend, upstream, sessions, executions, decoder)
-    server, port = open_server(proxy, settings.token, settings.address, settings.port, settings.credentials)
+    server, port = open_server(proxy, settings.callers, settings.address, settings.port, settings.credentials)
     await server.start()
     log.info("Connect listens on port %d", port)
     return ConnectServer(server, upstream, executions, decoder, pool)
 
 
-def open_server(proxy: ConnectProxy, token: str, address: str, port: int, credentials: Any = None) -> tuple[Any, int]:
+def open_server(
+    proxy: ConnectProxy, callers: Callers, address: str, port: int, credentials: Any = None
+) -> tuple[Any, int]:
     """Makes a server that is not started yet, and its port. Raises OSError when that is taken."""
-    server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_RPCS)
-    server.add_generic_rpc_handlers((_Handlers(proxy, token),))
+    server = grpc.aio.server(options=server_options(MAX_CONNECTIONS), maximum_concurrent_rpcs=MAX_RPCS)
+    server.add_generic_rpc_handlers((_Handlers(proxy, callers),))
     where = f"{address}:{port}"
     try:
         if credentials is None:
@@ -138,36 +150,52 @@ def open_server(proxy: ConnectProxy, token: str, address: str, port: int, creden
 class _Handlers:
     """gRPC asks it for the handler of each request, by path and metadata."""
 
-    def __init__(self, proxy: ConnectProxy, token: str) -> None:
-        self._expected = f"Bearer {token}".encode()
-        self._methods: dict[str, Any] = {
-            **{
-                f"/{SERVICE}/{name}": grpc.unary_unary_rpc_method_handler(with_statuses(handler))
-                for name, handler in {
-                    "AnalyzePlan": proxy.analyze,
-                    "Config": proxy.config,
-                    "ArtifactStatus": proxy.artifact_status,
-                    "Interrupt": proxy.interrupt,
-                    "ReleaseExecute": proxy.release_execute,
-                    "ReleaseSession": proxy.release_session,
-                    "FetchErrorDetails": proxy.fetch_error_details,
-                    "CloneSession": proxy.clone_session,
-                }.items()
-            },
-            f"/{SERVICE}/ExecutePlan": grpc.unary_stream_rpc_method_handler(with_statuses(proxy.execute)),
-            f"/{SERVICE}/ReattachExecute": grpc.unary_stream_rpc_method_handler(with_statuses(proxy.reattach)),
-            f"/{SERVICE}/AddArtifacts": grpc.stream_unary_rpc_method_handler(with_statuses(proxy.add_artifacts)),
+    def __init__(self, proxy: ConnectProxy, callers: Callers) -> None:
+        self._callers = callers
+        handlers: dict[str, Callable[[Any, Any], Awaitable[Any]]] = {
+            "AnalyzePlan": proxy.analyze,
+            "Config": proxy.config,
+            "ArtifactStatus": proxy.artifact_status,
+            "Interrupt": proxy.interrupt,
+            "ReleaseExecute": proxy.release_execute,
+            "ReleaseSession": proxy.release_session,
+            "FetchErrorDetails": proxy.fetch_error_details,
+            "CloneSession": proxy.clone_session,
+            "ExecutePlan": proxy.execute,
+            "ReattachExecute": proxy.reattach,
+            "AddArtifacts": proxy.add_artifacts,
         }
+        self._methods = {path(name): HANDLER_OF[kind](self._answered(handlers[name])) for name, kind in METHODS.items()}
         # Of the kind that reads nothing before its handler does.
         self._unauthenticated = grpc.stream_stream_rpc_method_handler(_refuse)
 
+    def _answered(self, handler: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+        """The handler with its caller known and its failures told."""
+        told = with_statuses(handler)
+
+        async def answer(request: Any, context: Any) -> Any:
+            caller = caller_of(context.invocation_metadata(), self._callers)
+            if caller is None:
+                return await _refuse(request, context)
+            current.set(caller)
+            return await told(request, context)
+
+        return answer
+
     def service(self, details: Any) -> Any:
         """The handler, None for a method that does not exist."""
-        given = next((value for key, value in details.invocation_metadata if key == "authorization"), "")
-        given = given if isinstance(given, bytes) else given.encode(errors="surrogateescape")
-        if not hmac.compare_digest(given, self._expected):
+        if caller_of(details.invocation_metadata, self._callers) is None:
             return self._unauthenticated
         return self._methods.get(details.method)
+
+
+def caller_of(metadata: Any, callers: Callers) -> Caller | None:
+    """Returns who asks, by a request's metadata; None for one that is not let in."""
+    given = {key: value for key, value in metadata or () if isinstance(value, str)}
+    scheme, _, token = given.get("authorization", "").partition(" ")
+    user = given.get(USER_HEADER)
+    found = callers.identify(token.encode(errors="surrogateescape"), None if user is None else read_user(user))
+    return found if scheme == "Bearer" else None
 
 
 async def _refuse(requests: Any, context: Any) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import grpc
 
 from sparksql.gateway.frontends.connect.errors import DETAILS_KEY, ConnectError, refused_by_service, refused_statement
-from sparksql.gateway.frontends.connect.upstream import ClientGoneError, SparkError
+from sparksql.gateway.frontends.connect.upstream import SparkError
 from sparksql.gateway.sessions.model import ClientError
 from sparksql.gateway.sql.errors import StatementError
+from sparksql.protocols.spark_connect import ClientGoneError
 
 log = logging.getLogger(__name__)
 

@@ -49,7 +49,7 @@ class _GatewayCollector(Collector):
         opened = CounterMetricFamily(
             "sparksql_gateway_client_sessions_opened", "Sessions that clients have opened.", labels=_PROTOCOL_LABELS
         )
-        for protocol in ClientProtocol:
+        for protocol in (*ClientProtocol, *sorted(clients.usage.opened.keys() - {*ClientProtocol})):
             sessions.add_metric([protocol, protocol], open_sessions[protocol])
             opened.add_metric([protocol, protocol], clients.usage.opened[protocol])
         yield sessions

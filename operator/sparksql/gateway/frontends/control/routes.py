@@ -3,16 +3,16 @@
 The routes are in `wire/control.py`. Every error is an `ErrorBody`; those of the clients' REST API (`rest`) have their
 own forms.
 
-Invariants: every path but the two probes needs the session's token, compared in constant time; the probes tell nothing
-but whether; a body has a bound; no handler runs a blocking call on the event loop.
+Invariants: every path but the two probes needs the session's token, compared in constant time, or those of clients that of the
+front; the probes tell nothing but whether; a body has a bound; no handler runs a blocking call on the event loop.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import io
 import logging
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from aiohttp import web
@@ -22,14 +22,21 @@ from pydantic import ValidationError
 
 from sparksql.gateway.frontends.control.metrics import exposition, registry_for
 from sparksql.gateway.frontends.control.service import ControlError, ControlService
-from sparksql.gateway.frontends.http_limits import mark_busy, read_body
-from sparksql.gateway.frontends.rest.routes import add_routes, rest_errors
+from sparksql.gateway.frontends.rest.routes import OWN_PATHS, rest_errors
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
 from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
+from sparksql.gateway.sessions.callers import Callers, current
+from sparksql.protocols.hiveserver2.http import presented_token
+from sparksql.protocols.http_limits import mark_busy, read_body
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest
+from sparksql.wire.front import USER_HEADER, read_user
 from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointRequest
+
+if TYPE_CHECKING:
+    from sparksql.gateway.frontends.frontends import FrontendContext
+    from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +49,29 @@ _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
 def build_app(service: ControlService) -> web.Application:
-    """Makes the HTTP application of a driver."""
+    """Makes the HTTP application of a driver, whose paths its frontends add."""
     middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body]
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
+    return web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
+
+
+class ControlFrontend:
+    """What the operator speaks to, and the probes."""
+
+    def __init__(self, context: FrontendContext) -> None:
+        self._service = context.control
+
+    def add_routes(self, app: web.Application) -> None:
+        """Adds the paths of the control API, the probes and the metrics."""
+        _add_routes(app, self._service)
+
+    async def start(self, driver: SparkDriver) -> None:
+        """Does nothing: the operator is answered from the process's start on."""
+
+    async def close(self) -> None:
+        """Does nothing: the port is the gateway's."""
+
+
+def _add_routes(app: web.Application, service: ControlService) -> None:
     routes = _Routes(service)
     statement = f"{_PREFIX}/statements/{{operation_id}}"
     app.router.add_get("/healthz", routes.healthz)
@@ -53,6 +80,7 @@ def build_app(service: ControlService) -> web.Application:
     app.router.add_get(f"{_PREFIX}/info", routes.info)
     app.router.add_get(f"{_PREFIX}/events", routes.events)
     app.router.add_post(f"{_PREFIX}/drain", routes.drain)
+    app.router.add_get(f"{_PREFIX}/session-state", routes.session_state)
     app.router.add_get(f"{_PREFIX}/clients", routes.clients)
     app.router.add_put(statement, routes.submit)
     app.router.add_get(statement, routes.view)
@@ -62,9 +90,6 @@ def build_app(service: ControlService) -> web.Application:
     app.router.add_put(savepoint, routes.save)
     app.router.add_get(savepoint, routes.savepoint)
     app.router.add_delete(savepoint, routes.cancel_savepoint)
-    if service.lifecycle.settings.config.endpoints.rest:
-        add_routes(app, service.clients)
-    return app
 
 
 class _Routes:
@@ -87,6 +112,9 @@ class _Routes:
     async def drain(self, request: web.Request) -> web.Response:
         self._service.lifecycle.drain()
         return _json(self._service.info())
+
+    async def session_state(self, request: web.Request) -> web.Response:
+        return _json(await self._service.session_state())
 
     async def clients(self, request: web.Request) -> web.Response:
         return _json(self._service.clients.overview())
@@ -179,13 +207,21 @@ def _number(request: web.Request, name: str, default: int) -> int:
 
 
 def _authentication(service: ControlService) -> Middleware:
-    expected = f"Bearer {service.lifecycle.settings.token}".encode()
+    settings = service.lifecycle.settings
+    callers = Callers(settings.token, settings.front_token)
 
     @web.middleware
     async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        if request.path not in _OPEN_PATHS and not hmac.compare_digest(given, expected):
+        if request.path in _OPEN_PATHS:
+            return await handler(request)
+        token = presented_token(request.headers.get("Authorization", ""))
+        user = request.headers.get(USER_HEADER)
+        caller = callers.identify(token.encode(errors="surrogateescape"), None if user is None else read_user(user))
+        if caller is None:
             raise ControlError(401, "Unauthorized", "the request has not this session's token")
+        if caller.user is not None and OWN_PATHS.fullmatch(request.path):
+            raise ControlError(403, "Forbidden", "the front asks for clients only")
+        current.set(caller)
         return await handler(request)
 
     return authenticate

@@ -5,8 +5,15 @@ from __future__ import annotations
 from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.operations.operation import StopRequest
 from sparksql.gateway.sessions.service import SessionService
-from sparksql.wire.control import CancelRequest, GatewayInfo, OperationState, OperationView, SubmitRequest
+from sparksql.wire.control import (
+    CancelRequest,
+    GatewayInfo,
+    OperationState,
+    OperationView,
+    SubmitRequest,
+)
 from sparksql.wire.savepoints import SavepointRequest, SavepointView
+from sparksql.wire.session_state import SessionState
 from sparksql.wire.versions import OLDEST_OPERATOR, PROTOCOL_VERSION
 
 
@@ -27,10 +34,13 @@ class ControlService:
         self.clients = clients
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
-        """Takes a statement and returns its view; an id that is known is answered and not run again. Raises ControlError."""
+        """Takes a statement and returns its view; an id that is known is answered and not run again. Raises ControlError.
+
+        While the process drains a new one is answered as Closed without a start, for ever: another driver may have it.
+        """
         self._check_boot(request.boot_id)
         if self.lifecycle.is_draining and self.lifecycle.register.get(operation_id) is None:
-            raise ControlError(503, "Draining", "the gateway takes no new statements")
+            return self.lifecycle.register.tombstone(operation_id, OperationState.CLOSED)
         if self.lifecycle.spark is None:
             known = self.lifecycle.register.get(operation_id)  # a tombstone
             if known is not None:
@@ -57,6 +67,11 @@ class ControlService:
         """Ends an attempt, or leaves a tombstone for one that never came. Raises ControlError."""
         return self._ready_spark().savepoints.cancel(attempt_id)
 
+    async def session_state(self) -> SessionState:
+        """Returns what brings the session's state back in another driver. Raises ControlError."""
+        spark = self._ready_spark()
+        return await spark.threads.run(spark.executor.changes.state)
+
     def _ready_spark(self) -> Spark:
         if self.lifecycle.spark is None:
             raise ControlError(503, str(self.lifecycle.state), "the gateway is not ready")
@@ -64,7 +79,7 @@ class ControlService:
 
     def info(self) -> GatewayInfo:
         """Returns how the driver is."""
-        spark = self.lifecycle.spark
+        spark, pair = self.lifecycle.spark, self.lifecycle.settings.tls_pair
         return GatewayInfo(
             protocol_version=PROTOCOL_VERSION,
             oldest_operator_version=OLDEST_OPERATOR,
@@ -83,9 +98,14 @@ class ControlService:
             streams=sum(view.streaming for view in self.lifecycle.register.live()),
             compares_states=True,
             previews_states=True,
-            has_session_state=spark is not None and spark.executor.has_session_state,
+            makes_states=True,
+            has_session_state=spark is not None and spark.executor.changes.is_changed,
+            restorable_statements=0 if spark is None else len(spark.executor.changes.kept),
+            state_obstacle=None if spark is None else spark.executor.changes.obstacle,
+            state_lost=self.lifecycle.state_lost,
             last_activity_time=None if spark is None else spark.operations.last_activity,
             init_failure=self.lifecycle.init_failure,
+            certificate=None if pair is None else pair.certificate.decode(),
         )
 
     def _check_boot(self, boot_id: str) -> None:

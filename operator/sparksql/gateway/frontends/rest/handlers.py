@@ -22,7 +22,7 @@ from sparksql.gateway.frontends.rest.models import RestModel
 from sparksql.gateway.frontends.rest.paging import Bookmarks
 from sparksql.gateway.frontends.rest.routing import COMPAT_VERSIONS, Match
 from sparksql.gateway.sessions.model import ClientError, OperationStatus, Problem
-from sparksql.wire.control import ClientProtocol
+from sparksql.wire.control import ClientProtocol, ErrorReason
 
 if TYPE_CHECKING:
     from sparksql.gateway.sessions.service import SessionService
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PRODUCT_NAME = "Spark SQL"  # as Spark's Thrift server names itself to tools that choose a dialect by it
 # Clients of version 1 take an operation that waits for its turn for one that is done, and its result for the last page.
 PATIENCE_V1_SECONDS = 25.0
+JARS_VERSION = 4
 CANCEL_SECONDS = 2.0  # longer than a statement takes to stop, so that the next look shows it stopped
 _POLL_SECONDS = 0.05
 _WAITING = (OperationStatus.INITIALIZED, OperationStatus.PENDING)
@@ -81,11 +82,36 @@ class Handlers:
         return answer(models.ApiVersionsResponse(versions=list(versions)))
 
     async def open_session(self, call: Call) -> web.Response:
-        """Answers POST /sessions with the handle of a new session."""
+        """Answers POST /sessions with the handle of a new session.
+
+        Raises RestError for a jar that cannot be added; the session is closed then.
+        """
         body = _body(call, models.OpenSessionRequest)
         view = await self._service.open(ClientProtocol.REST, body.session_name or "", _given(body.properties))
         self._service.on_close(view.handle, self._bookmarks.drop_session)
+        try:
+            for jar in (body.jars or ()) if call.match.version >= JARS_VERSION else ():
+                await self._add_jar(call, view.handle, jar)
+        except BaseException:
+            await self._service.close(view.handle)
+            raise
         return answer(models.OpenSessionResponse(session_handle=view.handle))
+
+    async def _add_jar(self, call: Call, session: str, uri: str) -> None:
+        if {"'", "\\"} & {*uri}:
+            raise call.failed(
+                Cause("IllegalArgumentException", f"jars: {uri!r} must be a URI without quotes and backslashes")
+            )
+        view = await self._service.run(session, f"ADD JAR '{uri}'")
+        self._service.close_operation(session, view.handle)
+        if view.status is not OperationStatus.FINISHED:
+            reason = Cause("SqlExecutionException", f"it ended in {view.status} status")
+            cause = reason if view.error is None else sql_cause(view.error)
+            is_refused = view.error is not None and view.error.reason is ErrorReason.NOT_ALLOWED
+            what = Cause("SqlExecutionException", f"jars: {uri} was not added")
+            raise failed(
+                call.match.route.form, call.match.route.failure, what, cause, status=403 if is_refused else 500
+            )
 
     async def get_session(self, call: Call) -> web.Response:
         """Answers GET /sessions/SESSION with its properties, secrets redacted."""

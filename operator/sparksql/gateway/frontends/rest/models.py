@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+MAX_JARS = 32  # of one request; each is a statement
 MAX_LENGTH = 2**31 - 1  # of a VARCHAR or VARBINARY without a length of its own
 _LONG = range(-(2**63), 2**63)
 _INT = range(-(2**31), 2**31)
@@ -77,8 +79,11 @@ TextMap = dict[Text, Text | None]
 
 
 class OpenSessionRequest(RestModel):
+    """`jars` is FLIP-91's and not the released API's: since version 4 they are added before the session is handed out."""
+
     session_name: Text | None = None
     properties: TextMap | None = None
+    jars: Annotated[list[Text], Field(max_length=MAX_JARS)] | None = None
 
 
 class ConfigureSessionRequest(RestModel):
@@ -195,6 +200,66 @@ class ColumnInfo(RestModel):
     name: str
     logical_type: LogicalType
     comment: str | None
+
+
+class SessionEntry(RestModel):
+    session_handle: str = Field(json_schema_extra={"format": "uuid"})
+    session_name: str
+    protocol: str
+    open_time: datetime
+    last_used_time: datetime
+    operations: int
+
+
+class SessionsResponse(RestModel):
+    sessions: list[SessionEntry]
+
+
+class CatalogsResponse(RestModel):
+    """`current_catalog` and `current_database` are those that names without one mean."""
+
+    catalogs: list[str]
+    current_catalog: str
+    current_database: str
+
+
+class DatabasesResponse(RestModel):
+    databases: list[str]
+
+
+class TableKind(StrEnum):
+    TABLE = "TABLE"
+    VIEW = "VIEW"
+
+
+class TableEntry(RestModel):
+    name: str
+    kind: TableKind
+    comment: str
+
+
+class TablesResponse(RestModel):
+    tables: list[TableEntry]
+
+
+class TableResponse(RestModel):
+    """A table that cannot be read by now has no columns."""
+
+    name: str
+    kind: TableKind
+    comment: str
+    columns: list[ColumnInfo]
+
+
+class FunctionEntry(RestModel):
+    """A function; `class_name` is empty where the catalog does not tell it."""
+
+    name: str
+    class_name: str
+
+
+class FunctionsResponse(RestModel):
+    functions: list[FunctionEntry]
 
 
 class RowFormat(StrEnum):

@@ -45,6 +45,9 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "operation_handle": _HANDLE,
     "token": {"type": "integer", "format": "int64", "minimum": 0},
     "identifier": {"type": "string"},
+    "catalog": {"type": "string", "examples": ["spark_catalog"]},
+    "database": {"type": "string", "examples": ["default"]},
+    "table": {"type": "string", "examples": ["orders"]},
 }
 _SAME_SESSION = {"session_handle": "$request.path.session_handle"}
 # Answers that name something, and how the routes that work on it are told what.

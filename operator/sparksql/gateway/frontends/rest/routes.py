@@ -25,6 +25,7 @@ from sparksql.gateway.frontends.rest.errors import (
     short,
 )
 from sparksql.gateway.frontends.rest.handlers import Call, Handler, Handlers, json_response
+from sparksql.gateway.frontends.rest.listings import Listings
 from sparksql.gateway.frontends.rest.models import BadBodyError, RestModel, read_body
 from sparksql.gateway.frontends.rest.openapi import document
 from sparksql.gateway.frontends.rest.paging import Bookmarks
@@ -33,14 +34,33 @@ from sparksql.gateway.frontends.rest.routing import ROUTES, Match, match_route
 from sparksql.gateway.sessions.model import ClientError
 
 if TYPE_CHECKING:
+    from sparksql.gateway.frontends.frontends import FrontendContext
     from sparksql.gateway.sessions.service import SessionService
+    from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger(__name__)
 
 ARROW_PAGE_ROWS = 10_000
-_OWN_PATHS = re.compile(r"/(?:control(?:/.*)?|healthz|readyz|metrics)")
+OWN_PATHS = re.compile(r"/(?:control(?:/.*)?|healthz|readyz|metrics)")
 _HANDLE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HANDLES = ("session_handle", "operation_handle")
+
+
+class RestFrontend:
+    """Flink's SQL Gateway REST API, at the gateway's own port."""
+
+    def __init__(self, context: FrontendContext) -> None:
+        self._sessions = context.sessions
+
+    def add_routes(self, app: web.Application) -> None:
+        """Takes every path that nobody else has."""
+        add_routes(app, self._sessions)
+
+    async def start(self, driver: SparkDriver) -> None:
+        """Does nothing: before Spark is there, clients are told to come back."""
+
+    async def close(self) -> None:
+        """Does nothing: the port is the gateway's."""
 
 
 def add_routes(app: web.Application, service: SessionService, *, arrow_page_rows: int = ARROW_PAGE_ROWS) -> None:
@@ -52,7 +72,7 @@ def add_routes(app: web.Application, service: SessionService, *, arrow_page_rows
 @web.middleware
 async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamResponse:
     """Gives errors of the API's paths a released form, those of authentication and of HTTP itself too; others pass."""
-    if _OWN_PATHS.fullmatch(request.path):
+    if OWN_PATHS.fullmatch(request.path):
         return await handler(request)
     try:
         return await handler(request)
@@ -78,13 +98,14 @@ class _Api:
         own: dict[str, Handler] = {
             "fetch_results": Results(service, bookmarks, arrow_page_rows).fetch,
             "openapi": _openapi,
+            **Listings(service).handlers(),
         }
         self._service = service
         self._handlers = {route.name: own.get(route.name) or getattr(handlers, route.name) for route in ROUTES}
 
     async def serve(self, request: web.Request) -> web.Response:
         match = match_route(request.method, request.path, self._service.settings.rest_versions)
-        if match is None or _OWN_PATHS.fullmatch(request.path):
+        if match is None or OWN_PATHS.fullmatch(request.path):
             raise web.HTTPNotFound
         body = await request.read()
         call = Call(match, _read(match, body), request.query)

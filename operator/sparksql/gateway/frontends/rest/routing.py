@@ -21,6 +21,8 @@ COMPAT_VERSIONS = ("V1", "V2")  # what the oldest released clients know
 _VERSION = re.compile(r"v([1-4])")
 _SESSION = "/sessions/{session_handle}"
 _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
+_CATALOG = f"{_SESSION}/catalogs/{{catalog}}"
+_DATABASE = f"{_CATALOG}/databases/{{database}}"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,14 @@ ROUTES = (
         "deploy_script", "POST", f"{_SESSION}/scripts", 4, "Run a script of several statements as one operation",
         models.DeployScriptResponse, models.DeployScriptRequest, Form.SERVER_SIDE, "Failed to deploy script to cluster.",
     ),
+    # What FLIP-91 gives to endpoints, and the released API has no route for.
+    Route("list_sessions", "GET", "/sessions", 4, "The open sessions of clients", models.SessionsResponse, own=True),
+    Route("list_catalogs", "GET", f"{_SESSION}/catalogs", 4, "Catalogs", models.CatalogsResponse, failure="Failed to listCatalogs.", own=True),
+    Route("list_databases", "GET", f"{_CATALOG}/databases", 4, "Databases of a catalog", models.DatabasesResponse, failure="Failed to listDatabases.", own=True),
+    Route("list_tables", "GET", f"{_DATABASE}/tables", 4, "Tables and views of a database", models.TablesResponse, failure="Failed to listTables.", own=True),
+    Route("get_table", "GET", f"{_DATABASE}/tables/{{table}}", 4, "A table and its columns", models.TableResponse, failure="Failed to getTable.", own=True),
+    Route("list_functions", "GET", f"{_DATABASE}/functions", 4, "Functions of a database", models.FunctionsResponse, failure="Failed to listUserDefinedFunctions.", own=True),
+    Route("list_own_functions", "GET", f"{_SESSION}/functions", 4, "Functions of Spark, and temporary ones", models.FunctionsResponse, failure="Failed to listSystemFunctions.", own=True),
 )  # fmt: skip
 
 

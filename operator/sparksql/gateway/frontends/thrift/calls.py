@@ -9,29 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import uuid
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from sparksql.gateway.catalog.catalog import Catalog
 from sparksql.gateway.frontends.ahead import MOST_BYTES
-from sparksql.gateway.frontends.thrift import errors, listings, messages
-from sparksql.gateway.frontends.thrift.codec import Struct
+from sparksql.gateway.frontends.thrift import errors, listings
 from sparksql.gateway.frontends.thrift.errors import ThriftError
 from sparksql.gateway.frontends.thrift.fetching import Fetched, FetchedAhead, fetched
 from sparksql.gateway.frontends.thrift.info import info_value
 from sparksql.gateway.frontends.thrift.listings import Listing, jdbc_pattern
-from sparksql.gateway.frontends.thrift.messages import (
-    FetchType,
-    OperationRequest,
-    OperationResponse,
-    SessionRequest,
-    StatusResponse,
-    TFetchOrientation,
-    TOperationState,
-    TOperationType,
-)
 from sparksql.gateway.frontends.thrift.operations import (
     Handles,
     ResultColumn,
@@ -42,13 +30,26 @@ from sparksql.gateway.frontends.thrift.operations import (
     schema_of,
     statement_columns,
 )
-from sparksql.gateway.frontends.thrift.properties import read_configuration, use_statement
 from sparksql.gateway.frontends.thrift.types import hive_type
 from sparksql.gateway.frontends.thrift.unbounded import next_rows
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.protocols.hiveserver2 import messages
+from sparksql.protocols.hiveserver2.codec import Struct
+from sparksql.protocols.hiveserver2.messages import (
+    FetchType,
+    OperationRequest,
+    OperationResponse,
+    SessionRequest,
+    StatusResponse,
+    TFetchOrientation,
+    TOperationState,
+    TOperationType,
+)
+from sparksql.protocols.hiveserver2.properties import read_configuration, use_statement
 from sparksql.wire.control import ClientProtocol
+from sparksql.wire.front import new_handle_beside
 
 POLL_SECONDS = 0.5  # clients ask for a status without a pause of their own; meanwhile they can send no cancel
 MAX_LISTINGS = 16  # of one session; clients read them at once, so the oldest is closed
@@ -360,7 +361,7 @@ class Calls:
         held = [operation for operation in session.operations.values() if operation.listing is not None]
         if len(held) >= MAX_LISTINGS:
             self._handles.drop_operation(held[0])
-        operation = ThriftOperation(str(uuid.uuid4()), session, kind, listing)
+        operation = ThriftOperation(new_handle_beside(session.handle), session, kind, listing)
         self._handles.add_operation(operation)
         return OperationResponse(operation_handle=operation.on_wire)
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.frontends.thrift import errors
-from sparksql.gateway.frontends.thrift import messages as m
 from sparksql.gateway.frontends.thrift.calls import Calls
-from sparksql.gateway.frontends.thrift.codec import (
+from sparksql.gateway.frontends.thrift.fetching import Fetched
+from sparksql.gateway.sessions.model import ClientError
+from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.hiveserver2.codec import (
     STOP,
     ProtocolError,
     Reader,
@@ -25,9 +27,7 @@ from sparksql.gateway.frontends.thrift.codec import (
     field_header,
     header,
 )
-from sparksql.gateway.frontends.thrift.fetching import Fetched
-from sparksql.gateway.frontends.thrift.messages import ApplicationError, TApplicationException, TStatus
-from sparksql.gateway.sessions.model import ClientError
+from sparksql.protocols.hiveserver2.messages import ApplicationError, TApplicationException, TStatus
 
 log = logging.getLogger(__name__)
 

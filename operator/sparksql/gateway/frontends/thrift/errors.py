@@ -5,8 +5,8 @@ They show the message and little else, so it says all: Spark's condition, the pl
 
 from __future__ import annotations
 
-from sparksql.gateway.frontends.thrift.messages import TOperationState, TStatus, TStatusCode
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
+from sparksql.protocols.hiveserver2.messages import TOperationState, TStatus, TStatusCode
 from sparksql.wire.control import ErrorReason, OperationError
 
 GENERAL_ERROR = "HY000"

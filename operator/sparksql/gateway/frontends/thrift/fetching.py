@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparksql.gateway.frontends.ahead import PagesAhead
-from sparksql.gateway.frontends.thrift.codec import STOP, TType, encode, field_header
-from sparksql.gateway.frontends.thrift.messages import TStatus
 from sparksql.gateway.frontends.thrift.operations import ResultColumn
 from sparksql.gateway.frontends.thrift.rowset import row_set
+from sparksql.protocols.hiveserver2.codec import STOP, TType, encode, field_header
+from sparksql.protocols.hiveserver2.messages import TStatus
 
 MAX_REPLY_BYTES = 12 << 20  # libthrift's clients take frames of at most 16,384,000 bytes
 _INLINE_BYTES = 64 << 10  # what is encoded faster than a thread is found for it

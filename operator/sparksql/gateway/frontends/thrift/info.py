@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparksql.gateway.frontends.thrift import errors
 from sparksql.gateway.frontends.thrift.errors import ThriftError
-from sparksql.gateway.frontends.thrift.messages import TGetInfoType, TGetInfoValue
+from sparksql.protocols.hiveserver2.messages import TGetInfoType, TGetInfoValue
 
 SERVER_NAME = "Spark SQL"
 _MAX_NAME_CHARS = 128

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
-from sparksql.gateway.frontends.thrift.messages import TTypeId
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
+from sparksql.protocols.hiveserver2.messages import TTypeId
 
 TABLE_TYPES = ("TABLE", "VIEW")
 _MAX_LENGTH = 2_147_483_647  # of a STRING or BINARY

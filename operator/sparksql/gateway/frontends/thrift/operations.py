@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sparksql.gateway.frontends.thrift.listings import Listing
-from sparksql.gateway.frontends.thrift.messages import (
+from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
+from sparksql.gateway.results.changes import KIND_COLUMN
+from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
+from sparksql.protocols.hiveserver2.messages import (
     TColumnDesc,
     THandleIdentifier,
     TOperationHandle,
@@ -28,9 +31,6 @@ from sparksql.gateway.frontends.thrift.messages import (
     TTypeQualifiers,
     TTypeQualifierValue,
 )
-from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
-from sparksql.gateway.results.changes import KIND_COLUMN
-from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem
 
 
 @dataclass(frozen=True)

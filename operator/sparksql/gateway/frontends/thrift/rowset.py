@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparksql.gateway.frontends.columns import hive_text
-from sparksql.gateway.frontends.thrift.codec import STOP, TType, field_header, list_header
-from sparksql.gateway.frontends.thrift.messages import FIRST_COLUMNAR_PROTOCOL, TTypeId
 from sparksql.gateway.frontends.thrift.types import HiveType
+from sparksql.protocols.hiveserver2.codec import STOP, TType, field_header, list_header
+from sparksql.protocols.hiveserver2.messages import FIRST_COLUMNAR_PROTOCOL, TTypeId
 
 _BINARY_IN_ROWS = 7  # rows have no binary value, they carry it as a text
 

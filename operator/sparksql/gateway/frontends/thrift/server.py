@@ -8,40 +8,41 @@ holds no thread and, after a time, no connection.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import socket
 import ssl
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from sparksql.gateway.frontends.thrift.calls import Calls
-from sparksql.gateway.frontends.thrift.codec import ProtocolError
 from sparksql.gateway.frontends.thrift.dispatch import answer, exception
 from sparksql.gateway.frontends.thrift.fetching import FetchedAhead
-from sparksql.gateway.frontends.thrift.messages import ApplicationError
 from sparksql.gateway.frontends.thrift.operations import Handles
-from sparksql.gateway.frontends.thrift.sasl import (
+from sparksql.gateway.sessions.callers import Callers, current
+from sparksql.gateway.sessions.service import SessionService
+from sparksql.gateway.settings import Settings
+from sparksql.protocols.hiveserver2.codec import ProtocolError
+from sparksql.protocols.hiveserver2.connections import Connections, linger
+from sparksql.protocols.hiveserver2.http import HTTP_PATH, HTTP_TYPE, login_name
+from sparksql.protocols.hiveserver2.messages import ApplicationError
+from sparksql.protocols.hiveserver2.sasl import (
     MAX_FRAME_BYTES,
     NegotiationError,
     NegotiationStatus,
-    authenticate,
     frame_head,
     negotiation_message,
     read_frame,
+    read_plain,
 )
-from sparksql.gateway.sessions.service import SessionService
-from sparksql.gateway.settings import Settings
+
+if TYPE_CHECKING:
+    from sparksql.gateway.frontends.frontends import FrontendContext
+    from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger(__name__)
 
 _READ_BUFFER_BYTES = 1 << 20
-_LINGER_SECONDS = 1.0
-_KEEP_ALIVE_OPTIONS = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-)
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,13 @@ class ConnectionLimits:
 class ThriftServer:
     """The listening port and its connections. Belongs to the event loop."""
 
-    def __init__(self, service: SessionService, token: str, limits: ConnectionLimits) -> None:
+    def __init__(self, service: SessionService, callers: Callers, limits: ConnectionLimits) -> None:
         self._service = service
-        self._token = token
+        self._callers = callers
         self._limits = limits
         self._handles = Handles()
         self._ahead = FetchedAhead()
-        self._connections: set[asyncio.Task[None]] = set()
-        self._strangers: dict[asyncio.Task[None], None] = {}  # have not authenticated; the oldest first
-        self._server: asyncio.Server | None = None
+        self._connections = Connections(limits.connections, self._serve)
 
     @property
     def connections(self) -> int:
@@ -90,82 +89,48 @@ class ThriftServer:
         """Returns the number of open sessions."""
         return len(self._handles)
 
+    @property
+    def port(self) -> int:
+        """Returns the port that it listens on, once it does."""
+        return self._connections.port
+
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:
         """Begins to listen; without `tls` it speaks none. Raises OSError when the port is taken."""
-        self._server = await asyncio.start_server(
-            self._accept,
-            address,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=self._limits.negotiation_seconds if tls else None,
-            limit=_READ_BUFFER_BYTES,
-        )
+        seconds = self._limits.negotiation_seconds
+        port = await self._connections.listen(address, port, tls, seconds, _READ_BUFFER_BYTES)
         log.info("listening for clients of HiveServer2 on port %d", port)
 
     async def close(self) -> None:
         """Ends every connection and closes its sessions."""
-        if self._server is not None:
-            self._server.close()
-        tasks = list(self._connections)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._connections.close()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        is_full = len(self._connections) >= self._limits.connections
-        if is_full and self._strangers:
-            is_full = False
-            oldest = next(iter(self._strangers))
-            oldest.cancel()
-            self._remove(oldest)
-        task = asyncio.get_running_loop().create_task(self._serve_to_the_end(reader, writer, is_full=is_full))
-        self._connections.add(task)
-        self._strangers[task] = None
-        task.add_done_callback(self._remove)
+    async def answer(self, message: bytes, name: str) -> list[bytes]:
+        """Answers one message that came by HTTP. What it opens stays until it is closed or nobody uses it.
 
-    def _remove(self, task: asyncio.Task[None]) -> None:
-        self._connections.discard(task)
-        self._strangers.pop(task, None)
+        Raises ProtocolError when not even a reply can be addressed.
+        """
+        return await answer(Calls(self._service, self._handles, self._ahead, name), message)
 
-    async def _serve_to_the_end(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool
-    ) -> None:
-        try:
-            await self._serve(reader, writer, is_full=is_full)
-        except (EOFError, TimeoutError, OSError):
-            pass  # the client has left, or was too slow
-        except (NegotiationError, ProtocolError) as refusal:
-            log.info("a client of HiveServer2 is refused: %s", refusal)
-        except Exception:
-            log.exception("a connection failed")
-        finally:
-            writer.transport.abort()  # a mere close would wait until the client has taken all that was written
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool) -> None:
-        for option in _KEEP_ALIVE_OPTIONS:
-            writer.get_extra_info("socket").setsockopt(*option)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_full: bool) -> None:
         async with asyncio.timeout(self._limits.negotiation_seconds):
             try:
                 if is_full:
                     most = self._limits.connections
                     raise NegotiationError(f"this driver has {most} connections already; close one that is done")
-                user = await authenticate(reader, writer, self._token)
+                plain = await read_plain(reader)
+                caller = self._callers.identify(plain.password, plain.name)
+                if caller is None:
+                    raise NegotiationError("the password is not this session's token")
+                writer.write(negotiation_message(NegotiationStatus.COMPLETE))
             except NegotiationError as refusal:
                 writer.write(negotiation_message(NegotiationStatus.BAD, str(refusal).encode()))
                 await writer.drain()
-                await self._linger(reader)
+                await linger(reader)
                 raise
-        if (task := asyncio.current_task()) is not None:
-            self._strangers.pop(task, None)
-        calls = Calls(self._service, self._handles, self._ahead, user)
+        self._connections.authenticated()
+        current.set(caller)
+        calls = Calls(self._service, self._handles, self._ahead, plain.name)
         await _Connection(reader, writer, calls, self._limits).run()
-
-    async def _linger(self, reader: asyncio.StreamReader) -> None:
-        """Until the client leaves: what it has sent and nobody has read would make the system throw the refusal away."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER_SECONDS):
-                while await reader.read(_READ_BUFFER_BYTES):
-                    pass
 
 
 class _Connection:
@@ -222,8 +187,40 @@ class _Connection:
                 self._calls.keep_alive()
 
 
-async def serve_thrift(service: SessionService, settings: Settings) -> ThriftServer:
-    """Listens on the configured port; the caller closes the server. Raises OSError when the port is taken."""
-    server = ThriftServer(service, settings.token, ConnectionLimits.within(settings.gateway.session_idle_timeout))
-    await server.listen(settings.listen_address, settings.config.endpoints.thrift_port, settings.tls)
+class ThriftFrontend:
+    """HiveServer2's protocol, at a port of its own, and by HTTP at the gateway's."""
+
+    def __init__(self, context: FrontendContext) -> None:
+        self._context = context
+        self._server: ThriftServer | None = None
+
+    def add_routes(self, app: web.Application) -> None:
+        """Adds the path of the HTTP transport."""
+        app.router.add_post(HTTP_PATH, self._serve)
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        if self._server is None:
+            return web.Response(status=503, text="the session's driver is starting; try again later")
+        name = login_name(request.headers.get("Authorization", ""))
+        try:
+            reply = await self._server.answer(await request.read(), name)
+        except ProtocolError as malformed:
+            return web.Response(status=400, text=str(malformed))
+        return web.Response(body=b"".join(reply), content_type=HTTP_TYPE)
+
+    async def start(self, driver: SparkDriver) -> None:
+        """Listens. Raises OSError when the port is taken."""
+        context = self._context
+        self._server = await serve_thrift(context.sessions, context.callers, context.settings, context.port)
+
+    async def close(self) -> None:
+        """Ends its connections."""
+        if self._server is not None:
+            await self._server.close()
+
+
+async def serve_thrift(service: SessionService, callers: Callers, settings: Settings, port: int) -> ThriftServer:
+    """Listens on the port; the caller closes the server. Raises OSError when the port is taken."""
+    server = ThriftServer(service, callers, ConnectionLimits.within(settings.gateway.session_idle_timeout))
+    await server.listen(settings.listen_address, port, settings.tls)
     return server

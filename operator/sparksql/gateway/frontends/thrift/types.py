@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparksql.gateway.frontends.thrift.messages import TTypeId
+from sparksql.protocols.hiveserver2.messages import TTypeId
 
 _SIMPLE: Mapping[str, TTypeId] = {
     "boolean": TTypeId.BOOLEAN_TYPE,

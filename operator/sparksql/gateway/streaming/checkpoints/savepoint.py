@@ -20,6 +20,7 @@ from typing import Any
 from sparksql.gateway.spark.shapes import Jvm
 from sparksql.gateway.streaming.checkpoints.batch_files import (
     File,
+    belongs,
     certain_state,
     files_of,
     last_committed,
@@ -38,6 +39,14 @@ class SavepointError(Exception):
 
 class InvalidLocationError(SavepointError):
     """Says that what lies at a location is no savepoint, or is another object's: it would be the same the next time."""
+
+
+class RefusedQueryError(SavepointError):
+    """Says that a query does not give a state, for a `reason` that it would have again."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class CopyCancelledError(Exception):
@@ -109,10 +118,14 @@ class Savepoints:
         *,
         sql_hash: str | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
+        is_copied: Callable[[str], bool] = lambda path: True,
+        complete: Callable[[str, int], None] | None = None,
     ) -> Manifest:
         """Copies a checkpoint into `target`, or finds that it is there.
 
-        Raises SavepointError, CopyCancelledError, or what the JVM throws.
+        Of the files only those are copied for whose paths `is_copied` says so; `complete`, which is called with the folder and
+        the batch of the copy, puts others there. Raises SavepointError, CopyCancelledError, what `complete` raises, or what the
+        JVM throws.
         """
         known = self.read(target)
         if known is not None:
@@ -121,8 +134,13 @@ class Savepoints:
             return known
         self._claim(target, owner)
         found = self._checkpoint(checkpoint)
-        copied = self._copy(checkpoint, f"{target}/{CHECKPOINT}", found.files, is_cancelled)
+        found = replace(found, files=tuple(file for file in found.files if is_copied(file.path)))
+        copy = f"{target}/{CHECKPOINT}"
+        copied = self._copy(checkpoint, copy, found.files, is_cancelled)
         self._check(checkpoint, found, copied)
+        if complete is not None:
+            complete(copy, found.batch_id)
+            copied = [file for file in self._files(copy) if belongs(file.path, found.batch_id)]
         manifest = replace(found, owner=owner, spark_version=self._version, files=tuple(copied), sql_hash=sql_hash)
         self._write(f"{target}/{MANIFEST}", manifest.to_json())
         return manifest

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from sparksql.gateway.sql.errors import MAX_MESSAGE_CHARS, clean_message
 from sparksql.gateway.streaming.checkpoints.savepoint import (
@@ -18,10 +19,11 @@ from sparksql.gateway.streaming.checkpoints.savepoint import (
     InvalidLocationError,
     Manifest,
     Owner,
+    RefusedQueryError,
     SavepointError,
     Savepoints,
 )
-from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
+from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView, StateQuery
 
 GIVEN_UP = "the copy was given up"
 AT_A_TIME = 2  # copies; each reads and writes several files at a time
@@ -29,18 +31,32 @@ AT_A_TIME = 2  # copies; each reads and writes several files at a time
 log = logging.getLogger(__name__)
 
 
+class Queries(Protocol):
+    """Makes savepoints whose state a query gives. Belongs to the event loop."""
+
+    async def make(self, attempt_id: str, request: SavepointRequest, query: StateQuery) -> Manifest:
+        """Makes one. Raises SavepointError, or CopyCancelledError."""
+
+    def cancel(self, attempt_id: str) -> None:
+        """Has one that is being made end soon."""
+
+
 class SavepointAttempts:
     """Begins, ends and remembers attempts to make savepoints.
 
-    `release_thread` is called last in a thread that has used the JVM.
+    `release_thread` is called last in a thread that has used the JVM; `queries` make those whose state a query gives.
     """
 
-    def __init__(self, savepoints: Savepoints, boot_id: str, release_thread: Callable[[], None]) -> None:
+    def __init__(
+        self, savepoints: Savepoints, boot_id: str, release_thread: Callable[[], None], queries: Queries
+    ) -> None:
         self._savepoints = savepoints
+        self._queries = queries
         self._boot_id = boot_id
         self._release_thread = release_thread
         self._views: dict[str, SavepointView] = {}
         self._cancels: dict[str, threading.Event] = {}
+        self._of_queries: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="savepoints")
 
@@ -74,27 +90,41 @@ class SavepointAttempts:
         cancelled = self._cancels.get(attempt_id)
         if cancelled is not None:
             cancelled.set()
+            if attempt_id in self._of_queries:
+                self._queries.cancel(attempt_id)
         failed = SavepointState.FAILED
         tombstone = SavepointView(attempt_id=attempt_id, boot_id=self._boot_id, state=failed, message=GIVEN_UP)
         return self._views.setdefault(attempt_id, tombstone)
 
     async def _see_through(self, attempt_id: str, request: SavepointRequest) -> None:
-        loop = asyncio.get_running_loop()
         changes: dict[str, object]
         try:
-            manifest = await loop.run_in_executor(self._pool, self._take, request, self._cancels[attempt_id])
-            changes = _completed(manifest)
+            changes = _completed(await self._made(attempt_id, request))
         except CopyCancelledError:
             changes = {"state": SavepointState.FAILED, "message": GIVEN_UP}
         except SavepointError as refused:
-            invalid = isinstance(refused, InvalidLocationError)
-            changes = {"state": SavepointState.FAILED, "message": str(refused), "location_invalid": invalid}
+            changes = {
+                "state": SavepointState.FAILED,
+                "message": str(refused),
+                "location_invalid": isinstance(refused, InvalidLocationError),
+                "refusal": refused.reason if isinstance(refused, RefusedQueryError) else None,
+            }
         except Exception as failed:
             log.warning("a savepoint could not be made: %s", type(failed).__name__)
             message = clean_message(str(failed))[:MAX_MESSAGE_CHARS] or type(failed).__name__
             changes = {"state": SavepointState.FAILED, "message": message}
         del self._cancels[attempt_id]
+        self._of_queries.discard(attempt_id)
         self._views[attempt_id] = self._views[attempt_id].model_copy(update=changes)
+
+    async def _made(self, attempt_id: str, request: SavepointRequest) -> Manifest:
+        if request.query is not None:
+            if self._cancels[attempt_id].is_set():
+                raise CopyCancelledError
+            self._of_queries.add(attempt_id)
+            return await self._queries.make(attempt_id, request, request.query)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self._take, request, self._cancels[attempt_id])
 
     def _take(self, request: SavepointRequest, cancelled: threading.Event) -> Manifest:
         owner = Owner(request.uid, request.namespace, request.name)

@@ -80,14 +80,17 @@ def lookup_joins(jvm: Jvm, plan: LogicalPlan, lookups: Mapping[Name, Lookup], ve
             named = [Lookup(table=_name(join))]
         if len(named) > 1:
             raise refused(named[0].table, f"{named[1].table} is the same table: name it once")
-        found += [_lookup_join(jvm, join, lookup) for lookup in named]
+        found += [_lookup_join(jvm, join, lookup, may_be_version=versions > 0) for lookup in named]
     for lookup in lookups.values():
         if not any(each.lookup is lookup for each in found):
             raise refused(
                 lookup.table, "the query joins no STREAM with a table of that name: write the name or the alias in FROM"
             )
     if sum(each.time is not None for each in found) != versions:
-        message = "AS OF a column is for a table that a STREAM is joined with, and this query has one elsewhere: join the STREAM itself with it"
+        message = (
+            "AS OF a column is for a table that a STREAM is joined with, and this query has one elsewhere: join the STREAM itself "
+            "with it"
+        )
         raise refusal(ErrorReason.INVALID_SPEC, message)
     return found
 
@@ -127,10 +130,10 @@ def _names(alias: LogicalPlan) -> list[Name]:
     return [tuple(str(part).lower() for part in (*elements(identifier.qualifier()), identifier.name()))]
 
 
-def _lookup_join(jvm: Jvm, join: LogicalPlan, lookup: Lookup) -> LookupJoin:
+def _lookup_join(jvm: Jvm, join: LogicalPlan, lookup: Lookup, *, may_be_version: bool) -> LookupJoin:
     left, right = join.left(), join.right()
     stream, side = (left, right) if left.isStreaming() else (right, left)
-    condition, time = time_of(option(join.condition()))
+    condition, time = time_of(option(join.condition())) if may_be_version else (option(join.condition()), None)
     if side.isStreaming():
         raise refused(lookup.table, "it is a STREAM itself: join a table")
     table = _joined_table(lookup.table, side, _options if time is None else _iceberg, _KINDS[time is not None])
@@ -250,7 +253,7 @@ def _joined_table(
             case other:
                 raise refused(
                     name,
-                    f"it is joined as a query with {other}: join the table itself, or a view that the database has",
+                    f"it is joined as a query with {other}: join the table itself",
                 )
     return JoinedTable(tuple(names), source, columns, output)
 

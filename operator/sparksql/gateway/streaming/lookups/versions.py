@@ -14,6 +14,7 @@ from sparksql.gateway.spark.scala import elements, option, scala_object, simple_
 from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.version_syntax import COLUMN
+from sparksql.gateway.sql.window_calls import told_plan
 from sparksql.wire.control import ErrorReason
 
 _NAMING = frozenset({"SubqueryAlias", "UnresolvedSubqueryColumnAliases"})
@@ -46,10 +47,8 @@ def with_versions(jvm: Jvm, session: JvmSession, query: LogicalPlan) -> tuple[An
 
 def check_no_versions(query: LogicalPlan) -> None:
     """Raises StatementError for AS OF a column in a parsed query or statement."""
-    within = [
-        each for each in elements(query.innerChildren()) if hasattr(each, "innerChildren")
-    ]  # EXPLAIN, CREATE VIEW
-    if any(_is_by_row(node) for plan in (query, *within) for node in nodes(plan)):
+    told = told_plan(query), *elements(query.innerChildren())  # of EXPLAIN, of CREATE VIEW
+    if any(_is_by_row(node) for plan in told for node in nodes(plan)):
         raise refusal(
             ErrorReason.INVALID_SPEC,
             "AS OF a column is for a table that the STREAM of an INSERT is joined with, on the right of JOIN or LEFT JOIN, with ON: "

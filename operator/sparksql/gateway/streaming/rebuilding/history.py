@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,10 +18,12 @@ from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.state import rebuilding
 from sparksql.gateway.streaming.state.outline import plan_of_sources
-from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Offsets, Rebuilding, SourceHistory
+from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Offsets, Rebuilding, Snapshot, SourceHistory
 from sparksql.gateway.streaming.state.source_identity import first_column, read_as, streamed
 
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml"})
+_ICEBERG = "org.apache.iceberg.spark.source.SparkTable"
+_SNAPSHOT = "snapshot_id"  # of an offset of Iceberg
 _HEADER_LINES = 2  # of a file of offsets: its version, and metadata
 _NOTHING = "-"  # of a source that has given no row yet
 _CLEANUP = "cleanup.policy"  # of a topic
@@ -62,9 +64,11 @@ def _history(
         return _of_files(files, name, folder, int(json.loads(place)["logOffset"]))
     if kind == "delta":  # it begins with the table as it was, of which Delta tells if it cannot be had
         return SourceHistory(name, f"the Delta table up to version {json.loads(place)['reservoirVersion']}")
+    if kind == _ICEBERG:
+        return _of_iceberg(files, leaf.table().table(), name, folder, json.loads(place))
     return NotRebuildable(
         f"of source {name} ({kind}) it is not known whether its history is whole: that is known of topics of Kafka, tables of "
-        "files and of Delta"
+        "files, of Delta and of Iceberg"
     )
 
 
@@ -104,6 +108,26 @@ def _compacted(jvm: Jvm, params: Any, topics: Iterable[str]) -> frozenset[str] |
     finally:
         admin.close()
     return frozenset(name for name, policy in policies.items() if "compact" in policy)
+
+
+def _of_iceberg(
+    files: HadoopFiles, table: Any, name: str, folder: str, place: Mapping[str, Any]
+) -> SourceHistory | NotRebuildable:
+    """Looks at the snapshots from the one that was read last back to the one that the query began with."""
+    text = files.read_text(f"{folder}/offsets/0")
+    if text is None:
+        return NotRebuildable(f"the checkpoint does not tell where source {name} began")
+    table.refresh()
+
+    def parent_of(number: int) -> Snapshot | None:
+        snapshot = table.snapshot(number)
+        if snapshot is None:
+            return None
+        parent = snapshot.parentId()
+        return Snapshot(None if parent is None else int(parent))
+
+    begun, last = int(json.loads(text)[_SNAPSHOT]), int(place[_SNAPSHOT])
+    return rebuilding.iceberg_history(name, begun, last, parent_of)
 
 
 def _of_files(files: HadoopFiles, name: str, folder: str, last: int) -> SourceHistory | NotRebuildable:

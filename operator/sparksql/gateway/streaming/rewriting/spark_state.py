@@ -54,6 +54,15 @@ def supported() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class StateForm:
+    """How the state of an aggregation is written: under which id, how many of its columns are keys, in which format of Spark."""
+
+    operator_id: int
+    keys: int
+    format_version: int
+
+
+@dataclass(frozen=True)
 class Aggregation:
     """An aggregation as Spark keeps its state: `save` is the node that writes it, `functions` are in the order of its columns.
 
@@ -65,6 +74,11 @@ class Aggregation:
     is_of_sessions: bool
     format_version: int
     functions: tuple[Expression, ...] = ()
+
+    @property
+    def form(self) -> StateForm:
+        """Returns how its state is written."""
+        return StateForm(self.operator_id, int(self.save.keyExpressions().size()), self.format_version)
 
 
 @contextmanager
@@ -162,16 +176,26 @@ def initial_values(jvm: Jvm, function: Expression) -> list[Any]:
 
 
 def read_state(
-    driver: SparkDriver, session: JvmSession, checkpoint: str, operator_id: int, batch: int, side: str | None = None
+    driver: SparkDriver,
+    session: JvmSession,
+    checkpoint: str,
+    operator_id: int,
+    batch: int,
+    *,
+    side: str | None = None,
+    variable: str | None = None,
 ) -> LogicalPlan:
     """Returns the plan of a state after a committed batch: columns `key` and `value`, both structs.
 
-    `side` is left or right, of a join. The driver has what keeps count of states only once somebody has asked for it.
+    `side` is left or right, of a join, `variable` the name of one of a function. The driver has what keeps count of states only
+    once somebody has asked for it.
     """
     session.sessionState().streamingQueryManager().stateStoreCoordinator()
     reader = session.read().format("statestore").option("operatorId", str(operator_id)).option("batchId", str(batch))
     if side is not None:
         reader = reader.option("joinSide", side)
+    if variable is not None:
+        reader = reader.option("stateVarName", variable)
     return driver.of_rows(session, reader.load(checkpoint).logicalPlan()).queryExecution().analyzed()
 
 
@@ -197,8 +221,8 @@ def columns_by_place(jvm: Jvm, state: LogicalPlan) -> tuple[list[Any], list[Any]
     return columns(structs["key"]), columns(structs["value"])
 
 
-def write_state(driver: SparkDriver, session: JvmSession, like: Aggregation, rows: Dataset, folder: str) -> int:
-    """Writes rows, with the columns of the child of `like.save`, as the first version of a state below `folder`.
+def write_state(driver: SparkDriver, session: JvmSession, form: StateForm, rows: Dataset, folder: str) -> int:
+    """Writes rows, of keys and then of values, as the first version of a state below `folder`.
 
     Returns the number of rows. This is the node by which a query in mode Complete writes its state: it puts every row into
     the store, on the executors, and commits.
@@ -207,16 +231,16 @@ def write_state(driver: SparkDriver, session: JvmSession, like: Aggregation, row
     stateful = jvm.org.apache.spark.sql.execution.streaming.operators.stateful
     run, nothing = jvm.java.util.UUID.randomUUID(), jvm.scala.Option.apply(None)
     partitions = int(session.conf().get(PARTITIONS))
-    info = stateful.StatefulOperatorStateInfo(folder, run, like.operator_id, 0, partitions, nothing, nothing)
+    info = stateful.StatefulOperatorStateInfo(folder, run, form.operator_id, 0, partitions, nothing, nothing)
     plan = rows.queryExecution().executedPlan()
-    keys = elements(plan.output())[: int(like.save.keyExpressions().size())]
+    keys = elements(plan.output())[: form.keys]
     save = stateful.StateStoreSaveExec(
         jvm.PythonUtils.toSeq(keys),
         jvm.scala.Option.apply(info),
         jvm.scala.Option.apply(output_mode(jvm, "complete")),
         nothing,
         nothing,
-        like.format_version,
+        form.format_version,
         plan,
     )
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,7 @@ class StateWriter:
     def write(self, to: Aggregation, state: OperatorState, folder: str) -> None:
         """Writes a state as version 1 below `folder`. Raises what Spark raises."""
         rows = spark_state.partitioned(self._driver, self._session, state.columns, state.keys, state.state)
-        spark_state.write_state(self._driver, self._session, to, rows, folder)
+        spark_state.write_state(self._driver, self._session, to.form, rows, folder)
 
     def verify(self, to: Aggregation, state: OperatorState, checkpoint: str, batch: int) -> None:
         """Compares the state of a new checkpoint, as Spark reads it from its files, with what it was made of.
@@ -75,19 +76,21 @@ class StateWriter:
         jvm = self._driver.jvm
         written = spark_state.read_state(self._driver, self._session, checkpoint, to.operator_id, batch)
         keys, values = spark_state.columns_by_place(jvm, written)
-        found, expected = self._checksum([*keys, *values], written), self._checksum(state.columns, state.state)
+        found = checksum(self._driver, self._session, [*keys, *values], written)
+        expected = checksum(self._driver, self._session, state.columns, state.state)
         if found != expected:
             raise RewritingError(
                 f"the state that was written does not have the values of the old one: {found[0]} groups of {expected[0]}"
             )
 
-    def _checksum(self, columns: Any, child: LogicalPlan) -> tuple[int, str]:
-        """The number of rows, and a sum of their hashes."""
-        jvm = self._driver.jvm
-        named = jvm.PythonUtils.toSeq([alias(jvm, column, f"c{place}") for place, column in enumerate(columns)])
-        project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(named, child)
-        row = self._driver.of_rows(self._session, project).selectExpr(jvm.PythonUtils.toSeq(list(_CHECKSUM))).head()
-        return int(row.getLong(0)), str(row.get(1))
+
+def checksum(driver: SparkDriver, session: JvmSession, columns: Sequence[Any], child: LogicalPlan) -> tuple[int, str]:
+    """Returns the number of rows of a projection, and a sum of their hashes."""
+    jvm = driver.jvm
+    named = jvm.PythonUtils.toSeq([alias(jvm, column, f"c{place}") for place, column in enumerate(columns)])
+    project = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(named, child)
+    row = driver.of_rows(session, project).selectExpr(jvm.PythonUtils.toSeq(list(_CHECKSUM))).head()
+    return int(row.getLong(0)), str(row.get(1))
 
 
 def _types(columns: list[Any]) -> list[str]:

@@ -24,6 +24,7 @@ from sparksql.gateway.streaming.state import plan_text, source_identity
 from sparksql.gateway.streaming.state.buffers import buffer_types
 from sparksql.gateway.streaming.state.description import (
     AGGREGATE,
+    IN_PYTHON,
     Description,
     StateColumn,
     StatefulOperator,
@@ -276,9 +277,7 @@ class _Walk:
         keys = elements(node.left().output())[: int(node.groupingAttributesLen())]
         columns = tuple(self._column(_name(key), key, self._text(key)) for key in keys)
         function = ("function", self._mask(str(node.functionExpr().name())))
-        return self._stateful(
-            StatefulOperator("state of a Python function", columns, settings=(function,), inputs=told)
-        )
+        return self._stateful(StatefulOperator(IN_PYTHON, columns, settings=(function,), inputs=told))
 
     def _union(self, node: LogicalPlan, children: list[Any], told: tuple[str, ...]) -> tuple[str, ...]:
         outputs = [elements(child.output()) for child in children]

@@ -15,7 +15,7 @@ from sparksql.gateway.streaming.state.structure_nodes import Node
 FORMAT_VERSION = 3
 _STRUCTURES, _BUFFERS = 2, 3  # the versions that first had them
 _READABLE_VERSIONS = (1, _STRUCTURES, FORMAT_VERSION)
-AGGREGATE = "aggregate"
+AGGREGATE, IN_PYTHON = "aggregate", "state of a Python function"
 
 
 class DescriptionError(Exception):

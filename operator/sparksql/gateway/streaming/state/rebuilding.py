@@ -9,7 +9,7 @@ Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from sparksql.gateway.streaming.state.description import Description
@@ -17,7 +17,15 @@ from sparksql.wire.control import HISTORY_READ
 
 Offsets = Mapping[str, Mapping[str, int]]  # of Kafka: topic -> partition -> offset
 _COMPACT = "cleanup.policy compact, which keeps the last record of a key alone"
+_BEFORE_FIRST = -1  # StreamingOffset.START_OFFSET of Iceberg
 _SHOWN = 3  # partitions or files in a message
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot of a table of Iceberg, by the number of the one that it was made of; None of the first one."""
+
+    parent: int | None
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,31 @@ def kafka_history(
                 lost.append(f"partition {partition} of topic {topic} {there} and was read from {start} to {end}")
     unknown = "" if compacted is not None else " (whether they are compacted Kafka does not tell this user)"
     return _incomplete(source, lost) if lost else SourceHistory(source, f"{count} offsets{unknown}")
+
+
+def iceberg_history(
+    source: str, begun: int, last: int, snapshot_of: Callable[[int], Snapshot | None]
+) -> SourceHistory | NotRebuildable:
+    """Returns how many snapshots of a table of Iceberg are read again, or which one is gone.
+
+    `begun` is the snapshot that the query began with, `last` the one that it has read last; -1 is one before the table's first.
+    `snapshot_of` gives those that the table has.
+    """
+    if last == _BEFORE_FIRST:
+        return SourceHistory(source, "nothing")
+    count, number = 1, last
+    while number != begun:
+        snapshot = snapshot_of(number)
+        if snapshot is None:
+            return _incomplete(source, [f"snapshot {number} has expired"])
+        if snapshot.parent is None and begun == _BEFORE_FIRST:
+            return SourceHistory(source, f"{count} snapshots")
+        if snapshot.parent is None:
+            return _incomplete(source, [f"snapshot {last} was not made of {begun}, with which the query began"])
+        count, number = count + 1, snapshot.parent
+    if snapshot_of(begun) is None:
+        return _incomplete(source, [f"snapshot {begun} has expired"])
+    return SourceHistory(source, f"{count} snapshots")
 
 
 def files_history(source: str, read: Collection[str], there: Collection[str]) -> SourceHistory | NotRebuildable:

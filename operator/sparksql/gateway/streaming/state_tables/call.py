@@ -12,16 +12,21 @@ from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.windowing.calls import Span, span_of
 from sparksql.wire.savepoints import STATE_FUNCTION, SavepointPlace
 
-_ARGUMENTS = ("SAVEPOINT", "OPERATOR")
+_ARGUMENTS = ("SAVEPOINT", "OPERATOR", "FORM")
 _EXAMPLE = f"{STATE_FUNCTION}('savepoint'), or {STATE_FUNCTION}('savepoint', 'operator')"
+_FORMS = ("values", "kept")
 
 
 @dataclass(frozen=True)
 class StateCall:
-    """A call, with the ranges of the text that Spark has read. Without `operator` it is about all of them."""
+    """A call, with the ranges of the text that Spark has read. Without `operator` it is about all of them.
+
+    `as_kept`: aggregates are given as the columns that they are kept in, of an average a sum and a count.
+    """
 
     savepoint: str
     operator: str | None = None
+    as_kept: bool = False
     span: Span | None = None
     span_of_operator: Span | None = None
 
@@ -42,13 +47,19 @@ def read_call(node: LogicalPlan) -> StateCall:
         is_named = simple_name(argument) == "NamedArgumentExpression"
         name = str(argument.key()).upper() if is_named else _ARGUMENTS[place] if place < len(_ARGUMENTS) else ""
         if name not in _ARGUMENTS or name in given:
-            raise PlacedError(f"{STATE_FUNCTION} takes one or two names: {_EXAMPLE}", span)
+            raise PlacedError(f"{STATE_FUNCTION} takes one to three names: {_EXAMPLE}", span)
         value = argument.value() if is_named else argument
         given[name] = _text(value, span), span_of(value)
     if "SAVEPOINT" not in given:
         raise PlacedError(f"{STATE_FUNCTION} takes the name of a SqlSavepoint: {_EXAMPLE}", span)
     operator, span_of_operator = given.get("OPERATOR", (None, None))
-    return StateCall(given["SAVEPOINT"][0], operator, span, span_of_operator)
+    form, span_of_form = given.get("FORM", (_FORMS[0], None))
+    if form not in _FORMS or (operator is None and "FORM" in given):
+        raise PlacedError(
+            f"{STATE_FUNCTION}: the third argument is 'kept' to have the aggregates of a named operator as they are kept",
+            span_of_form or span,
+        )
+    return StateCall(given["SAVEPOINT"][0], operator, form == _FORMS[1], span, span_of_operator)
 
 
 def location_of(call: StateCall, known: Iterable[SavepointPlace], namespace: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from sparksql.gateway.sql.own_columns import in_words
 from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StateColumn, StatefulOperator
 from sparksql.gateway.streaming.state_tables.operators import StateTable
 
@@ -62,27 +63,38 @@ class Kept:
     type: str
 
 
-def layout(table: StateTable, description: Description | None, key: Sequence[Kept], value: Sequence[Kept]) -> Layout:
-    """Returns how the columns of a state are given.
+def layout(
+    table: StateTable,
+    description: Description | None,
+    key: Sequence[Kept],
+    value: Sequence[Kept],
+    *,
+    as_kept: bool = False,
+) -> Layout:
+    """Returns how the columns of a state are given; with `as_kept` aggregates of several columns as a struct of these.
 
     What is described must have the types of what is kept, else it is of another state.
     """
     told, kept = table.described, (*key, *value)
     keys, values = range(len(key)), range(len(key), len(kept))
-    key_names, value_names = [each.name for each in key], [each.name for each in value]
+    key_names, value_names = [in_words(each.name) for each in key], [in_words(each.name) for each in value]
     if told is None or description is None:
         return Layout(_plain(key_names, keys, kept), _plain(value_names, values, kept))
     key_types, value_types = [each.type for each in key], [each.type for each in value]
     of_keys = [column.type for column in told.keys]
     if told.kind == AGGREGATE and description.has_buffers:
+        forms = [
+            _form(each, column, as_kept=as_kept)
+            for each, column in zip(_functions(description, told), told.values, strict=True)
+        ]
         buffers = [name for column in told.values for name in column.buffers]
         if key_types == of_keys and value_types == buffers:
-            return _aggregation(told, _functions(description, told), kept, keys, values)
+            return _aggregation(told, forms, kept, keys, values)
         if value_types == of_keys + buffers:  # of session windows, and of the first form of aggregates
             of_key, of_value = values[: len(of_keys)], values[len(of_keys) :]
-            return _aggregation(told, _functions(description, told), kept, of_key, of_value)
+            return _aggregation(told, forms, kept, of_key, of_value)
     if key_types == of_keys:
-        key_names = [column.name for column in told.keys]
+        key_names = [in_words(column.name) for column in told.keys]
     columns = [each for each in told.values if table.side is not None and each.name.startswith(f"{table.side} ")]
     if columns and [each.type for each in columns] == value_types:
         value_names = [each.name.removeprefix(f"{table.side} ") for each in columns]
@@ -90,21 +102,23 @@ def layout(table: StateTable, description: Description | None, key: Sequence[Kep
 
 
 def _aggregation(
-    told: StatefulOperator, functions: Sequence[str], kept: Sequence[Kept], keys: Sequence[int], values: Sequence[int]
+    told: StatefulOperator, forms: Sequence[Form], kept: Sequence[Kept], keys: Sequence[int], values: Sequence[int]
 ) -> Layout:
-    names = iter(_unique([column.name for column in (*told.keys, *told.values)]))
+    names = iter(_unique([in_words(column.name) for column in (*told.keys, *told.values)]))
     of_keys = tuple(Part(next(names), (place,)) for place in keys)
     parts: list[Part] = []
     at = 0
-    for column, function in zip(told.values, functions, strict=True):
+    for column, form in zip(told.values, forms, strict=True):
         places = tuple(values[at : at + len(column.buffers)])
         at += len(places)
         of_buffers = tuple(kept[place].name for place in places)
-        parts.append(Part(next(names), places, _form(function, column), column.type, of_buffers))
+        parts.append(Part(next(names), places, form, column.type, of_buffers))
     return Layout(of_keys, tuple(parts), is_told=True)
 
 
-def _form(function: str, column: StateColumn) -> Form:
+def _form(function: str, column: StateColumn, *, as_kept: bool) -> Form:
+    if as_kept:
+        return Form.VALUE if column.buffers == (column.type,) else Form.AS_KEPT
     match function, column.buffers:
         case "Sum", (total, "boolean") if total == column.type:
             return Form.SUM

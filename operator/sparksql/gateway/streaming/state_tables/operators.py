@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sparksql.gateway.streaming.state.description import AGGREGATE, Description, StatefulOperator
+from sparksql.gateway.streaming.state.description import AGGREGATE, IN_PYTHON, Description, StatefulOperator
 
 JOIN = "join of streams"
 SIDES = ("left", "right")
@@ -22,27 +22,37 @@ _KINDS = {
     "dedupe": "deduplication",
     "dedupeWithinWatermark": "deduplication",
     "globalLimit": "limit",
+    "transformWithStateInPySparkExec": IN_PYTHON,
+    "transformWithStateInPandasExec": IN_PYTHON,
 }  # what a description calls that which Spark's metadata of a state calls otherwise
+_SHOWN = {IN_PYTHON: "curve"}  # of CUMULATE with GAP, which alone has such a state
 _INPUT = re.compile(r"operator (\d+)")
 
 
 @dataclass(frozen=True)
 class SparkOperator:
-    """An operator with state as Spark has noted it: `has_variables` if its state is not one table of keys and values."""
+    """An operator with state as Spark has noted it.
+
+    `variables` are those of a function that keep a value for each key; None where the state is one table of keys and values.
+    """
 
     operator_id: int
     name: str
-    has_variables: bool = False
+    variables: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class StateTable:
-    """A table of keys and values. A join of streams has one for each side; `described` is None where nothing is told."""
+    """A table of keys and values.
+
+    A join of streams has one for each side, a function one for each variable; `described` is None where nothing is told.
+    """
 
     name: str
     operator: SparkOperator
     side: str | None = None
     described: StatefulOperator | None = None
+    variable: str | None = None
 
 
 def state_tables(operators: Sequence[SparkOperator], description: Description | None) -> tuple[StateTable, ...]:
@@ -52,12 +62,21 @@ def state_tables(operators: Sequence[SparkOperator], description: Description | 
     matched = _matched(operators, description) if description is not None else None
     if matched is not None and description is not None:
         ordered, told = matched, description.operators
-    names = _names([_kind(each) for each in ordered])
-    return tuple(
-        StateTable(f"{name} {side}" if side else name, operator, side, known)
-        for name, operator, known in zip(names, ordered, told, strict=True)
-        for side in (SIDES if _kind(operator) == JOIN else (None,))
-    )
+    kinds = [_kind(each) for each in ordered]
+    names = _names([_SHOWN.get(kind, kind) for kind in kinds])
+    found = zip(names, ordered, told, strict=True)
+    return tuple(table for each in found for table in _tables(*each))
+
+
+def _tables(name: str, operator: SparkOperator, known: StatefulOperator | None) -> Iterator[StateTable]:
+    if _kind(operator) == JOIN:
+        for side in SIDES:
+            yield StateTable(f"{name} {side}", operator, side, known)
+        return
+    variables = operator.variables or (None,)
+    for variable in variables:
+        told = f"{name} {variable}" if len(variables) > 1 else name
+        yield StateTable(told, operator, described=known, variable=variable)
 
 
 def _matched(operators: Sequence[SparkOperator], description: Description) -> list[SparkOperator] | None:

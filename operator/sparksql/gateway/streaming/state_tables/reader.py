@@ -12,7 +12,7 @@ from typing import Any
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import rewritten
-from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError, refusal
 from sparksql.gateway.sql.state_calls import is_state_call, state_calls
@@ -20,11 +20,11 @@ from sparksql.gateway.streaming import sources
 from sparksql.gateway.streaming.analysis import keeping_plan
 from sparksql.gateway.streaming.checkpoints.savepoint import CHECKPOINT, Manifest, SavepointError, Savepoints
 from sparksql.gateway.streaming.rewriting.spark_state import columns_by_place, read_state
-from sparksql.gateway.streaming.state.description import Description, DescriptionError
-from sparksql.gateway.streaming.state.description_file import NAME
+from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state_tables.call import StateCall, location_of, read_call
-from sparksql.gateway.streaming.state_tables.columns import Form, Kept, Layout, Part, layout
-from sparksql.gateway.streaming.state_tables.operators import SparkOperator, StateTable, state_tables
+from sparksql.gateway.streaming.state_tables.checkpoint import described, kept_columns, noted_operators
+from sparksql.gateway.streaming.state_tables.columns import Form, Layout, Part, layout
+from sparksql.gateway.streaming.state_tables.operators import StateTable, state_tables
 from sparksql.gateway.windowing.calls import KEPT_AS_TEXT, span_of
 from sparksql.gateway.windowing.expressions import cast, project
 from sparksql.gateway.windowing.marks import alias
@@ -100,9 +100,14 @@ class SavepointStates:
     def _table(self, session: JvmSession, call: StateCall, location: str) -> Dataset:
         manifest = self._manifest(call, location)
         checkpoint = location if manifest.owner is None else f"{location}/{CHECKPOINT}"
-        description = self._description(checkpoint)
-        tables = state_tables(self._operators(session, call, checkpoint), description)
-        reader = _Reader(self._driver, session, checkpoint, manifest.batch_id, description)
+        description = described(self._files, checkpoint)
+        operators = noted_operators(self._driver.jvm, session, checkpoint)
+        if not operators:
+            raise call.refusal(
+                f"savepoint {call.savepoint} has no state that could be read: its query keeps none, or a Spark before 4.0 wrote it"
+            )
+        tables = state_tables(operators, description)
+        reader = _Reader(self._driver, session, checkpoint, manifest.batch_id, description, as_kept=call.as_kept)
         if call.operator is None:
             frame, *more = (reader.as_json(_readable(call, each)) for each in tables)
             for each in more:
@@ -126,36 +131,19 @@ class SavepointStates:
             )
         return manifest
 
-    def _description(self, checkpoint: str) -> Description | None:
-        text = self._files.read_text(f"{checkpoint}/{NAME}")
-        if text is None:
-            return None
-        try:
-            return Description.from_json(text)
-        except DescriptionError:  # by a later version: the state itself can be read all the same
-            return None
-
-    def _operators(self, session: JvmSession, call: StateCall, checkpoint: str) -> Sequence[SparkOperator]:
-        """The operators that Spark has noted. Raises PlacedError when there are none."""
-        columns = self._driver.jvm.PythonUtils.toSeq(["operatorName", "operatorProperties"])
-        rows = session.read().format("state-metadata").load(checkpoint).select("operatorId", columns).collectAsList()
-        noted = [rows.get(place) for place in range(int(rows.size()))]
-        found = {
-            int(row.getLong(0)): SparkOperator(int(row.getLong(0)), str(row.getString(1)), not row.isNullAt(2))
-            for row in noted
-        }
-        if not found:
-            raise call.refusal(
-                f"savepoint {call.savepoint} has no state that could be read: its query keeps none, or a Spark before 4.0 wrote it"
-            )
-        return list(found.values())
-
 
 class _Reader:
     """Reads the tables of one state after one batch."""
 
     def __init__(
-        self, driver: SparkDriver, session: JvmSession, checkpoint: str, batch: int, description: Description | None
+        self,
+        driver: SparkDriver,
+        session: JvmSession,
+        checkpoint: str,
+        batch: int,
+        description: Description | None,
+        *,
+        as_kept: bool,
     ) -> None:
         self._driver = driver
         self._jvm = driver.jvm
@@ -163,6 +151,7 @@ class _Reader:
         self._checkpoint = checkpoint
         self._batch = batch
         self._description = description
+        self._as_kept = as_kept
 
     def as_json(self, table: StateTable) -> Dataset:
         """Returns rows of the operator's name and of its keys and values, as JSON."""
@@ -183,11 +172,15 @@ class _Reader:
         """The state with columns that are named by their places, and how they are to be given."""
         jvm = self._jvm
         state = read_state(
-            self._driver, self._session, self._checkpoint, table.operator.operator_id, self._batch, table.side
+            self._driver,
+            self._session,
+            self._checkpoint,
+            table.operator.operator_id,
+            self._batch,
+            side=table.side,
+            variable=table.variable,
         )
-        structs = {str(column.name()): column for column in elements(state.output())}
-        key, value = (_kept(structs[part].dataType()) for part in ("key", "value"))
-        given = layout(table, self._description, key, value)
+        given = layout(table, self._description, *kept_columns(state), as_kept=self._as_kept)
         of_key, of_value = columns_by_place(jvm, state)
         columns = [*of_key, *of_value]
         averages = [self._average(each, columns) for each in given.values if each.form is Form.AVERAGE]
@@ -212,17 +205,12 @@ class _Reader:
 
 def _readable(call: StateCall, table: StateTable) -> StateTable:
     """The table. Raises PlacedError for a state that is not one of keys and values."""
-    if table.operator.has_variables:
+    if table.operator.variables == ():
         raise call.refused_operator(
-            f"the state of operator {table.name!r} is kept in variables of a function, and cannot be read as a table; name "
-            "another operator, if there is one"
+            f"the state of operator {table.name!r} is kept in variables of a function, none of which has one value for each key, and "
+            "cannot be read as a table; name another operator, if there is one"
         )
     return table
-
-
-def _kept(struct: Any) -> list[Kept]:
-    fields = [struct.apply(place) for place in range(int(struct.length()))]
-    return [Kept(str(field.name()), str(field.dataType().catalogString())) for field in fields]
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -1,8 +1,9 @@
 package dev.sparksql.streaming;
 
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.streaming.Source;
@@ -23,7 +24,17 @@ public final class RowLimit implements StreamSourceProvider {
     /** The option that says which source is meant. */
     public static final String OPTION = "dev.sparksql.source";
 
-    private static final Map<String, Limited> HELD = new ConcurrentHashMap<>();
+    /** How many plans may wait for their start; those that are looked at and never start go first. */
+    private static final int MAX_HELD = 1_000;
+
+    private static final Map<String, Limited> HELD =
+            Collections.synchronizedMap(
+                    new LinkedHashMap<>() {
+                        @Override
+                        protected boolean removeEldestEntry(Map.Entry<String, Limited> eldest) {
+                            return size() > MAX_HELD;
+                        }
+                    });
 
     private record Limited(DataSource table, long rows, int files) {}
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sparksql.gateway.frontends.thrift.codec import (
+from sparksql.protocols.hiveserver2.codec import (
     BINARY,
     BOOL,
     DOUBLE,

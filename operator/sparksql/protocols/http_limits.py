@@ -32,7 +32,7 @@ LINGER_SECONDS = 2.0  # for the rest of a body that was refused
 MAX_HEAD_LINE_BYTES = 8_190
 MAX_HEADERS = 64
 BACKLOG = 1_024
-_FULL_BODY = b'{"errors":["This driver has as many connections as it may have; try again later."]}'
+_FULL_BODY = b'{"errors":["This server has as many connections as it may have; try again later."]}'
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=UTF-8\r\nRetry-After: 2\r\n"
     b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_FULL_BODY), _FULL_BODY)
@@ -103,6 +103,13 @@ class BoundedSite(web.BaseSite):
     def name(self) -> str:
         """Returns the address that it listens on, as aiohttp shows it."""
         return f"{'http' if self._ssl_context is None else 'https'}://{self._host}:{self._port}"
+
+    @property
+    def port(self) -> int:
+        """Returns the port that it listens on, once it does."""
+        assert isinstance(self._server, asyncio.Server)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
 
     async def start(self) -> None:
         """Begins to listen. Raises OSError when the port is taken."""

@@ -160,16 +160,23 @@ class Reader:
                 values[name] = self._value(shape, depth + 1)
         return message(**values)
 
+    def result(self, message: type[S]) -> S:
+        """Reads the result of a reply, which stands in a struct of its own. Raises ProtocolError."""
+        return self._only(message, 0)
+
     def argument(self, message: type[S]) -> S:
-        """Reads the one argument of a call, which stands in a struct of its own."""
+        """Reads the one argument of a call, which stands in a struct of its own. Raises ProtocolError."""
+        return self._only(message, 1)
+
+    def _only(self, message: type[S], number: int) -> S:
         found: S | None = None
         while (kind := self._kind()) is not TType.STOP:
-            if self._fixed(TType.I16) == 1 and kind is TType.STRUCT:
+            if self._fixed(TType.I16) == number and kind is TType.STRUCT:
                 found = self.message(message, 1)
             else:
                 self._skip(kind, 1)
         if found is None:
-            raise ProtocolError("the call has no argument")
+            raise ProtocolError("the call has no argument" if number else "the reply has no result")
         return found
 
     def _value(self, shape: Shape, depth: int) -> Any:

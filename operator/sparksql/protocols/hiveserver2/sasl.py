@@ -1,15 +1,14 @@
 """SASL PLAIN as HiveServer2's clients speak it, and the frames that follow.
 
-Any user name is the client's name for itself; the password must be the session's token. Invariants: nothing of a client that
-has not given it is decoded further; every length that a peer names has a bound; a refusal is told in the protocol's own way
-where the peer speaks it at all.
+What a name and a password are worth is for the caller to say. Invariants: every length that a peer names has a bound; a refusal
+is told in the protocol's own way where the peer speaks it at all.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import struct
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 MAX_NEGOTIATION_BYTES = 16 << 10
@@ -38,8 +37,19 @@ def negotiation_message(status: NegotiationStatus, payload: bytes = b"") -> byte
     return struct.pack(">bi", status, len(payload)) + payload
 
 
-async def authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> str:
-    """Negotiates; returns the client's user name. Raises NegotiationError, and EOFError when the client leaves."""
+@dataclass(frozen=True)
+class Plain:
+    """What a client says of itself. `name` is what it calls itself."""
+
+    name: str
+    password: bytes = field(repr=False)
+
+
+async def read_plain(reader: asyncio.StreamReader) -> Plain:
+    """Reads a client's name and password; the negotiation is then to be ended by COMPLETE or BAD.
+
+    Raises NegotiationError, and EOFError when the client leaves.
+    """
     status, mechanism = await _negotiation(reader)
     if status is not NegotiationStatus.START:
         raise NegotiationError("the negotiation must start with the name of a mechanism")
@@ -50,20 +60,26 @@ async def authenticate(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     status, response = await _negotiation(reader)
     if status not in (NegotiationStatus.OK, NegotiationStatus.COMPLETE):
         raise NegotiationError("the client has broken off the negotiation")
-    name = check_response(response, token)
-    writer.write(negotiation_message(NegotiationStatus.COMPLETE))
-    return name
+    return parse_plain(response)
 
 
-def check_response(response: bytes, token: str) -> str:
-    """Returns the user name of a PLAIN response whose password is the token. Raises NegotiationError."""
+def parse_plain(response: bytes) -> Plain:
+    """Returns the name and the password of a PLAIN response. Raises NegotiationError."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         raise NegotiationError("the response is not that of SASL PLAIN")
     _, name, password = parts
-    if not hmac.compare_digest(password, token.encode()):
-        raise NegotiationError("the password is not this session's token")
-    return name.decode(errors="replace")
+    return Plain(name.decode(errors="replace"), password)
+
+
+async def log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, plain: Plain) -> None:
+    """Negotiates as a client. Raises NegotiationError with what the server says when it refuses."""
+    writer.write(negotiation_message(NegotiationStatus.START, MECHANISM))
+    writer.write(negotiation_message(NegotiationStatus.OK, b"\0" + plain.name.encode() + b"\0" + plain.password))
+    await writer.drain()
+    status, told = await _negotiation(reader)
+    if status is not NegotiationStatus.COMPLETE:
+        raise NegotiationError(told.decode(errors="replace"))
 
 
 async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus, bytes]:

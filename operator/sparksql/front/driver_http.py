@@ -1,0 +1,90 @@
+"""Asks drivers by HTTP for a user, and passes answers on as they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from sparksql.front.dialing import unreachable
+from sparksql.front.limits import FrontLimits
+from sparksql.front.model import FrontError, Refusal, Target, User
+from sparksql.wire.driver import GATEWAY_PORT
+from sparksql.wire.front import USER_HEADER, written_user
+
+_PASSED_HEADERS = ("Content-Type", "Accept", "Accept-Encoding")
+_ANSWERED_HEADERS = ("Content-Type", "Content-Length", "Content-Encoding", "Retry-After", "Cache-Control")
+
+
+class DriverHttp:
+    """`http` is the session by which drivers are asked; it is not closed here."""
+
+    def __init__(self, http: aiohttp.ClientSession, limits: FrontLimits) -> None:
+        self._http = http
+        self._limits = limits
+
+    @asynccontextmanager
+    async def asked(
+        self, request: web.Request, user: User, target: Target, body: bytes
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Yields the driver's answer. Raises FrontError for a driver that does not know the front, and aiohttp's own errors."""
+        headers = {name: value for name in _PASSED_HEADERS if (value := request.headers.get(name)) is not None}
+        headers |= {"Authorization": f"Bearer {target.token}", USER_HEADER: written_user(user.name)}
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._limits.dial_seconds, sock_read=self._limits.answer_seconds
+        )
+        async with self._http.request(
+            request.method,
+            URL(f"https://{host}:{GATEWAY_PORT}{request.raw_path}", encoded=True),
+            data=body or None,
+            headers=headers,
+            timeout=timeout,
+            ssl=target.tls,
+            server_hostname=target.server_name,
+            allow_redirects=False,
+        ) as answer:
+            if answer.status == 401:
+                what = f"the driver of session {target.key} does not know the front: restart it (spec.restartNonce)"
+                raise FrontError(Refusal.NOT_SERVED, what)
+            yield answer
+
+    async def opened(self, request: web.Request, user: User, target: Target, body: bytes) -> web.Response:
+        """Returns the whole answer of a driver that is asked to open a session.
+
+        Raises EOFError for one that drains, OSError and TimeoutError for one that is not there, FrontError.
+        """
+        async with self.asked(request, user, target, body) as answer:
+            if answer.status == 503:  # the next driver is on its way
+                raise EOFError(f"the driver of session {target.key} takes nobody any more")
+            return web.Response(status=answer.status, headers=headers_of(answer), body=await answer.read())
+
+    async def forward(self, request: web.Request, user: User, target: Target, body: bytes) -> web.StreamResponse:
+        """Asks the driver what the client asks and answers what it answers. Raises FrontError for one that does not answer."""
+        try:
+            async with self.asked(request, user, target, body) as answer:
+                return await _passed(request, answer)
+        except (aiohttp.ClientConnectionError, TimeoutError) as failed:
+            raise unreachable(target.key, failed) from failed
+
+
+async def _passed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    """Passes an answer on: at no time is more of it here than what is under way."""
+    response = web.StreamResponse(status=answer.status, headers=headers_of(answer))
+    await response.prepare(request)
+    try:
+        async for piece in answer.content.iter_any():
+            await response.write(piece)
+        await response.write_eof()
+    except (aiohttp.ClientError, TimeoutError):
+        if request.transport is not None:  # a part was sent: only the connection's end tells that there is no more
+            request.transport.abort()
+    return response
+
+
+def headers_of(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    """Returns what of an answer's headers is for the client."""
+    return {name: value for name in _ANSWERED_HEADERS if (value := answer.headers.get(name)) is not None}

@@ -1,0 +1,25 @@
+"""Bounds of the front's connections and waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FrontLimits:
+    """Bounds what clients may take of a replica.
+
+    `hold_seconds` is how long a connection waits for a session that starts or wakes, `connect_hold_seconds` the same for a
+    request of Connect, whose clients come again by themselves. `connections` are those of one protocol; when there are too many,
+    the one that has negotiated for longest makes room for a new one. `allowed_seconds` is how often it is asked whether the user
+    of an open connection may still have it.
+    """
+
+    connections: int = 2000
+    hold_seconds: float = 180.0
+    connect_hold_seconds: float = 20.0
+    negotiation_seconds: float = 10.0
+    frame_seconds: float = 60.0
+    allowed_seconds: float = 60.0
+    dial_seconds: float = 5.0
+    answer_seconds: float = 660.0  # a statement that is waited for in one request; clients themselves wait 300 to 600 s

@@ -1,0 +1,182 @@
+"""Clients of Flink's SQL Gateway REST API: a session is opened in the driver that is meant, and its handle leads back there.
+
+What needs no session is answered here; a path with a handle goes to the driver that has given the handle, request and answer as
+they are. Every error has the body of the released API.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from sparksql.front import naming
+from sparksql.front.dialing import dialled
+from sparksql.front.driver_http import DriverHttp
+from sparksql.front.limits import FrontLimits
+from sparksql.front.metrics import FrontMetrics
+from sparksql.front.model import FrontError, Refusal, Target, User
+from sparksql.front.reviews import Reviews
+from sparksql.front.sessions import FrontSessions
+from sparksql.front.thrift_http import ThriftHttp
+from sparksql.protocols.hiveserver2.http import HTTP_PATH, presented_token
+from sparksql.protocols.http_limits import mark_busy, read_body
+from sparksql.wire.control import ClientProtocol
+from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY
+
+MAX_BODY_BYTES = 8 << 20  # as a driver's
+RETRY_SECONDS = 2
+PRODUCT = {"productName": "Spark SQL", "version": "front"}
+VERSIONS = {"versions": ["V1", "V2", "V3", "V4"]}
+COMPAT_VERSIONS = {"versions": ["V1", "V2"]}
+_PATH = re.compile(r"/*(?P<compat>compat/+)?(?:v[1-4]/+)?(?P<rest>.*?)/*")
+_HANDLE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_STATUSES = {
+    Refusal.UNAUTHENTICATED: 401,
+    Refusal.FORBIDDEN: 403,
+    Refusal.INVALID: 400,
+    Refusal.UNKNOWN_SESSION: 404,
+    Refusal.TOO_MANY_SESSIONS: 429,
+    Refusal.NOT_SERVED: 409,
+    Refusal.NOT_READY: 503,
+    Refusal.UNAVAILABLE: 503,
+}
+_USER: web.RequestKey[User] = web.RequestKey("user", User)
+
+
+class RestFront:
+    """The application. `http` is the session by which drivers are asked; it is not closed here."""
+
+    def __init__(
+        self,
+        sessions: FrontSessions,
+        reviews: Reviews,
+        limits: FrontLimits,
+        metrics: FrontMetrics,
+        http: aiohttp.ClientSession,
+    ) -> None:
+        self._sessions = sessions
+        self._reviews = reviews
+        self._limits = limits
+        self._metrics = metrics
+        self._drivers = DriverHttp(http, limits)
+        self._thrift = ThriftHttp(sessions, self._drivers, limits, metrics)
+
+    def application(self) -> web.Application:
+        """Makes the application, with the bounds that a driver's has."""
+        app = web.Application(
+            client_max_size=MAX_BODY_BYTES, middlewares=[mark_busy, self._errors(), self._authentication(), read_body]
+        )
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        return app
+
+    def _errors(self) -> Middleware:
+        @web.middleware
+        async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                return await handler(request)
+            except FrontError as refusal:
+                self._metrics.refused("rest", refusal)
+                return _error(_STATUSES[refusal.refusal], str(refusal))
+            except web.HTTPException as error:
+                return _error(error.status, error.reason)
+
+        return errors
+
+    def _authentication(self) -> Middleware:
+        @web.middleware
+        async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
+            token = presented_token(request.headers.get("Authorization", ""))
+            request[_USER] = await self._reviews.user(token.encode(errors="surrogateescape"))
+            return await handler(request)
+
+        return authenticate
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        found = _PATH.fullmatch(request.path)
+        assert found is not None  # it takes any text
+        compat, segments = bool(found["compat"]), tuple(part for part in found["rest"].split("/") if part)
+        match (request.method, segments):
+            case ("POST", _) if request.path == HTTP_PATH:
+                return await self._thrift.serve(request, request[_USER])
+            case ("GET", ("info",)):
+                return _json(200, PRODUCT)
+            case ("GET", ("api_versions",)):
+                return _json(200, COMPAT_VERSIONS if compat else VERSIONS)
+            case ("POST", ("sessions",)):
+                return await self._open(request)
+            case ("GET", ("sessions",)):
+                return await self._list(request)
+            case (method, ("sessions", handle, *rest)) if _HANDLE.fullmatch(handle):
+                ends = method == "DELETE" and not rest
+                target = await self._sessions.of_handle(request[_USER], handle, ClientProtocol.REST)
+                answer = await self._drivers.forward(request, request[_USER], target, await request.read())
+                if ends and answer.status == 200:
+                    await self._sessions.end(target)
+                return answer
+            case _:
+                return _error(404, f"Not found: {request.path}")
+
+    async def _open(self, request: web.Request) -> web.StreamResponse:
+        user = request[_USER]
+        asked, body = read_open(await request.read(), request.headers.get(SESSION_HEADER))
+        connection = f"rest-{uuid.uuid4()}"
+
+        async def find(seconds: float) -> Target:
+            return await self._sessions.open(user, asked, ClientProtocol.REST, seconds, connection)
+
+        async def dial(target: Target) -> web.Response:
+            return await self._drivers.opened(request, user, target, body)
+
+        with self._metrics.opening("rest"):
+            target, answer = await dialled(find, dial, self._limits.hold_seconds)
+        if answer.status != 200:
+            await self._sessions.end(target)
+        return answer
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        asked = naming.parse(request.query.get("session"))
+        target = await self._sessions.own(request[_USER], asked, ClientProtocol.REST)
+        if target is None:
+            return _json(200, {"sessions": []})
+        return await self._drivers.forward(request, request[_USER], target, b"")
+
+
+def read_open(body: bytes, header: str | None) -> tuple[naming.Asked, bytes]:
+    """Returns the session that a request to open one means, and the request without that. Raises FrontError INVALID.
+
+    A property of the session names it, or else the `header`, for clients that can set headers but no properties.
+    """
+    if not body.strip():
+        return naming.parse(header), body
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        return naming.parse(header), body  # the driver says what is wrong with it
+    properties = request.get("properties") if isinstance(request, dict) else None
+    if not isinstance(properties, dict) or SESSION_PROPERTY not in properties:
+        return naming.parse(header), body
+    named = properties.pop(SESSION_PROPERTY)
+    if named is not None and not isinstance(named, str):
+        raise FrontError(Refusal.INVALID, f"property {SESSION_PROPERTY} is no text: name a session as NAMESPACE/NAME")
+    return naming.parse(named), json.dumps(request).encode()
+
+
+def _json(status: int, content: Any) -> web.Response:
+    return web.Response(
+        status=status, body=json.dumps(content).encode(), headers={"Content-Type": "application/json; charset=UTF-8"}
+    )
+
+
+def _error(status: int, message: str) -> web.Response:
+    response = _json(status, {"errors": [message]})
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if status in (429, 503):
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+    return response

@@ -1,0 +1,106 @@
+"""Warm pools on the cluster: drivers that wait are bound to sessions, once, and show nothing of the pool or of anybody else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sparksql.api.names import child_base
+from tests.support.harness import Classes, Object, Space, condition, pod_ready
+
+POOL = "sparksql.dev/warm-pool"
+SECONDS = 180
+
+
+def waiting(space: Space, name: str) -> list[Object]:
+    """Drivers of the pool that nobody has and that are ready."""
+    found = space.cluster.list("Pod", space.name, f"{POOL}={name}")
+    return [pod for pod in found if pod_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
+
+
+def filled(space: Space, name: str, size: int) -> list[Object]:
+    space.cluster.wait_until(
+        lambda: len(waiting(space, name)) == size, f"a pool of {size}", SECONDS,
+        lambda: space.cluster.describe(space.cluster.get("SqlSessionClass", "", name), space.name),
+    )  # fmt: skip
+    return waiting(space, name)
+
+
+@pytest.fixture
+def pool(space: Space, classes: Classes) -> Iterator[str]:
+    """A class with one warm driver in the namespace."""
+    name = classes.make(warmPool={"size": 1, "namespaces": [space.name]})
+    yield name
+    space.cluster.patch("SqlSessionClass", "", name, {"spec": {"warmPool": {"size": 0}}})
+    space.cluster.wait_until(
+        lambda: not space.cluster.list("Pod", space.name, f"{POOL}={name}"), "an empty pool", SECONDS
+    )
+
+
+def test_a_session_takes_a_warm_driver_that_shows_nothing_of_its_pool(space: Space, pool: str) -> None:
+    [driver] = filled(space, pool, 1)
+    began = time.monotonic()
+    init = ["CREATE TEMPORARY VIEW mine AS SELECT 'init' AS who"]
+    made = space.session(
+        "warm", className=pool, init=init, conf={"spark.sql.shuffle.partitions": "3"}, endpoints={"rest": True}
+    )
+    seconds = time.monotonic() - began
+    print(f"create to Ready: {seconds:.2f} s")
+    taken = made["status"]["driver"]
+    assert (taken["podName"], taken["podUID"]) == (driver["metadata"]["name"], driver["metadata"]["uid"]), made[
+        "status"
+    ]
+    assert seconds < 5, made["status"]
+    rows = space.rows("SELECT who, current_database() FROM mine", session="warm")
+    assert rows == [["init", space.database]]
+    assert space.rows("SET spark.sql.shuffle.partitions", session="warm") == [["spark.sql.shuffle.partitions", "3"]]
+    # A job on the executors that were started with the driver.
+    assert space.rows("SELECT count(DISTINCT id % 7) FROM range(1000)", session="warm") == [["7"]]
+    pod = space.cluster.get("Pod", space.name, taken["podName"])
+    assert pod is not None
+    assert POOL not in pod["metadata"]["labels"] and pod["metadata"]["labels"]["sparksql.dev/session"] == "warm"
+    [owner] = pod["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("SqlSession", "warm")
+    pool_secret = space.cluster.get("Secret", space.name, child_base(f"warm-{pool}", taken["poolUID"]))
+    own_secret = space.cluster.get("Secret", space.name, child_base("warm", made["metadata"]["uid"]))
+    assert pool_secret is not None and own_secret is not None
+    for file in ("token", "tls.crt", "tls.key"):
+        assert pool_secret["data"][file] != own_secret["data"][file]
+    # Another driver comes in its place, and the next session gets that one.
+    [following] = filled(space, pool, 1)
+    assert following["metadata"]["uid"] != driver["metadata"]["uid"]
+    again = space.session("warm-too", className=pool)
+    assert again["status"]["driver"]["podUID"] == following["metadata"]["uid"]
+    assert space.rows("SHOW VIEWS", session="warm-too") == []
+    space.cluster.delete("SqlSession", space.name, "warm")
+    space.cluster.wait_gone("Pod", space.name, taken["podName"])
+    space.cluster.wait_gone("Secret", space.name, child_base(f"warm-{pool}", taken["poolUID"]))
+
+
+def test_a_session_that_does_not_fit_or_finds_no_driver_starts_cold(space: Space, pool: str) -> None:
+    [driver] = filled(space, pool, 1)
+    other = space.session("fixed", className=pool, conf={"spark.sql.codegen.cache.maxEntries": "50"})
+    assert other["status"]["driver"].get("poolUID") is None, other["status"]
+    assert [each["metadata"]["uid"] for each in waiting(space, pool)] == [driver["metadata"]["uid"]]
+    # A driver that is gone meanwhile costs its session no more than a start.
+    space.cluster.delete("Pod", space.name, driver["metadata"]["name"], grace_seconds=0)
+    space.session("cold", className=pool)
+
+
+@pytest.mark.thorough
+def test_a_changed_class_gets_other_drivers_and_a_pool_without_namespaces_says_so(
+    space: Space, classes: Classes
+) -> None:
+    name = classes.make(warmPool={"size": 1, "namespaces": [space.name]})
+    [before] = filled(space, name, 1)
+    change = {"spec": {"defaults": {"conf": {"spark.sql.extensions": ""}}, "warmPool": {"size": 1}}}
+    space.cluster.patch("SqlSessionClass", "", name, change)
+    space.cluster.wait_gone("Pod", space.name, before["metadata"]["name"])
+    filled(space, name, 1)
+    seen = space.cluster.get("SqlSessionClass", "", name)
+    assert seen is not None and seen["status"]["warmPool"]["ready"] <= 1
+    space.cluster.patch("SqlSessionClass", "", name, {"spec": {"warmPool": {"namespaces": None}}})
+    space.cluster.wait("SqlSessionClass", "", name, lambda o: condition(o, "WarmPool") == "False", "told", SECONDS)
+    space.cluster.wait_until(lambda: not waiting(space, name), "an empty pool", SECONDS)
