@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from sparksql.api.names import child_base
+from sparksql.wire.driver import GATEWAY_PORT, TLS_CERT_FILE, TLS_KEY_FILE, TOKEN_FILE
+from tests.e2e.test_isolation import ASK, FIND, python
 from tests.support.harness import Classes, Object, Space, condition, pod_ready
 
 POOL = "sparksql.dev/warm-pool"
 SECONDS = 180
+# Names and addresses of the pod, and when it was started: those that a driver has in any case.
+OF_EACH_DRIVER = frozenset(
+    {
+        "spark.app.id", "spark.app.name", "spark.app.startTime", "spark.app.submitTime", "spark.driver.host",
+        "spark.kubernetes.driver.pod.name", "spark.kubernetes.executor.podNamePrefix",
+    }
+)  # fmt: skip
 
 
 def waiting(space: Space, name: str) -> list[Object]:
@@ -31,7 +41,7 @@ def filled(space: Space, name: str, size: int) -> list[Object]:
 @pytest.fixture
 def pool(space: Space, classes: Classes) -> Iterator[str]:
     """A class with one warm driver in the namespace."""
-    name = classes.make(warmPool={"size": 1, "namespaces": [space.name]})
+    name = classes.make(warmPool={"size": 1, "namespaces": [space.name]}, limits={"previewRows": 1000})
     yield name
     space.cluster.patch("SqlSessionClass", "", name, {"spec": {"warmPool": {"size": 0}}})
     space.cluster.wait_until(
@@ -77,6 +87,37 @@ def test_a_session_takes_a_warm_driver_that_shows_nothing_of_its_pool(space: Spa
     space.cluster.delete("SqlSession", space.name, "warm")
     space.cluster.wait_gone("Pod", space.name, taken["podName"])
     space.cluster.wait_gone("Secret", space.name, child_base(f"warm-{pool}", taken["poolUID"]))
+
+
+def test_a_bound_driver_shows_what_one_of_its_own_shows(space: Space, pool: str) -> None:
+    [driver] = filled(space, pool, 1)
+    member = driver["metadata"]["labels"]["sparksql.dev/session-uid"]
+    secret = space.cluster.get("Secret", space.name, child_base(f"warm-{pool}", member))
+    assert secret is not None
+    space.session("bound", className=pool)
+    space.session("own", className=pool)  # the pool's next driver is still to come
+    bound, own = (space.get_session(name)["status"]["driver"] for name in ("bound", "own"))
+    assert bound["poolUID"] == member and "poolUID" not in own, (bound, own)
+    # Catalogs, the namespace's database and what is in it, and who one is.
+    for sql in (
+        "SHOW CATALOGS", "SHOW DATABASES", "SHOW TABLES", "SHOW VIEWS", "SHOW USER FUNCTIONS",
+        "SELECT current_catalog(), current_database(), current_user(), current_timezone()",
+    ):  # fmt: skip
+        assert space.rows(sql, session="bound") == space.rows(sql, session="own"), sql
+    assert space.rows("SELECT current_database()", session="bound") == [[space.database]]
+    settings = [dict(space.rows("SET", session=name, result={"previewRows": 1000})) for name in ("bound", "own")]
+    differing = {key for key in settings[0].keys() | settings[1].keys() if settings[0].get(key) != settings[1].get(key)}
+    assert differing <= OF_EACH_DRIVER, {key: [each.get(key) for each in settings] for key in differing}
+    # What the pool's driver was known by is in no file and opens nothing; the session's own is what it shows to clients.
+    token, key, certificate = (
+        base64.b64decode(secret["data"][file]) for file in (TOKEN_FILE, TLS_KEY_FILE, TLS_CERT_FILE)
+    )
+    given = [base64.b64encode(value).decode() for value in (token, key.splitlines()[1], certificate.splitlines()[1])]
+    assert python(space.cluster, space.name, bound["podName"], FIND, *given) == ""
+    asked = f"https://127.0.0.1:{GATEWAY_PORT}/control/v1/info"
+    for name, code in ((token.decode(), "401"), (space.credentials("bound")[0], "200")):
+        assert python(space.cluster, space.name, bound["podName"], ASK, asked, f"Bearer {name}") == code
+    assert bound["certificate"] == space.credentials("bound")[1] != certificate.decode()
 
 
 def test_a_session_that_does_not_fit_or_finds_no_driver_starts_cold(space: Space, pool: str) -> None:

@@ -260,6 +260,13 @@ class SessionView(ObjectView):
         boot_id: str | None = self._status.get("driver", _NOTHING).get("bootId")
         return boot_id
 
+    @property
+    def pool_driver_since(self) -> datetime | None:
+        """Returns when the session has taken its driver from a warm pool, None if it has none from there."""
+        driver = self._status.get("driver", _NOTHING)
+        since = driver.get("startTime") if driver.get("poolUID") else None
+        return None if since is None else datetime.fromisoformat(since)
+
 
 class SavepointView(ObjectView):
     """Reads a SqlSavepoint."""

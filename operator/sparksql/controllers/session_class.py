@@ -95,13 +95,14 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
                 keys[namespace] = pool_key(resolution.effective)
                 if (refusal := self._refused.get((session_class.metadata.name, namespace))) is not None:
                     problems[namespace] = refusal  # it is tried again all the same
-        return PoolSituation(plan(pool, keys, members, self._room(session_class), now), problems)
-
-    def _room(self, session_class: SqlSessionClass) -> int | None:
-        """How many drivers the limits of sessions leave for the pool, None without limits."""
         sessions = [SessionView(obj) for obj in self._context.store.list(SESSION)]
         held = [each for each in sessions if each.phase in _WITH_DRIVER]
         own = [each for each in held if each.class_name in (None, session_class.metadata.name)]
+        taken = max((since for each in own if (since := each.pool_driver_since) is not None), default=None)
+        return PoolSituation(plan(pool, keys, members, self._room(session_class, held, own), now, taken), problems)
+
+    def _room(self, session_class: SqlSessionClass, held: list[SessionView], own: list[SessionView]) -> int | None:
+        """How many drivers the limits leave beside those of all sessions and of the class's own, None without limits."""
         bounds = (
             (session_class.spec.limits.sessions, len(own)),
             (self._context.config.limits.sessions or None, len(held)),

@@ -66,7 +66,8 @@ def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -
         *(RemoveDriver(member) for member in pool.plan.remove),
         *(StartDriver(namespace) for namespace in pool.plan.start),
     )
-    return Decision(status, _events(before, status), commands, requeue_after=POOL_SECONDS if size or commands else None)
+    next_look = (pool.plan.pause or POOL_SECONDS) if size or commands else None
+    return Decision(status, _events(before, status), commands, requeue_after=next_look)
 
 
 def _events(before: SqlSessionClassStatus, after: SqlSessionClassStatus) -> tuple[Event, ...]:

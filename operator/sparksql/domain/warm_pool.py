@@ -2,7 +2,8 @@
 
 A driver is of use while it was started with what the class says now, in a namespace that the pool has, and is young enough. One
 that is too old is taken away once another one is ready in its place, so that a pool is not empty because all of it has the same
-age.
+age. One that a session has taken is replaced a little later: on a small machine the start of the next one would take the cores
+from the first statements of that session.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from sparksql.api.session_class import WarmPool
 
 MOST_STARTING = 3
 """Drivers of one pool that start at the same time: each start takes a core for seconds, from sessions that wait for theirs."""
+PAUSE_SECONDS = 5.0
+"""From the taking of a driver to the start of the next one. A bind and a first statement take one second; a start takes both
+cores of a small machine for five."""
 MOST_AGES = 2.0  # after so many times its age a driver goes also if nothing has come in its place
 
 
@@ -37,21 +41,30 @@ class PoolMember:
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """Says what to do: a driver to start for each of `start`, their namespaces, and those to take away."""
+    """Says what to do: a driver to start for each of `start`, their namespaces, and those to take away.
+
+    `pause` in seconds: until then none is started.
+    """
 
     start: tuple[str, ...] = ()
     remove: tuple[PoolMember, ...] = ()
     ready: int = 0
     starting: int = 0
+    pause: float | None = None
 
 
 def plan(
-    pool: WarmPool, keys: Mapping[str, str], members: Iterable[PoolMember], room: int | None, now: datetime
+    pool: WarmPool,
+    keys: Mapping[str, str],
+    members: Iterable[PoolMember],
+    room: int | None,
+    now: datetime,
+    taken: datetime | None = None,
 ) -> PoolPlan:
     """Returns what the pool needs.
 
     `keys` are what a driver would be started with, by namespace; a namespace in which none could be is missing. `room` is how
-    many drivers the limits leave for the pool, None without limits.
+    many drivers the limits leave for the pool, None without limits. `taken` is when a session has last taken one.
     """
     found = sorted(members, key=lambda each: each.created)
     fitting = [each for each in found if not each.is_over and keys.get(each.namespace) == each.key and pool.size > 0]
@@ -70,8 +83,16 @@ def plan(
         start = start[: max(0, room - len(kept))]
     starting = sum(not each.is_ready for each in kept)
     start = start[: max(0, MOST_STARTING - starting)]
+    pause = _pause(taken, now) if start else None
+    if pause is not None:
+        start = []
     remove = tuple(each for each in found if each not in kept and not each.is_over)
-    return PoolPlan(tuple(start), remove, len(kept) - starting, starting + len(start))
+    return PoolPlan(tuple(start), remove, len(kept) - starting, starting + len(start), pause)
+
+
+def _pause(taken: datetime | None, now: datetime) -> float | None:
+    left = 0.0 if taken is None else PAUSE_SECONDS - (now - taken).total_seconds()
+    return left if left > 0 else None
 
 
 def _is_old(pool: WarmPool, member: PoolMember, now: datetime, times: float) -> bool:

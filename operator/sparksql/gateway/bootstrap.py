@@ -27,6 +27,8 @@ from sparksql.gateway.streaming.checkpoints.savepoint_jobs import SavepointAttem
 from sparksql.gateway.streaming.state_tables.maker import StateMaker
 from sparksql.wire.control import InitFailure
 
+DEFAULT_DATABASE = "default"  # of Spark's own catalog, which always has it
+
 log = logging.getLogger(__name__)
 
 
@@ -83,17 +85,29 @@ class StartedSpark:
         )
 
 
-def start_spark(driver: SparkDriver, settings: Settings, clock: Callable[[], datetime]) -> StartedSpark:
-    """Waits for the metastore, chooses the database and runs init; results of earlier incarnations are gone when it returns."""
+def start_spark(
+    driver: SparkDriver, settings: Settings, clock: Callable[[], datetime], *, is_warm: bool = False
+) -> StartedSpark:
+    """Waits for the metastore, chooses the database and runs init; results of earlier incarnations are gone when it returns.
+
+    `is_warm` tells that the driver has done all of it before, for nobody.
+    """
     config = settings.config
-    if driver.has_metastore:
-        await_metastore(lambda: driver.base.sessionState().catalog().externalCatalog().databaseExists("default"))
+    await_catalog(driver)
     failure = enter_database(driver, config.database) or run_init(driver, config.policy, config.init)
     if failure is None:
-        warm_up.start(driver, _session_folder(settings))
+        if not is_warm:
+            warm_up.start(driver, _session_folder(settings))
         if config.incarnation > 1:
             _remove_old_results(driver, settings)
     return StartedSpark(driver, settings, clock, failure)
+
+
+def await_catalog(driver: SparkDriver) -> None:
+    """Waits until the metastore answers, if there is one."""
+    if driver.has_metastore:
+        catalog = driver.base.sessionState().catalog().externalCatalog()
+        await_metastore(lambda: catalog.databaseExists(DEFAULT_DATABASE))
 
 
 def _result_folder(settings: Settings) -> str:

@@ -106,7 +106,8 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
     log.info("listening on port %d", settings.config.port)
     if binding is not None:
         await binding.answered()
-    start = asyncio.create_task(_start_spark(service, frontends, connecting, log_mask))
+    is_warm = binding is not None
+    start = asyncio.create_task(_start_spark(service, frontends, connecting, log_mask, is_warm=is_warm))
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({start, stopped}, return_when=asyncio.FIRST_COMPLETED)
     code = 0
@@ -127,7 +128,12 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
 
 
 async def _start_spark(
-    service: ControlService, frontends: Frontends, connecting: asyncio.Future[SparkDriver], log_mask: LogMask
+    service: ControlService,
+    frontends: Frontends,
+    connecting: asyncio.Future[SparkDriver],
+    log_mask: LogMask,
+    *,
+    is_warm: bool,
 ) -> None:
     from sparksql.gateway.bootstrap import start_spark
     from sparksql.gateway.frontends.frontends import FrontendError
@@ -138,7 +144,8 @@ async def _start_spark(
     if frontends.failure is not None:
         lifecycle.init_failed(_failure_of(frontends.failure))
         return
-    started = await asyncio.to_thread(start_spark, await connecting, lifecycle.settings, lifecycle.clock)
+    driver, settings = await connecting, lifecycle.settings
+    started = await asyncio.to_thread(start_spark, driver, settings, lifecycle.clock, is_warm=is_warm)
     if started.init_failure is not None:
         log.error("init statement %d failed", started.init_failure.position)
         lifecycle.init_failed(started.init_failure)

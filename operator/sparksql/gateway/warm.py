@@ -12,6 +12,7 @@ import hmac
 import logging
 import ssl
 import tempfile
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from sparksql.api.gateway_settings import InvalidSetting, parse
+from sparksql.gateway.rehearsal import rehearse
 from sparksql.gateway.settings import Settings, TlsPair
 from sparksql.protocols.http_limits import BoundedSite, make_runner, mark_busy, read_body
 from sparksql.wire.binding import BIND_PATH, BindRefusal, BindRequest
@@ -53,7 +55,7 @@ class WarmDriver:
 
     def __init__(self, settings: Settings, connecting: asyncio.Future[SparkDriver]) -> None:
         self._settings = settings
-        self._connecting = connecting
+        self._prepared = asyncio.ensure_future(self._prepare(connecting))
         self._bound: asyncio.Future[Settings] = asyncio.get_running_loop().create_future()
         self._is_taken = False
         self._answer = asyncio.Event()
@@ -75,9 +77,9 @@ class WarmDriver:
         log.info("waits for its session on port %d", settings.config.port)
         stopped = asyncio.ensure_future(stop.wait())
         ends: set[asyncio.Future[Any]] = {self._bound, stopped}
-        await asyncio.wait({*ends, self._connecting}, return_when=asyncio.FIRST_COMPLETED)
-        if self._connecting.done():
-            self._connecting.result()  # raises why Spark did not start
+        await asyncio.wait({*ends, self._prepared}, return_when=asyncio.FIRST_COMPLETED)
+        if self._prepared.done():
+            self._prepared.result()  # raises why Spark did not start
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         if not self._bound.done():
@@ -86,11 +88,18 @@ class WarmDriver:
         await site.stop()
         return Binding(self._bound.result(), self._answer, runner)
 
+    async def _prepare(self, connecting: asyncio.Future[SparkDriver]) -> SparkDriver:
+        driver = await connecting
+        began = time.monotonic()
+        await asyncio.to_thread(rehearse, driver, self._settings)
+        log.info("rehearsed for %.1f s", time.monotonic() - began)
+        return driver
+
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.Response()
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        is_up = self._connecting.done() and not self._connecting.cancelled() and self._connecting.exception() is None
+        is_up = self._prepared.done() and not self._prepared.cancelled() and self._prepared.exception() is None
         return web.Response(status=200 if is_up and not self._is_taken else 503)
 
     async def _bind(self, request: web.Request) -> web.Response:
@@ -105,7 +114,7 @@ class WarmDriver:
         except (ValidationError, InvalidSetting, ssl.SSLError) as invalid:
             return web.Response(status=400, text=type(invalid).__name__)
         self._is_taken = True
-        driver = await asyncio.shield(self._connecting)
+        driver = await asyncio.shield(self._prepared)
         fixed = await asyncio.to_thread(driver.rebind, self._settings, settings)
         if fixed:
             self._is_taken = False

@@ -30,10 +30,11 @@ def start(driver: SparkDriver, results: str) -> None:
 
     `results` is the folder of the session's results, whose file system is asked as well.
     """
-    threading.Thread(target=_warm_up, args=(driver, results), name=_GROUP, daemon=True).start()
+    threading.Thread(target=warm_up, args=(driver, results), name=_GROUP, daemon=True).start()
 
 
-def _warm_up(driver: SparkDriver, results: str) -> None:
+def warm_up(driver: SparkDriver, results: str) -> None:
+    """Warms up in this thread, see `start`. Never raises."""
     given_up = threading.Timer(MOST_SECONDS, _cancel, args=(driver,))
     given_up.daemon = True
     given_up.start()

@@ -144,7 +144,10 @@ SESSIONS = st.fixed_dictionaries(
             {},
             optional={
                 "phase": st.sampled_from([phase.value for phase in SessionPhase]),
-                "driver": st.fixed_dictionaries({"incarnation": st.just(1)}, optional={"bootId": NAMES}),
+                "driver": st.fixed_dictionaries(
+                    {"incarnation": st.just(1)},
+                    optional={"bootId": NAMES, "poolUID": NAMES, "startTime": st.just("2026-01-01T00:00:00.000Z")},
+                ),
                 "conditions": CONDITIONS,
             },
         )
@@ -163,7 +166,10 @@ def test_session_view_agrees_with_the_model(obj: dict[str, Any]) -> None:
     assert view.is_wanted is (spec.desired_state is SessionDesiredState.RUNNING and not model.metadata.is_deleting)
     assert view.phase == status.phase
     assert view.is_over_limit is (status.phase is SessionPhase.PENDING and is_limited)
-    assert view.boot_id == (status.driver.boot_id if status.driver is not None else None)
+    driver = status.driver
+    assert view.boot_id == (driver.boot_id if driver is not None else None)
+    is_of_pool = driver is not None and driver.pool_uid is not None
+    assert view.pool_driver_since == (driver.start_time if is_of_pool and driver is not None else None)
     _agree_on_conditions(view, status.conditions)
 
 

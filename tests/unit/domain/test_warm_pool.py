@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparksql.api.session_class import WarmPool
 from sparksql.domain.session.warm import pool_key
-from sparksql.domain.warm_pool import MOST_STARTING, PoolMember, plan
+from sparksql.domain.warm_pool import MOST_STARTING, PAUSE_SECONDS, PoolMember, plan
 from sparksql.wire.driver import OpenEndpoints
 from tests.unit.kube.effective_sessions import FULL, PLAIN
 
@@ -49,6 +49,15 @@ def test_an_old_driver_stays_until_another_one_is_ready_but_not_for_ever() -> No
     there = plan(one, KEYS, [member("old", age=150), member("new")], None, NOW)
     assert [each.pod_name for each in there.remove] == ["old"]
     assert [each.pod_name for each in plan(one, KEYS, [member("old", age=250)], None, NOW).remove] == ["old"]
+
+
+def test_a_driver_that_was_taken_is_replaced_after_a_pause() -> None:
+    at_once = plan(TWO, KEYS, [member("x")], None, NOW, NOW - timedelta(seconds=2))
+    assert (at_once.start, at_once.ready, at_once.starting, at_once.pause) == ((), 1, 0, PAUSE_SECONDS - 2)
+    later = plan(TWO, KEYS, [member("x")], None, NOW, NOW - timedelta(seconds=PAUSE_SECONDS))
+    assert (later.start, later.pause) == (("a",), None)
+    full = plan(TWO, KEYS, [member("x"), member("y")], None, NOW, NOW)
+    assert (full.start, full.pause) == ((), None)
 
 
 def test_a_pool_without_a_size_keeps_nothing() -> None:

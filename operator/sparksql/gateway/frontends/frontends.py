@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 GROUP = "sparksql.frontends"
 
 
+OWN = ("control", "rest", "thrift", "connect")
+
+
 class FrontendError(Exception):
     """A frontend that is no part of the gateway cannot serve; `name` says which, the message why."""
 
@@ -144,6 +147,12 @@ class Frontends:
                 raise
             log.error("frontend %s failed: %s", name, type(failed).__name__)
             raise FrontendError(name, f"{type(failed).__name__}: {failed}") from failed
+
+
+def load_own() -> None:
+    """Loads the code of the gateway's own frontends, which takes a while the first time."""
+    for name in OWN:
+        _factory(name)
 
 
 def _factory(name: str) -> Factory:
