@@ -233,6 +233,27 @@ def test_any_replica_serves_any_request(front: Front, team: Space) -> None:
         front.scale(1)
 
 
+def test_a_statement_is_pending_by_any_replica_until_its_session_is_there(front: Front, team: Space) -> None:
+    account(team, "early", rule("create"))
+    early = token(team, "early")
+    front.scale(2)
+    try:
+        first, second = (f"pod/{name}" for name in front.replicas())
+        handle = ask(front, "POST", "/v4/sessions", early, {}, first)["sessionHandle"]
+        statement = {"statement": "SELECT current_user()"}
+        operation = ask(front, "POST", f"/v4/sessions/{handle}/statements", early, statement, second)["operationHandle"]
+        path = f"/v4/sessions/{handle}/operations/{operation}"
+        assert ask(front, "GET", f"{path}/status", early, target=first) == {"status": "PENDING"}
+        assert ask(front, "GET", f"{path}/result/0?rowFormat=JSON", early, target=second)["resultType"] == "NOT_READY"
+        team.cluster.wait_until(
+            lambda: ask(front, "GET", f"{path}/status", early, target=first)["status"] == "FINISHED", "FINISHED", 180
+        )
+        page = ask(front, "GET", f"{path}/result/0?rowFormat=JSON", early, target=second)
+        assert page["results"]["data"][0]["fields"] == [user(team, "early")]
+    finally:
+        front.scale(1)
+
+
 def test_replicas_killed_under_load_cost_no_answer_and_no_session(front: Front, team: Space) -> None:
     """Two hundred clients for ten minutes are tests/bench/soak/front.py's."""
     front.scale(2)

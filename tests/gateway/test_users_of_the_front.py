@@ -13,7 +13,16 @@ import pytest
 from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.protocols.hiveserver2.codec import STOP, Reader, TMessageType, TType, encode, field_header, header
 from sparksql.wire.driver import CONFIG_FILE, DriverConfig
-from sparksql.wire.front import USER_HEADER, handle_prefix, prefix_of, written_user
+from sparksql.wire.front import (
+    HANDLE_HEADER,
+    USER_HEADER,
+    handle_prefix,
+    prefix_of,
+    promise_age,
+    promised_handle,
+    promised_handle_beside,
+    written_user,
+)
 from tests.support.connect_client import ConnectSession, connect_channel
 from tests.support.process import FRONT_TOKEN, TOKEN, GatewayProcess
 from tests.support.thrift_client import Refused, ThriftClient, rows_of
@@ -34,10 +43,9 @@ class AsUser:
         if user is not None:
             self._headers[USER_HEADER] = written_user(user)
 
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        request = self._http.request(
-            method, self._base + path, json=body, headers=self._headers, ssl=self._tls or False
-        )
+    async def ask(self, method: str, path: str, body: Any = None, promised: str | None = None) -> tuple[int, Any]:
+        headers = self._headers if promised is None else {**self._headers, HANDLE_HEADER: promised}
+        request = self._http.request(method, self._base + path, json=body, headers=headers, ssl=self._tls or False)
         async with request as answer:
             text = await answer.text()
             return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
@@ -100,6 +108,45 @@ async def test_the_front_reaches_paths_of_clients_only(gateway: GatewayProcess, 
             assert (await ada.ask("GET", path))[0] == 403, path
             assert (await nobody.ask("GET", path))[0] == 401, path
         assert (await nobody.ask("POST", "/v4/sessions", {}))[0] == 401
+
+
+async def test_handles_that_the_front_has_promised_are_kept_or_say_why_not(
+    gateway: GatewayProcess, client: GatewayClient
+) -> None:
+    uid = config_of(gateway).session_uid
+    session, refused = promised_handle(uid, 1), promised_handle(uid, 1)
+    async with aiohttp.ClientSession() as http:
+        ada, bob, direct = (
+            AsUser(http, gateway, user, token)
+            for user, token in ((ADA, FRONT_TOKEN), (BOB, FRONT_TOKEN), (None, TOKEN))
+        )
+        for _ in range(2):  # a repetition opens no second one
+            assert await ada.ask("POST", "/v4/sessions", {}, session) == (200, {"sessionHandle": session})
+        operation, path = promised_handle_beside(session, 1), f"/v4/sessions/{session}"
+        for _ in range(2):
+            asked = await ada.ask("POST", f"{path}/statements", {"statement": "SELECT 7"}, operation)
+            assert asked == (200, {"operationHandle": operation})
+        while (page := (await ada.ask("GET", f"{path}/operations/{operation}/result/0"))[1])[
+            "resultType"
+        ] == "NOT_READY":
+            await asyncio.sleep(0.05)
+        assert page["results"]["data"][0]["fields"] == [7]
+        # One that stands for nothing says so to whom it was promised.
+        body = {"properties": {"spark.driver.memory": "100g"}}
+        assert (await ada.ask("POST", "/v4/sessions", body, refused))[0] == 403
+        status, told = await ada.ask("GET", f"/v4/sessions/{refused}/operations/{operation}/status")
+        assert status == 403 and "spark.driver.memory" in told["errors"][-1], told
+        assert "does not exist" in (await bob.ask("GET", f"/v4/sessions/{refused}"))[1]["errors"][-1]
+        jar = promised_handle(uid, 1)
+        await ada.ask("POST", "/v4/sessions", {"jars": ["file:///no.jar"]}, jar)
+        assert "file:///no.jar" in (await ada.ask("GET", f"/v4/sessions/{jar}"))[1]["errors"][-1]
+        # Only of this driver, and only from the front.
+        assert (await ada.ask("POST", "/v4/sessions", {}, promised_handle("another", 1)))[0] == 400
+        assert (await bob.ask("POST", "/v4/sessions", {}, session))[0] == 500
+        own = (await direct.ask("POST", "/v4/sessions", {}, promised_handle(uid, 1)))[1]["sessionHandle"]
+        assert promise_age(own, 1) is None
+        for handle in (session, own):
+            await direct.ask("DELETE", f"/v4/sessions/{handle}")
 
 
 async def test_users_of_connect_do_not_meet_by_the_same_session_id(

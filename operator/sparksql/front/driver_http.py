@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -13,8 +14,12 @@ from sparksql.front.dialing import unreachable
 from sparksql.front.limits import FrontLimits
 from sparksql.front.model import FrontError, Refusal, Target, User
 from sparksql.wire.driver import GATEWAY_PORT
-from sparksql.wire.front import USER_HEADER, written_user
+from sparksql.wire.front import HANDLE_HEADER, PROBLEM_HEADER, UNKNOWN_SESSION, USER_HEADER, written_user
 
+AGAIN_SECONDS = 0.1
+HAND_OVER_SECONDS = 5.0
+"""For what a driver may come to know: a replica hands over what it has taken ahead as soon as it knows that the driver is Ready,
+which another one may know a moment before."""
 _PASSED_HEADERS = ("Content-Type", "Accept", "Accept-Encoding")
 _ANSWERED_HEADERS = ("Content-Type", "Content-Length", "Content-Encoding", "Retry-After", "Cache-Control")
 
@@ -28,11 +33,16 @@ class DriverHttp:
 
     @asynccontextmanager
     async def asked(
-        self, request: web.Request, user: User, target: Target, body: bytes
+        self, request: web.Request, user: User, target: Target, body: bytes, promised: str | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yields the driver's answer. Raises FrontError for a driver that does not know the front, and aiohttp's own errors."""
+        """Yields the driver's answer. Raises FrontError for a driver that does not know the front, and aiohttp's own errors.
+
+        `promised` is the handle that the client has already for what it begins.
+        """
         headers = {name: value for name in _PASSED_HEADERS if (value := request.headers.get(name)) is not None}
         headers |= {"Authorization": f"Bearer {target.token}", USER_HEADER: written_user(user.name)}
+        if promised is not None:
+            headers[HANDLE_HEADER] = promised
         host = f"[{target.host}]" if ":" in target.host else target.host
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._limits.dial_seconds, sock_read=self._limits.answer_seconds
@@ -52,23 +62,47 @@ class DriverHttp:
                 raise FrontError(Refusal.NOT_SERVED, what)
             yield answer
 
-    async def opened(self, request: web.Request, user: User, target: Target, body: bytes) -> web.Response:
+    async def opened(
+        self, request: web.Request, user: User, target: Target, body: bytes, promised: str | None = None
+    ) -> web.Response:
         """Returns the whole answer of a driver that is asked to open a session.
 
         Raises EOFError for one that drains, OSError and TimeoutError for one that is not there, FrontError.
         """
-        async with self.asked(request, user, target, body) as answer:
+        async with self.asked(request, user, target, body, promised) as answer:
             if answer.status == 503:  # the next driver is on its way
                 raise EOFError(f"the driver of session {target.key} takes nobody any more")
             return web.Response(status=answer.status, headers=headers_of(answer), body=await answer.read())
 
-    async def forward(self, request: web.Request, user: User, target: Target, body: bytes) -> web.StreamResponse:
-        """Asks the driver what the client asks and answers what it answers. Raises FrontError for one that does not answer."""
+    async def submitted(self, request: web.Request, user: User, target: Target, body: bytes, promised: str) -> None:
+        """Hands a statement over, once: it is sent again only where the session was not known yet. Raises as `asked` does."""
+        deadline = _now() + HAND_OVER_SECONDS
+        while True:
+            async with self.asked(request, user, target, body, promised) as answer:
+                if answer.headers.get(PROBLEM_HEADER) != UNKNOWN_SESSION or _now() >= deadline:
+                    return
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def forward(
+        self, request: web.Request, user: User, target: Target, body: bytes, to_come: Container[str] = ()
+    ) -> web.StreamResponse:
+        """Asks the driver what the client asks and answers what it answers. Raises FrontError for one that does not answer.
+
+        `to_come` are problems of the driver that pass in a moment: it is asked again.
+        """
+        deadline = _now() + HAND_OVER_SECONDS
         try:
-            async with self.asked(request, user, target, body) as answer:
-                return await _passed(request, answer)
+            while True:
+                async with self.asked(request, user, target, body) as answer:
+                    if answer.headers.get(PROBLEM_HEADER) not in to_come or _now() >= deadline:
+                        return await _passed(request, answer)
+                await asyncio.sleep(AGAIN_SECONDS)
         except (aiohttp.ClientConnectionError, TimeoutError) as failed:
             raise unreachable(target.key, failed) from failed
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def _passed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:

@@ -21,16 +21,18 @@ from sparksql.front.driver_http import DriverHttp
 from sparksql.front.limits import FrontLimits
 from sparksql.front.metrics import FrontMetrics
 from sparksql.front.model import FrontError, Refusal, Target, User
+from sparksql.front.promises import Promises
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.front.thrift_http import ThriftHttp
 from sparksql.protocols.hiveserver2.http import HTTP_PATH, presented_token
 from sparksql.protocols.http_limits import mark_busy, read_body
 from sparksql.wire.control import ClientProtocol
-from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY
+from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY, UNKNOWN_OPERATION, UNKNOWN_SESSION
 
 MAX_BODY_BYTES = 8 << 20  # as a driver's
 RETRY_SECONDS = 2
+AT_ONCE_SECONDS = 2.0  # a driver of a warm pool is Ready sooner; a client that would wait for longer is given a promise
 PRODUCT = {"productName": "Spark SQL", "version": "front"}
 VERSIONS = {"versions": ["V1", "V2", "V3", "V4"]}
 COMPAT_VERSIONS = {"versions": ["V1", "V2"]}
@@ -65,6 +67,7 @@ class RestFront:
         self._limits = limits
         self._metrics = metrics
         self._drivers = DriverHttp(http, limits)
+        self._promises = Promises(sessions, self._drivers, limits, metrics)
         self._thrift = ThriftHttp(sessions, self._drivers, limits, metrics)
 
     def application(self) -> web.Application:
@@ -112,20 +115,32 @@ class RestFront:
                 return await self._open(request)
             case ("GET", ("sessions",)):
                 return await self._list(request)
-            case (method, ("sessions", handle, *rest)) if _HANDLE.fullmatch(handle):
-                ends = method == "DELETE" and not rest
-                target = await self._sessions.of_handle(request[_USER], handle, ClientProtocol.REST)
-                answer = await self._drivers.forward(request, request[_USER], target, await request.read())
-                if ends and answer.status == 200:
-                    await self._sessions.end(target)
-                return answer
+            case (_, ("sessions", handle, *rest)) if _HANDLE.fullmatch(handle):
+                return await self._in_session(request, handle, tuple(rest))
             case _:
                 return _error(404, f"Not found: {request.path}")
+
+    async def _in_session(self, request: web.Request, handle: str, rest: tuple[str, ...]) -> web.StreamResponse:
+        user, body, to_come = request[_USER], await request.read(), set[str]()
+        if self._promises.holds(handle):
+            if (key := await self._sessions.coming(user, handle, ClientProtocol.REST)) is not None:
+                if (early := await self._promises.answer(request, user, key, handle, rest, body)) is not None:
+                    return early
+                await self._sessions.ready(key, ClientProtocol.REST, self._limits.hold_seconds)
+            to_come = {UNKNOWN_SESSION, *(UNKNOWN_OPERATION for each in rest if self._promises.holds(each))}
+        target = await self._sessions.of_handle(user, handle, ClientProtocol.REST)
+        answer = await self._drivers.forward(request, user, target, body, to_come)
+        if (request.method, rest) == ("DELETE", ()) and answer.status == 200:
+            await self._sessions.end(target)
+        return answer
 
     async def _open(self, request: web.Request) -> web.StreamResponse:
         user = request[_USER]
         asked, body = read_open(await request.read(), request.headers.get(SESSION_HEADER))
         connection = f"rest-{uuid.uuid4()}"
+        promise = await self._promised(request, user, asked, connection, body)
+        if promise is not None:
+            return promise
 
         async def find(seconds: float) -> Target:
             return await self._sessions.open(user, asked, ClientProtocol.REST, seconds, connection)
@@ -138,6 +153,19 @@ class RestFront:
         if answer.status != 200:
             await self._sessions.end(target)
         return answer
+
+    async def _promised(
+        self, request: web.Request, user: User, asked: naming.Asked, connection: str, body: bytes
+    ) -> web.Response | None:
+        """The handle of a session whose driver will not serve in a moment."""
+        key = await self._sessions.chosen(user, asked, connection)
+        try:
+            await self._sessions.ready(key, ClientProtocol.REST, min(AT_ONCE_SECONDS, self._limits.hold_seconds))
+        except FrontError as late:
+            if late.refusal is not Refusal.NOT_READY:
+                raise
+        entry = self._sessions.on_its_way(key, ClientProtocol.REST)
+        return None if entry is None else self._promises.open(request, user, key, entry.uid, body)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
         asked = naming.parse(request.query.get("session"))

@@ -62,20 +62,40 @@ class FrontSessions:
 
         `connection` tells connections apart where each has a session of its own; without one this one is new. Raises FrontError.
         """
-        key = await self._chosen(user, asked, connection or uuid.uuid4().hex)
+        key = await self.chosen(user, asked, connection or uuid.uuid4().hex)
         return await self.ready(key, protocol, seconds)
+
+    def on_its_way(self, key: SessionKey, protocol: ClientProtocol) -> SessionEntry | None:
+        """Returns a session whose driver does not serve yet and will; None where it does, or nothing is known of the session.
+
+        Raises FrontError where it never will by itself.
+        """
+        entry = self._directory.find(key)
+        return entry if entry is not None and self._target(entry, protocol) is None else None
+
+    async def coming(self, user: User, handle: str, protocol: ClientProtocol) -> SessionKey | None:
+        """Returns the session that a handle leads to if its driver does not serve yet and will, None if it does.
+
+        Raises FrontError.
+        """
+        entry = await self._entry_of(user, handle)
+        return entry.key if self._target(entry, protocol) is None else None
 
     async def of_handle(self, user: User, handle: str, protocol: ClientProtocol) -> Target:
         """Returns the driver that has given a handle to a client. Raises FrontError."""
-        entry = self._directory.by_handle(handle)
-        if entry is None or not await self._may_use(user, entry):
-            raise FrontError(Refusal.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
+        entry = await self._entry_of(user, handle)
         target = self._target(entry, protocol)
         if target is None:  # its clients' sessions went with the driver
             raise FrontError(
                 Refusal.UNKNOWN_SESSION, f"Session '{handle}' does not exist: session {entry.key} is {entry.state}"
             )
         return target
+
+    async def _entry_of(self, user: User, handle: str) -> SessionEntry:
+        entry = self._directory.by_handle(handle)
+        if entry is None or not await self._may_use(user, entry):
+            raise FrontError(Refusal.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
+        return entry
 
     async def own(self, user: User, asked: Asked, protocol: ClientProtocol) -> Target | None:
         """Returns the driver of a session that is there and serves, without making or waking one; None if it does not.
@@ -133,7 +153,8 @@ class FrontSessions:
         if entry.is_of_connection and entry.phase is Phase.CLOSED:
             await self._delete(entry.key, entry.uid)
 
-    async def _chosen(self, user: User, asked: Asked, connection: str) -> SessionKey:
+    async def chosen(self, user: User, asked: Asked, connection: str) -> SessionKey:
+        """Returns the session that a client means, made if it is the user's own and not there. Raises FrontError."""
         if asked.name is not None and asked.namespace is not None:
             key = SessionKey(asked.namespace, asked.name)
             await self._reviews.check_connect(user, key)

@@ -16,10 +16,18 @@ FRONT_TOKEN_FILE = "front-token"  # noqa: S105 - a file name
 USER_HEADER = "x-sparksql-user"
 SESSION_HEADER = "x-sparksql-session"
 SESSION_PROPERTY = "sparksql.session"
+HANDLE_HEADER = "x-sparksql-handle"
+"""On a request of the front that opens a session or submits a statement: the handle that its client has been given already."""
+PROBLEM_HEADER = "x-sparksql-problem"
+"""On an answer of a driver's REST API that refuses a request: the name of the problem."""
+UNKNOWN_SESSION = "UnknownSession"
+UNKNOWN_OPERATION = "UnknownOperation"
 PREFIX_DIGITS = 12
 """Hexadecimal digits of a client session's handle that follow from the session's UID. 48 bits: among 10,000 sessions two have the
 same with a chance of one in five million; 74 random bits are left."""
 KEY_BYTES = 32
+_PROMISED_VERSION = 8  # of RFC 9562: the digits' meaning is its maker's
+_TIME_MASK = 0xFFFF_FFFF
 
 
 def front_token(key: bytes, session_uid: str) -> str:
@@ -42,6 +50,27 @@ def new_handle(session_uid: str) -> str:
 def new_handle_beside(handle: str) -> str:
     """Returns a new handle that leads to the same driver as another one: that of an operation, beside its session's."""
     return str(uuid.UUID(hex=prefix_of(handle) + uuid.uuid4().hex[PREFIX_DIGITS:]))
+
+
+def promised_handle(session_uid: str, now: float) -> str:
+    """Returns a handle that is given before its driver knows of it: a UUID of version 8 that ends in the time, in seconds."""
+    return _promised(handle_prefix(session_uid), now)
+
+
+def promised_handle_beside(handle: str, now: float) -> str:
+    """Returns such a handle that leads to the same driver as another one: that of an operation, beside its session's."""
+    return _promised(prefix_of(handle), now)
+
+
+def promise_age(handle: str, now: float) -> float | None:
+    """Returns the seconds since a handle was promised, None for one that a driver has given."""
+    value = uuid.UUID(handle)
+    return now - (value.int & _TIME_MASK) if value.version == _PROMISED_VERSION else None
+
+
+def _promised(prefix: str, now: float) -> str:
+    digits = prefix + uuid.uuid4().hex[PREFIX_DIGITS:24] + f"{int(now) & _TIME_MASK:08x}"
+    return str(uuid.UUID(hex=f"{digits[:12]}{_PROMISED_VERSION}{digits[13:]}"))
 
 
 def prefix_of(handle: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from sparksql.front import driver_http
 from sparksql.front.limits import FrontLimits
 from sparksql.front.metrics import FrontMetrics
-from sparksql.front.model import FrontError, Refusal, Target, User
+from sparksql.front.model import FrontError, Refusal, SessionKey, Target, User
 from sparksql.front.naming import Asked
 from sparksql.front.rest import RestFront
 from sparksql.front.reviews import Reviews
@@ -28,6 +30,7 @@ from sparksql.kube.tls import ssl_context
 from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.protocols.hiveserver2.codec import STOP, Reader, TMessageType, TType, encode, field_header, header
 from sparksql.wire.control import ClientProtocol
+from sparksql.wire.front import handle_prefix, prefix_of
 from tests.unit.front.test_thrift_connections_of_the_front import (
     CERTIFICATE,
     FRONT_TOKEN,
@@ -39,16 +42,60 @@ from tests.unit.front.test_thrift_connections_of_the_front import (
 )
 
 HANDLE = str(uuid.uuid4())
+UID = "uid-of-the-session"
 AS_USER = {"Authorization": f"Bearer {TOKEN}"}
 LIMITS = FrontLimits(hold_seconds=3)
 Answer = Callable[[web.Request, bytes], web.Response]
 
 
+KEY = SessionKey("a", "b")
+
+
 class Sessions(FakeSessions):
+    """Serves at once, unless `starting` says why it does not."""
+
+    starting: FrontError | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = asyncio.Event()
+
+    def start(self) -> None:
+        self.starting = None
+        self.changed.set()
+
+    async def open(self, user: User, asked: Asked, *others: Any) -> Target:
+        found = await super().open(user, asked)
+        if others:
+            await self.ready(found.key, others[0], others[1])
+        return found
+
+    async def chosen(self, user: User, asked: Asked, connection: str) -> SessionKey:
+        return KEY
+
+    async def ready(self, key: SessionKey, protocol: ClientProtocol, seconds: float) -> Target:
+        if self.starting is not None:
+            try:
+                await asyncio.wait_for(self.changed.wait(), seconds)
+            except TimeoutError:
+                raise self.starting from None
+        return await self.target()
+
+    def on_its_way(self, key: SessionKey, protocol: ClientProtocol) -> Any:
+        return None if self.starting is None else SimpleNamespace(uid=UID)
+
+    async def coming(self, user: User, handle: str, protocol: ClientProtocol) -> SessionKey | None:
+        if self.starting is not None and self.starting.refusal is not Refusal.NOT_READY:
+            raise self.starting
+        return None if self.starting is None else KEY
+
     async def of_handle(self, user: User, handle: str, protocol: ClientProtocol) -> Target:
-        if handle.lower() != HANDLE:
+        if handle.lower() != HANDLE and prefix_of(handle) != handle_prefix(UID):
             raise FrontError(Refusal.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
-        return await self.open(user, Asked("by", "handle"))
+        return await self.target()
+
+    async def target(self) -> Target:
+        return await FakeSessions().open(User("anybody"), Asked())
 
     async def own(self, user: User, asked: Asked, protocol: ClientProtocol) -> Target | None:
         return None if asked.name is None else await self.open(user, asked)
@@ -59,12 +106,14 @@ class Driver:
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, bytes, str | None, str | None]] = []
+        self.promised: list[str | None] = []
         self.answer: Answer = lambda request, body: web.json_response({"sessionHandle": HANDLE})
 
     async def serve(self, request: web.Request) -> web.Response:
         body = await request.read()
         headers = request.headers
         user = headers.get("x-sparksql-user")
+        self.promised.append(headers.get("x-sparksql-handle"))
         self.seen.append((request.method, request.raw_path, body, headers.get("Authorization"), user))
         return self.answer(request, body)
 
@@ -82,8 +131,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(limits: FrontLimits = LIMITS) -> AsyncIterator[Running]:
-    driver, sessions = Driver(), Sessions()
+async def running(limits: FrontLimits = LIMITS, of: Running | None = None) -> AsyncIterator[Running]:
+    """A replica, and unless it is one more `of` the same front, its sessions and their driver."""
+    driver, sessions = (Driver(), Sessions()) if of is None else (of.driver, of.sessions)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", driver.serve)
     runner = web.AppRunner(app)

@@ -13,9 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Caller:
-    """Says for whom a request is made. `user` is None for who has the session's own token."""
+    """Says for whom a request is made. `user` is None for who has the session's own token.
+
+    `promised` is the handle that the front has given to its client already, for what this request begins.
+    """
 
     user: str | None = None
+    promised: str | None = None
 
     def may_use(self, owner: str | None) -> bool:
         """Tells whether a session is this caller's to use, by the user that has opened it."""
@@ -35,13 +39,13 @@ class Callers:
         self._token = token.encode()
         self._front_token = None if front_token is None else front_token.encode()
 
-    def identify(self, presented: bytes, user: str | None) -> Caller | None:
+    def identify(self, presented: bytes, user: str | None, promised: str | None = None) -> Caller | None:
         """Returns the caller, None for one that is not let in, in constant time.
 
-        `user` is for whom the front says that it asks; it asks for nobody without one.
+        `user` is for whom the front says that it asks; it asks for nobody without one. `promised` counts from the front alone.
         """
         if hmac.compare_digest(presented, self._token):
             return DIRECT
         if self._front_token is not None and hmac.compare_digest(presented, self._front_token) and user:
-            return Caller(user)
+            return Caller(user, promised)
         return None

@@ -21,11 +21,12 @@ from sparksql.gateway.operations import audit
 from sparksql.gateway.sessions.callers import current
 from sparksql.gateway.sessions.executor import open_session
 from sparksql.gateway.sessions.model import ClientError, Problem
+from sparksql.gateway.sessions.promises import BrokenPromises, checked
 from sparksql.gateway.sessions.session import ClientOperation, ClientSession
 from sparksql.gateway.spark.pools import pool_of_session
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.wire.control import AnyClientProtocol, ClientProtocol, GatewayState
-from sparksql.wire.front import new_handle
+from sparksql.wire.front import handle_prefix, new_handle
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class SessionManager:
         self._opened: Counter[str] = Counter(dict.fromkeys(ClientProtocol, 0))
         self._expired = 0
         self._refused = 0
+        self.broken_promises = BrokenPromises()
 
     def __iter__(self) -> Iterator[ClientSession]:
         return iter(list(self._sessions.values()))
@@ -74,8 +76,23 @@ class SessionManager:
             raise ClientError(Problem.NOT_READY, f"the session's driver is {self._lifecycle.state}; try again later")
         return spark
 
-    async def open(self, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str]) -> ClientSession:
-        """Opens a session with its own JVM session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID."""
+    async def open(
+        self, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str], promised: str | None = None
+    ) -> ClientSession:
+        """Opens a session with its own JVM session. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID.
+
+        `promised` is the handle that its client has already; one that is open under it is returned.
+        """
+        uid = self._lifecycle.settings.config.session_uid
+        handle = new_handle(uid) if promised is None else checked(promised, handle_prefix(uid))
+        if handle in self._sessions:
+            return self.use(handle)
+        with self.broken_promises.recorded(promised):
+            return await self._open(handle, protocol, name, properties)
+
+    async def _open(
+        self, handle: str, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str]
+    ) -> ClientSession:
         spark, policy = self.spark(taking=True), self._lifecycle.settings.config.policy
         most = self._settings.session_max_num
         if 0 < most <= len(self._sessions) + self._opening:
@@ -84,7 +101,6 @@ class SessionManager:
             raise ClientError(Problem.TOO_MANY_SESSIONS, message)
         own = {key: value for key, value in properties.items() if key != SHARE_VIEWS}
         share = properties.get(SHARE_VIEWS, str(self._settings.session_share_views)).strip().lower() == "true"
-        handle = new_handle(self._lifecycle.settings.config.session_uid)
 
         def make() -> Any:
             made = open_session(spark.executor.driver, policy, own, share_views=share)
@@ -124,6 +140,8 @@ class SessionManager:
         """Returns a session, which is used now. Raises ClientError UNKNOWN_SESSION."""
         spark = self.spark()
         session = self._sessions.get(handle)
+        if session is None:
+            self.broken_promises.check(handle)
         if session is None or not current.get().may_use(session.user):
             raise ClientError(Problem.UNKNOWN_SESSION, f"Session '{handle}' does not exist.")
         session.used, session.last_used = monotonic(), self._lifecycle.clock()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from sparksql.wire import front
 from sparksql.wire.control import AnyClientProtocol, Column, OperationError
 
 
@@ -35,8 +36,8 @@ class Problem(StrEnum):
     TOO_MANY_SESSIONS = "TooManySessions"
     TOO_MANY_OPERATIONS = "TooManyOperations"
     QUEUE_FULL = "QueueFull"
-    UNKNOWN_SESSION = "UnknownSession"
-    UNKNOWN_OPERATION = "UnknownOperation"
+    UNKNOWN_SESSION = front.UNKNOWN_SESSION
+    UNKNOWN_OPERATION = front.UNKNOWN_OPERATION
     ILLEGAL_TRANSITION = "IllegalTransition"
     NOT_ALLOWED = "NotAllowed"
     INVALID = "Invalid"

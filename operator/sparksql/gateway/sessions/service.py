@@ -27,6 +27,7 @@ from sparksql.gateway.sessions.executor import ClientContext, ClientExecutor
 from sparksql.gateway.sessions.external import ExternalExecution, ExternalOperation
 from sparksql.gateway.sessions.manager import SessionManager, Usage, monotonic
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem, SessionInfo
+from sparksql.gateway.sessions.promises import checked
 from sparksql.gateway.sessions.quota import Quota
 from sparksql.gateway.sessions.session import ClientOperation, ClientSession, status_of
 from sparksql.gateway.spark.driver import SparkDriver
@@ -41,7 +42,7 @@ from sparksql.wire.control import (
     ResultOptions,
     SubmitRequest,
 )
-from sparksql.wire.front import new_handle_beside
+from sparksql.wire.front import new_handle_beside, prefix_of
 
 log = logging.getLogger(__name__)
 
@@ -97,12 +98,19 @@ class SessionService:
         )
         return ClientsView(sessions=self.sessions, operations=operations)
 
-    async def open(self, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str]) -> SessionInfo:
+    async def open(
+        self, protocol: AnyClientProtocol, name: str, properties: Mapping[str, str], promised: str | None = None
+    ) -> SessionInfo:
         """Opens a session for a client of a protocol; one that is not the gateway's own goes by its frontend's name.
 
-        Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED, INVALID.
+        `promised` is the handle that the client has already. Raises ClientError NOT_READY, TOO_MANY_SESSIONS, NOT_ALLOWED,
+        INVALID.
         """
-        return (await self._sessions.open(protocol, name, properties)).view()
+        return (await self._sessions.open(protocol, name, properties, promised)).view()
+
+    def break_promise(self, handle: str, refused: ClientError) -> None:
+        """Tells who asks for a handle that was promised why it stands for nothing."""
+        self._sessions.broken_promises.add(handle, refused)
 
     def session(self, handle: str) -> SessionInfo:
         """Returns a session by its handle. Counts as use. Raises ClientError UNKNOWN_SESSION."""
@@ -123,14 +131,24 @@ class SessionService:
         self._sessions.on_close(self._sessions.use(handle), on_closed)
 
     def submit(
-        self, session: str, sql: str, *, conf: Mapping[str, str] | None = None, execution_seconds: float = 0
+        self,
+        session: str,
+        sql: str,
+        *,
+        conf: Mapping[str, str] | None = None,
+        execution_seconds: float = 0,
+        promised: str | None = None,
     ) -> str:
         """Submits a statement and returns its operation handle, at once; whatever is wrong with the SQL is told by the operation.
 
-        `execution_seconds` 0 takes the session's default. Raises ClientError UNKNOWN_SESSION, TOO_MANY_OPERATIONS, QUEUE_FULL.
+        `execution_seconds` 0 takes the session's default. `promised` is the handle that the client has already; what is there
+        under it is not submitted again. Raises ClientError UNKNOWN_SESSION, TOO_MANY_OPERATIONS, QUEUE_FULL, INVALID.
         """
         found, spark = self._sessions.use(session), self._sessions.spark(taking=True)
-        operation_id = new_handle_beside(found.handle)
+        prefix = prefix_of(found.handle)
+        operation_id = new_handle_beside(found.handle) if promised is None else checked(promised, prefix)
+        if operation_id in found.operations:
+            return operation_id
         client = ClientContext(
             driver=spark.executor.driver,
             policy=self._lifecycle.settings.config.policy,
@@ -142,8 +160,9 @@ class SessionService:
             property_set=lambda key, value: _set_property(found.properties, key, value),
         )
         own = {key: value for key, value in (conf or {}).items() if key.startswith("spark.")}
-        request = self._request(found, sql, own, execution_seconds)
-        return self._begin(spark, found, request, ClientExecutor(client, operation_id), operation_id).operation_id
+        request, executor = self._request(found, sql, own, execution_seconds), ClientExecutor(client, operation_id)
+        with self._sessions.broken_promises.recorded(promised):
+            return self._begin(spark, found, request, executor, operation_id).operation_id
 
     def admit(
         self,
@@ -265,6 +284,7 @@ class SessionService:
     def _find(self, session: str, operation: str) -> ClientOperation:
         found = self._sessions.use(session).operations.get(operation)
         if found is None:
+            self._sessions.broken_promises.check(operation)
             raise ClientError(
                 Problem.UNKNOWN_OPERATION,
                 f"Can not find the submitted operation in the OperationManager with the {operation}.",

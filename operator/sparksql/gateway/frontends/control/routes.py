@@ -30,7 +30,7 @@ from sparksql.gateway.sessions.callers import Callers, current
 from sparksql.protocols.hiveserver2.http import presented_token
 from sparksql.protocols.http_limits import mark_busy, read_body
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest
-from sparksql.wire.front import USER_HEADER, read_user
+from sparksql.wire.front import HANDLE_HEADER, USER_HEADER, read_user
 from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointRequest
 
@@ -216,7 +216,11 @@ def _authentication(service: ControlService) -> Middleware:
             return await handler(request)
         token = presented_token(request.headers.get("Authorization", ""))
         user = request.headers.get(USER_HEADER)
-        caller = callers.identify(token.encode(errors="surrogateescape"), None if user is None else read_user(user))
+        caller = callers.identify(
+            token.encode(errors="surrogateescape"),
+            None if user is None else read_user(user),
+            request.headers.get(HANDLE_HEADER),
+        )
         if caller is None:
             raise ControlError(401, "Unauthorized", "the request has not this session's token")
         if caller.user is not None and OWN_PATHS.fullmatch(request.path):

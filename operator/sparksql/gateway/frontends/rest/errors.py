@@ -41,7 +41,9 @@ class Cause:
 
 
 class RestError(Exception):
-    """An answer other than 200."""
+    """An answer other than 200. `problem` is what the sessions of clients refuse, if it is that."""
+
+    problem: Problem | None = None
 
     def __init__(self, status: int, errors: Sequence[str]) -> None:
         super().__init__(f"{status}: {errors[-1] if errors else ''}")

@@ -40,11 +40,15 @@ _EVERY_SESSION = {"execution.runtime-mode": "batch"}
 
 @dataclass(frozen=True)
 class Call:
-    """A request that has found its route: `body` is the route's model, if it has one."""
+    """A request that has found its route: `body` is the route's model, if it has one.
+
+    `promised` is the handle that the client has already for what the request begins.
+    """
 
     match: Match
     body: RestModel | None
     query: Mapping[str, str]
+    promised: str | None = None
 
     @property
     def session(self) -> str:
@@ -87,13 +91,16 @@ class Handlers:
         Raises RestError for a jar that cannot be added; the session is closed then.
         """
         body = _body(call, models.OpenSessionRequest)
-        view = await self._service.open(ClientProtocol.REST, body.session_name or "", _given(body.properties))
+        name, properties = body.session_name or "", _given(body.properties)
+        view = await self._service.open(ClientProtocol.REST, name, properties, call.promised)
         self._service.on_close(view.handle, self._bookmarks.drop_session)
         try:
             for jar in (body.jars or ()) if call.match.version >= JARS_VERSION else ():
                 await self._add_jar(call, view.handle, jar)
-        except BaseException:
+        except BaseException as failed:
             await self._service.close(view.handle)
+            if call.promised is not None and isinstance(failed, RestError):
+                self._service.break_promise(view.handle, ClientError(Problem.INVALID, str(failed)))
             raise
         return answer(models.OpenSessionResponse(session_handle=view.handle))
 
@@ -166,6 +173,7 @@ class Handlers:
             body.statement or "",
             conf=_given(body.execution_config),
             execution_seconds=_seconds(body.execution_timeout),
+            promised=call.promised,
         )
         return answer(models.ExecuteStatementResponse(operation_handle=handle))
 

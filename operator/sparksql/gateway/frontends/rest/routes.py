@@ -31,7 +31,9 @@ from sparksql.gateway.frontends.rest.openapi import document
 from sparksql.gateway.frontends.rest.paging import Bookmarks
 from sparksql.gateway.frontends.rest.results import Results
 from sparksql.gateway.frontends.rest.routing import ROUTES, Match, match_route
+from sparksql.gateway.sessions.callers import current
 from sparksql.gateway.sessions.model import ClientError
+from sparksql.wire.front import PROBLEM_HEADER
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.frontends import FrontendContext
@@ -108,7 +110,7 @@ class _Api:
         if match is None or OWN_PATHS.fullmatch(request.path):
             raise web.HTTPNotFound
         body = await request.read()
-        call = Call(match, _read(match, body), request.query)
+        call = Call(match, _read(match, body), request.query, current.get().promised)
         for name in _HANDLES:
             value = match.parameters.get(name)
             if value is not None and not _HANDLE.fullmatch(value):
@@ -116,7 +118,9 @@ class _Api:
         try:
             return await self._handlers[match.route.name](call)
         except ClientError as error:
-            raise refused(match.route.form, match.route.failure, error) from error
+            told = refused(match.route.form, match.route.failure, error)
+            told.problem = error.problem
+            raise told from error
 
 
 async def _openapi(call: Call) -> web.Response:
@@ -134,7 +138,7 @@ def _read(match: Match, body: bytes) -> RestModel | None:
 
 
 def _error_response(error: RestError) -> web.Response:
-    headers = {}
+    headers = {} if error.problem is None else {PROBLEM_HEADER: error.problem.value}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status in (429, 503):
