@@ -81,7 +81,7 @@ class Promises:
         return age is not None and age <= self._limits.hold_seconds + GRACE_SECONDS
 
     def open(self, request: web.Request, user: User, key: SessionKey, uid: str, body: bytes) -> web.Response | None:
-        """Promises a session; None where its driver has to be waited for. Raises FrontError for too many promises."""
+        """Promises a session; None where its driver has to be waited for."""
         if not _fits(_Opening, body or b"{}"):
             return None
         handle = promised_handle(uid, self._clock())
@@ -98,15 +98,14 @@ class Promises:
             if status != 200:
                 await self._sessions.end(target)
 
-        self._begin(handle, key, carry, len(body))
-        return _json({"sessionHandle": handle})
+        return _json({"sessionHandle": handle}) if self._begin(handle, key, carry, len(body)) else None
 
     async def answer(
         self, request: web.Request, user: User, key: SessionKey, handle: str, rest: tuple[str, ...], body: bytes
     ) -> web.Response | None:
         """Answers a request in a session whose driver is on its way; None where the driver has to be waited for.
 
-        Raises FrontError for too many promises, and for a session that will not come by itself.
+        Raises FrontError for a session that will not come by itself.
         """
         match (request.method, rest):
             case ("POST", ("heartbeat",)):
@@ -120,15 +119,16 @@ class Promises:
             case _:
                 return None
 
-    def _submitted(self, request: web.Request, user: User, key: SessionKey, handle: str, body: bytes) -> web.Response:
+    def _submitted(
+        self, request: web.Request, user: User, key: SessionKey, handle: str, body: bytes
+    ) -> web.Response | None:
         operation = promised_handle_beside(handle, self._clock())
 
         async def carry() -> None:
             target = await self._sessions.ready(key, _SESSIONS, self._limits.hold_seconds)
             await self._drivers.submitted(request, user, target, body, operation)
 
-        self._begin(handle, key, carry, len(body))
-        return _json({"operationHandle": operation})
+        return _json({"operationHandle": operation}) if self._begin(handle, key, carry, len(body)) else None
 
     async def _comes(self, key: SessionKey) -> bool:
         """Whether the driver serves in a moment."""
@@ -140,15 +140,16 @@ class Promises:
             return False
         return True
 
-    def _begin(self, handle: str, key: SessionKey, carry: Callable[[], Awaitable[None]], size: int) -> None:
+    def _begin(self, handle: str, key: SessionKey, carry: Callable[[], Awaitable[None]], size: int) -> bool:
+        """Takes a request ahead, unless so many wait here that its client has to wait by itself."""
         if self._carried >= self._limits.promises or self._bytes + size > self._limits.promised_bytes:
-            what = f"too many requests wait here for sessions to start ({self._carried}); try again"
-            raise FrontError(Refusal.NOT_READY, what)
+            return False
         task = asyncio.create_task(self._carry(self._last.get(handle), key, carry))
         self._carried += 1
         self._bytes += size
         self._last[handle] = task
         task.add_done_callback(lambda done: self._ended(handle, done, size))
+        return True
 
     def _ended(self, handle: str, task: asyncio.Task[None], size: int) -> None:
         self._carried -= 1
