@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql.connect.proto import base_pb2 as wire
 
 from sparksql.api.gateway_settings import PREFIX
-from sparksql.gateway.frontends import http_limits
 from sparksql.gateway.frontends.connect.server import MAX_CONNECTIONS
 from sparksql.gateway.frontends.thrift.server import ConnectionLimits
+from sparksql.protocols import http_limits
 from sparksql.protocols.bounds import MAX_MESSAGE_BYTES
 from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.protocols.spark_connect import MAX_RPCS, MAX_STREAMS
