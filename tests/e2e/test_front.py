@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import subprocess
 import time
 import urllib.error
@@ -276,7 +277,13 @@ def test_the_plugin_shows_the_way_by_the_front(front: Front, team: Space) -> Non
     assert "create token" in printed
     [url] = re.findall(r"sc://\S+", printed)
     assert ("x-sparksql-session", f"{team.name}/shared") in DefaultChannelBuilder(url).metadata()
-    front.hand.said(front.hand.plugin("connect", "shared", "--protocol", "rest", "--port-forward"), "Forwarding from")
+    forward = front.hand.plugin("connect", "shared", "--protocol", "rest", "--port-forward")
+    front.hand.said(forward, "Forwarding from 127.0.0.1:8443")
+    socket.create_connection(("127.0.0.1", 8443), 5).close()
+    forward.terminate()
+    assert forward.wait(30) == 130
+    with pytest.raises(ConnectionRefusedError):  # what it had started has ended with it
+        socket.create_connection(("127.0.0.1", 8443), 5)
 
 
 def test_the_front_may_do_to_sessions_only_what_it_does(team: Space) -> None:

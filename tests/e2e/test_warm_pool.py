@@ -94,8 +94,9 @@ def test_a_bound_driver_shows_what_one_of_its_own_shows(space: Space, pool: str)
     member = driver["metadata"]["labels"]["sparksql.dev/session-uid"]
     secret = space.cluster.get("Secret", space.name, child_base(f"warm-{pool}", member))
     assert secret is not None
-    space.session("bound", className=pool)
-    space.session("own", className=pool)  # the pool's next driver is still to come
+    every = {"rest": True, "thrift": True, "connect": True}  # as drivers of pools are started
+    space.session("bound", className=pool, endpoints=every)
+    space.session("own", className=pool, endpoints=every)  # the pool's next driver is still to come
     bound, own = (space.get_session(name)["status"]["driver"] for name in ("bound", "own"))
     assert bound["poolUID"] == member and "poolUID" not in own, (bound, own)
     # Catalogs, the namespace's database and what is in it, and who one is.

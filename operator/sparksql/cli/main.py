@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -186,12 +187,20 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
             raise AssertionError(f"argparse let through {other}")
 
 
+async def _ended_by_sigterm(command: Coroutine[Any, Any, Exit]) -> Exit:
+    """SIGTERM ends the command as SIGINT does, and with it what it has started: no port stays forwarded."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await command
+
+
 def main(argv: Sequence[str] | None = None, *, forward: Forward = port_forward) -> int:
     """Runs one command. `forward` is how a driver pod's gateway is reached."""
     args = build_parser().parse_args(argv)
     console = Console()
     try:
-        return asyncio.run(_dispatch(args, console, forward))
+        return asyncio.run(_ended_by_sigterm(_dispatch(args, console, forward)))
     except CliError as error:
         console.failure(str(error))
         return error.code
