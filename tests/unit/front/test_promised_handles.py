@@ -57,7 +57,7 @@ async def handed_over(front: Running, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_what_is_asked_before_the_driver_is_there_is_pending_and_handed_over_in_order(front: Running) -> None:
+async def test_requests_before_the_driver_is_there_are_pending_and_handed_over_in_order(front: Running) -> None:
     handle = await opened(front, {"properties": {"spark.sql.ansi.enabled": "true", "sparksql.session": "a/b"}})
     path = f"/v3/sessions/{handle}"
     given = []
@@ -126,7 +126,7 @@ async def test_a_handle_that_never_comes_is_told_in_the_end(front: Running, monk
         ("DELETE", "/v3/sessions/{}", None),
     ],
 )
-async def test_what_only_the_driver_can_answer_waits_for_it(
+async def test_requests_that_only_the_driver_can_answer_wait_for_it(
     front: Running, method: str, path: str, body: object
 ) -> None:
     handle = promised_handle(UID, time.time())
