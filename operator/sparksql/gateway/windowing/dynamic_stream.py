@@ -46,7 +46,8 @@ def curves(driver: SparkDriver, panes: Dataset, step: int, gap: int, keys: Seque
         [*(fields[key] for key in keys), *(StructField(name, LongType()) for name in (START, END)), *merged]
     )
     lengths = (timedelta(microseconds=each) for each in (step, gap))
-    # What tells a state from others: the aggregates are told where panes are made.
+    # What tells a state from others: the aggregates are told where panes are made. This is the first version of what `Curves`
+    # keeps; another one needs another name, so that a state of this one is not read as its own.
     name = "CUMULATE, STEP {} GAP {}".format(*lengths)
     return _with_state(driver, panes, name, processor, keys, rows)
 
