@@ -1,4 +1,4 @@
-# The two commands that matter: `make demo` runs the main job on a real cluster, `make test` runs every test.
+# The commands that matter: `make demo` runs the main job on a real cluster, `make test` and `make test-cluster` run the tests.
 # Each installs what it needs into the user's cache folder and may be run again at any time.
 
 SHELL := /bin/bash
@@ -53,22 +53,32 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) charts/sync_crds.py
 
-.PHONY: test test-thorough test-unit test-integration test-gateway test-images test-e2e test-conformance
-test: venv images ## All levels: unit, integration, gateway, streaming, windows, upgrades, images, e2e, faults, conformance
-	@$(PYTHON) tests/levels.py unit integration gateway streaming windows upgrades images e2e faults conformance
+# TESTS="PATH..." runs these files, folders or tests only; THOROUGH=1 runs what is marked thorough too.
+RUNNER = $(PYTHON) -m tests.runner $(if $(THOROUGH),--thorough) $(if $(COVERAGE),--coverage) $(if $(TESTS),--tests "$(TESTS)")
 
-test-thorough: venv images ## All levels with the tests that are marked thorough: further draws and combinations
-	@$(PYTHON) tests/levels.py --thorough unit integration gateway streaming windows upgrades images e2e faults conformance
+.PHONY: test test-cluster test-all test-thorough test-coverage
+test: venv $(if $(filter tests/images% tests/e2e% tests/conformance%,$(TESTS)),images,tools-local) ## What needs neither cluster nor images, 20 minutes on two cores; TESTS="PATH..." for some of them
+	@$(RUNNER) local
 
-test-unit: venv tools ## Pure code and the chart; seconds
-	@$(PYTHON) tests/levels.py unit
-test-integration: venv tools ## Real API server and etcd, scripted gateway
-	@$(PYTHON) tests/levels.py integration
-test-gateway: venv tools ## Real Spark in local mode
-	@$(PYTHON) tests/levels.py gateway streaming windows upgrades
+test-cluster: venv images ## What runs on the cluster: images, operator and drivers as pods, faults, unmodified clients
+	@$(RUNNER) cluster
+
+test-all: venv images ## All levels
+	@$(RUNNER) local cluster
+
+test-thorough: venv images ## All levels with the tests that are marked thorough: further draws and combinations, hours
+	@$(RUNNER) --thorough local cluster
+
+.PHONY: test-unit test-integration test-gateway test-images test-e2e test-conformance
+test-unit: venv tools-local ## Pure code and the chart
+	@$(RUNNER) unit
+test-integration: venv tools-local ## Real API server and etcd, scripted gateway
+	@$(RUNNER) integration
+test-gateway: venv ## Real Spark in local mode
+	@$(RUNNER) gateway streaming windows upgrades
 test-images: venv images ## What the images promise
-	@$(PYTHON) tests/levels.py images
+	@$(RUNNER) images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster
-	@$(PYTHON) tests/levels.py e2e faults
+	@$(RUNNER) e2e faults
 test-conformance: venv images ## Unmodified clients against a session on the cluster
-	@$(PYTHON) tests/levels.py conformance
+	@$(RUNNER) conformance

@@ -32,6 +32,7 @@ def arguments() -> argparse.ArgumentParser:
     commands.add_parser("kubeconfig", help="print the kubeconfig's path")
     tool = commands.add_parser("tools", aliases=["build"], help="build the binaries; print their folder")
     tool.add_argument("names", nargs="*", metavar="NAME", help="default: all that this machine's cluster needs")
+    tool.add_argument("--local", action="store_true", help="what tests without a cluster run")
     return parser
 
 
@@ -58,7 +59,7 @@ def execute(chosen: argparse.Namespace, paths: Paths, provider: Provider) -> int
         case "kubeconfig":
             print(provider.kubeconfig())
         case "tools" | "build":
-            tools.build(paths, chosen.names or provider.needs)
+            tools.build(paths, tools.LOCAL_TOOLS if chosen.local else chosen.names or provider.needs)
             print(paths.bin)
     return 0
 

@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from sparksql.gateway.settings import PodIdentity, Settings
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.jvm import DriverJvm
+from tests.runner.starts import measured
 from tests.support.process import driver_config, image_environment
 
 
@@ -26,19 +27,21 @@ def local_spark(folder: Path, connectors: Sequence[str] = (), **spark_conf: str)
         with (folder / "log").open("ab") as log:
             log.write(line)
 
-    with contextlib.chdir(folder):
-        jvm = DriverJvm.start(config.heap_mib, write_log, {**os.environ, **image_environment(folder, connectors)})
-        try:
+    with contextlib.chdir(folder), contextlib.ExitStack() as stack:
+        with measured("Spark in the test's process"):
+            environment = {**os.environ, **image_environment(folder, connectors)}
+            jvm = DriverJvm.start(config.heap_mib, write_log, environment)
+            stack.callback(_end, jvm)
             driver = SparkDriver.connect(jvm.connect(), settings)
-            try:
-                yield driver
-            finally:
-                driver.stop()
-        finally:
-            gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-            if gateway is not None:
-                gateway.shutdown()
-            jvm.stop()
+            stack.callback(driver.stop)
+        yield driver
+
+
+def _end(jvm: DriverJvm) -> None:
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is not None:
+        gateway.shutdown()
+    jvm.stop()
 
 
 def run(driver: SparkDriver, session: Any, *statements: str) -> None:

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.cluster.localkube.processes import GO_ENVIRONMENT
+from tests.runner.starts import measured
 from tests.support.ports import free_port
 
 START_SECONDS = 120.0
@@ -147,7 +148,8 @@ def _start(folder: Path, stack: contextlib.ExitStack) -> ApiServer:
         "--disable-admission-plugins=ServiceAccount",  # no controller makes the default accounts
         "--endpoint-reconciler-type=none", "--enable-priority-and-fairness=false",
     )  # fmt: skip
-    _await_ready(server, {"etcd": etcd, "kube-apiserver": apiserver}, folder)
+    with measured("API server"):
+        _await_ready(server, {"etcd": etcd, "kube-apiserver": apiserver}, folder)
     return server
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
@@ -18,10 +17,11 @@ import yaml
 from sparksql.domain.session.resolve import database_name
 from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV
 from sparksql.wire.driver import FILE_ROOTS_ENV
+from tests.runner.starts import measured
 from tests.support import java_classes
 from tests.support.class_archive import java, java_options
 from tests.support.maven import REPOSITORY, jars
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listens
 from tests.support.process import FILES, GatewayProcess, driver_config, running
 
 VALUES = REPOSITORY / "charts/spark-sql-operator/values.yaml"
@@ -104,9 +104,9 @@ def _values(site: str) -> list[str]:
 
 def _wait_until_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + METASTORE_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"the metastore does not listen:\n{log.read_text(errors='replace')[-4000:]}")
+    with measured("metastore"):
+        while not listens(port):
+            assert process.poll() is None and time.monotonic() < deadline, (
+                f"the metastore does not listen:\n{log.read_text(errors='replace')[-4000:]}"
+            )
+            time.sleep(0.05)

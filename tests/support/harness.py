@@ -15,6 +15,7 @@ from typing import Any
 
 from sparksql.api.names import child_base
 from sparksql.wire.driver import TLS_CERT_FILE, TOKEN_FILE
+from tests.runner.starts import measured
 from tests.support.cluster_view import ClusterView, Object
 
 API_VERSION = "sparksql.dev/v1alpha1"
@@ -177,8 +178,11 @@ class Space:
             "metadata": {**(metadata or {}), "name": name, "namespace": self.name},
             "spec": spec,
         }
-        made = self.cluster.create(body)
-        return self.wait_session(name, "Ready", seconds=seconds) if wait else made
+        if not wait:
+            return self.cluster.create(body)
+        with measured("session on the cluster"):
+            self.cluster.create(body)
+            return self.wait_session(name, "Ready", seconds=seconds)
 
     def wait_session(self, name: str, *phases: str, seconds: float = 420) -> Object:
         return self.cluster.wait_phase("SqlSession", self.name, name, *phases, seconds=seconds)

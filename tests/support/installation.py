@@ -19,6 +19,7 @@ from typing import TextIO
 
 import pytest
 
+from tests.runner.starts import measured
 from tests.support.class_archive import QUICK_COMPILER_ONLY
 from tests.support.harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Space
 
@@ -96,14 +97,16 @@ def cluster(testrun_uid: str) -> Cluster:
         installed.seek(0)
         by_this_run = installed.read() == testrun_uid
         if not by_this_run:
-            _run("make", "--no-print-directory", "images", "cluster-up")
+            with measured("images and cluster"):
+                _run("make", "--no-print-directory", "images", "cluster-up")
         kubeconfig = Path(_run(sys.executable, "tests/cluster/cluster.py", "kubeconfig").strip())
         os.environ["KUBECONFIG"] = str(kubeconfig)
         tools = _run(sys.executable, "tests/cluster/cluster.py", "tools").strip()
         os.environ["PATH"] = os.pathsep.join((tools, os.environ["PATH"]))
         found = Cluster(kubeconfig)
         if not by_this_run:
-            _install(found)
+            with measured("chart"):
+                _install(found)
             installed.truncate(0)
             installed.write(testrun_uid)
     return found

@@ -35,6 +35,12 @@ def free_port() -> int:
     raise OSError(f"all {BLOCK} ports of this process are in use")
 
 
+def listens(port: int) -> bool:
+    """Returns whether a server accepts connections at a port of loopback."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @functools.cache
 def _own_ports() -> Iterator[int]:
     """Takes a block of ports and gives them in turn, so that one comes again as late as can be."""

@@ -10,7 +10,6 @@ import ipaddress
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -40,9 +39,10 @@ from sparksql.wire.driver import (
     config_hash,
 )
 from sparksql.wire.front import FRONT_TOKEN_FILE
+from tests.runner.starts import measured
 from tests.support.class_archive import java_options
 from tests.support.java_classes import class_path
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listens
 
 TOKEN = "a-token-of-the-tests"
 FRONT_TOKEN = "what-the-front-presents-in-tests"
@@ -234,11 +234,9 @@ def running(folder: Path, optimised: bool = False, **changes: object) -> Iterato
 def wait_until_listening(gateway: GatewayProcess, seconds: float = 180) -> None:
     """Until the port accepts connections. Fails when the process ends or takes too long."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if gateway.process.poll() is not None:
-            break
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", gateway.port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"the gateway does not listen:\n{gateway.log_tail()}")
+    with measured("gateway"):
+        while not listens(gateway.port):
+            assert gateway.process.poll() is None and time.monotonic() < deadline, (
+                f"the gateway does not listen:\n{gateway.log_tail()}"
+            )
+            time.sleep(0.05)

@@ -46,6 +46,8 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 # What only tests run: no cluster waits for it.
 TEST_TOOLS = ("kstatus",)
 NODE_TOOLS = tuple(name for name in BY_NAME if name not in TEST_TOOLS)
+# What tests without a cluster run: an API server, an object store, clients.
+LOCAL_TOOLS = ("kube-apiserver", "etcd", "kubectl", "helm", "versitygw", *TEST_TOOLS)
 # What is needed beside a cluster that somebody else brings.
 CLIENT_TOOLS = ("kubectl", "helm", "versitygw", *TEST_TOOLS)
 

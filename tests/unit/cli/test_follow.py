@@ -72,7 +72,8 @@ def playing(folder: Path, calls: list[str]) -> Kubectl:
 async def test_follow_misses_no_end_of_a_statement(
     calls: list[str], phase: str, deleted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FIRST_EVENT_SECONDS", 0.5)
+    if SILENT in calls:  # for all others the deadline stays as long as a slow machine may need
+        monkeypatch.setattr(module, "FIRST_EVENT_SECONDS", 0.5)
     known = Statement.of(document("Pending"))
     (ended,) = await follow(playing(tmp_path, calls), [known], lambda s: s.has_ended, Console())
     assert (ended.status.phase, ended.deleted) == (phase, deleted)

@@ -1,0 +1,81 @@
+"""The levels of tests: where their tests are, how pytest runs them, and which levels run side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Level:
+    """A part of the tests that pytest runs in one go.
+
+    `mark` selects among the tests of the folders. `processes` is the number of workers of xdist: files that wait leave the cores to
+    others. A level that computes without waiting is `nice`, so that levels beside it do not miss their deadlines.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    mark: str = ""
+    processes: int = 1
+    in_order: bool = False
+    """Whether files are distributed as they are listed; xdist begins with those that have the most tests."""
+    nice: int = 0
+
+
+LEVELS = {
+    level.name: level
+    for level in (
+        Level("unit", ("tests/unit", "tests/chart"), processes=2),
+        Level("integration", ("tests/integration",), processes=4),
+        Level(
+            "gateway",
+            ("tests/gateway",),
+            ignored=("tests/gateway/streaming", "tests/gateway/upgrades", "tests/gateway/windows"),
+            processes=3,
+            in_order=True,
+        ),
+        Level("streaming", ("tests/gateway/streaming",), processes=3, in_order=True, nice=10),
+        Level("windows", ("tests/gateway/windows",), processes=2, in_order=True, nice=10),
+        Level("upgrades", ("tests/gateway/upgrades",), processes=2, in_order=True, nice=10),
+        Level("images", ("tests/images",)),
+        Level("e2e", ("tests/e2e",), mark="not alone", processes=4, in_order=True),
+        Level("faults", ("tests/e2e",), mark="alone"),
+        Level("conformance", ("tests/conformance",)),
+    )
+}
+# What `make test` and `make test-cluster` run.
+GROUPS = {
+    "local": ("unit", "integration", "gateway", "streaming", "windows", "upgrades"),
+    "cluster": ("images", "e2e", "faults", "conformance"),
+}
+
+Lane = tuple[str, ...]
+Stage = tuple[Lane, ...]
+# Stages follow each other, lanes of a stage run side by side, levels of a lane follow each other. Tests of integration wait half of
+# their time, tests of faults two of five seconds: a level that computes uses the cores meanwhile.
+STAGES: tuple[Stage, ...] = (
+    (("unit", "integration"), ("upgrades", "windows")),
+    (("gateway",),),
+    (("streaming",),),
+    (("images", "faults"), ("conformance",)),
+    (("e2e",),),
+)
+
+
+def level_of(path: str) -> Level:
+    """Returns the level whose tests a path or a node id of pytest names. Raises ValueError for a path of no level."""
+    file = path.partition("::")[0].removeprefix("./").rstrip("/")
+    found = [
+        (len(folder), level)
+        for level in LEVELS.values()
+        for folder in level.paths
+        if file == folder or file.startswith(f"{folder}/")
+    ]
+    if not found:
+        raise ValueError(f"{path}: no level has tests there; levels have {', '.join(sorted(_folders()))}")
+    return max(found, key=lambda each: each[0])[1]
+
+
+def _folders() -> set[str]:
+    return {folder for level in LEVELS.values() for folder in level.paths}
