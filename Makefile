@@ -75,7 +75,7 @@ test-unit: venv tools-local ## Pure code and the chart
 test-integration: venv tools-local ## Real API server and etcd, scripted gateway
 	@$(RUNNER) integration
 test-gateway: venv ## Real Spark in local mode
-	@$(RUNNER) gateway streaming windows upgrades
+	@$(RUNNER) gateway
 test-images: venv images ## What the images promise
 	@$(RUNNER) images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster

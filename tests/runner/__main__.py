@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.runner import coverage
+from tests.runner import coverage, order
 from tests.runner.levels import GROUPS, LEVELS, Stage, level_of
 from tests.runner.report import closing_line, report
 from tests.runner.run import Run, Selection
@@ -119,12 +119,14 @@ def main(words: Sequence[str]) -> int:
         history = History(CACHE / "times.json", selection.thorough)
         stages = plan(levels)
         screen = Screen(stages, history.read())
-        made = Run(selection, logs, screen.failure, screen.end)
+        files = CACHE / "files.json"
+        made = Run(selection, logs, files, screen.failure, screen.end)
         began = time.monotonic()
         is_whole = asyncio.run(run(made, screen, stages))
-        runs = [each for each in made.levels.values() if each.exit_code is not None]
+        runs = [*made.levels.values()]
         if not selection.paths:
             history.write(made)
+            order.write(files, (cost for each in runs for cost in each.costs))
     if selection.variables:
         print(coverage.summary(selection.variables))
     print(f"\n{report(runs)}\n\ntime {clock(time.monotonic() - began)}; output of pytest: {logs}\n{closing_line(runs)}")

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 class Level:
     """A part of the tests that pytest runs in one go.
 
-    `mark` selects among the tests of the folders. `processes` is the number of workers of xdist: files that wait leave the cores to
-    others. A level that computes without waiting is `nice`, so that levels beside it do not miss their deadlines.
+    `mark` selects among the tests of the folders. `processes` is the number of workers of xdist, which take file after file: files
+    that wait leave the cores to others. A level that computes without waiting is `nice`, so that levels beside it do not miss their
+    deadlines.
     """
 
     name: str
     paths: tuple[str, ...]
-    ignored: tuple[str, ...] = ()
     mark: str = ""
     processes: int = 1
-    in_order: bool = False
-    """Whether files are distributed as they are listed; xdist begins with those that have the most tests."""
     nice: int = 0
 
 
@@ -28,38 +26,30 @@ LEVELS = {
     for level in (
         Level("unit", ("tests/unit", "tests/chart"), processes=2),
         Level("integration", ("tests/integration",), processes=4),
-        Level(
-            "gateway",
-            ("tests/gateway",),
-            ignored=("tests/gateway/streaming", "tests/gateway/upgrades", "tests/gateway/windows"),
-            processes=3,
-            in_order=True,
-        ),
-        Level("streaming", ("tests/gateway/streaming",), processes=3, in_order=True, nice=10),
-        Level("windows", ("tests/gateway/windows",), processes=2, in_order=True, nice=10),
-        Level("upgrades", ("tests/gateway/upgrades",), processes=2, in_order=True, nice=10),
+        # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
+        Level("gateway", ("tests/gateway",), processes=3, nice=10),
         Level("images", ("tests/images",)),
-        Level("e2e", ("tests/e2e",), mark="not alone", processes=4, in_order=True),
+        Level("e2e", ("tests/e2e",), mark="not alone", processes=4),
         Level("faults", ("tests/e2e",), mark="alone"),
         Level("conformance", ("tests/conformance",)),
     )
 }
 # What `make test` and `make test-cluster` run.
 GROUPS = {
-    "local": ("unit", "integration", "gateway", "streaming", "windows", "upgrades"),
+    "local": ("unit", "integration", "gateway"),
     "cluster": ("images", "e2e", "faults", "conformance"),
 }
 
 Lane = tuple[str, ...]
 Stage = tuple[Lane, ...]
 # Stages follow each other, lanes of a stage run side by side, levels of a lane follow each other. Tests of integration wait half of
-# their time, tests of faults two of five seconds: a level that computes uses the cores meanwhile.
+# their time: the gateway's use the cores meanwhile. Faults take the operator or the node away from all others.
 STAGES: tuple[Stage, ...] = (
-    (("unit", "integration"), ("upgrades", "windows")),
-    (("gateway",),),
-    (("streaming",),),
-    (("images", "faults"), ("conformance",)),
+    (("unit", "integration"), ("gateway",)),
+    (("images",),),
     (("e2e",),),
+    (("faults",),),
+    (("conformance",),),
 )
 
 

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.runner import order
 from tests.runner.events import Collected, Cost, Ended, write
 from tests.runner.starts import Meter
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Order())
     config.pluginmanager.register(Costs())
     if not hasattr(config, "workerinput"):  # xdist's controller has the reports of all workers
         config.pluginmanager.register(Reports())
+
+
+class Order:
+    """Sorts the files of a run with several processes; within a file tests stay as they are."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if file := os.environ.get(order.ORDER_ENV):
+            seconds = order.read(Path(file))
+            if seconds:
+                items.sort(key=lambda item: order.position(item.nodeid.partition("::")[0], seconds))
 
 
 class Reports:

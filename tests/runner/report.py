@@ -14,7 +14,12 @@ MOST = 25
 
 def report(runs: Sequence[LevelRun]) -> str:
     """Returns the tables, and the commands that repeat failed tests."""
-    parts = [costs_table(cost for run in runs for cost in run.costs), starts_table(runs), levels_table(runs)]
+    parts = [
+        costs_table(cost for run in runs for cost in run.costs),
+        starts_table(runs),
+        folders_table(runs),
+        levels_table(runs),
+    ]
     if failed := [test for run in runs for test in run.failed]:
         parts.append("\n".join(["failed:", *(f"  {repeat(test)}" for test in failed)]))
     return "\n\n".join(filter(None, parts))
@@ -50,12 +55,27 @@ def starts_table(runs: Sequence[LevelRun]) -> str:
     return "\n".join(lines) if sums else ""
 
 
+def folders_table(runs: Sequence[LevelRun]) -> str:
+    """Returns the sums of the files of each folder."""
+    sums: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+    for run in runs:
+        for cost in run.costs:
+            if cost.kind == "file":
+                row = sums[cost.name.rpartition("/")[0]]
+                row[0] += 1
+                row[1] += cost.seconds
+                row[2] += cost.cpu
+    lines = [f"{'seconds':>8}{'CPU':>8}{'files':>6}  folder"]
+    lines += [f"{s:>8.1f}{cpu:>8.1f}{n:>6.0f}  {name}" for name, (n, s, cpu) in sorted(sums.items())]
+    return "\n".join(lines) if sums else ""
+
+
 def levels_table(runs: Sequence[LevelRun]) -> str:
     """Returns counts and times of the levels. CPU is that of pytest's processes and their children, not of pods."""
     lines = [f"{'level':<14}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}{'CPU':>9}"]
     for run in runs:
         cpu = sum(cost.cpu for cost in run.costs if cost.kind == "file" or "(all)" in cost.name)
-        mark = "" if run.is_good else "   FAILED"
+        mark = "" if run.is_good else "   interrupted" if run.exit_code is None else "   FAILED"
         lines.append(
             f"{run.level.name:<14}{run.passed:>8}{len(run.failed):>8}{run.skipped:>9}{run.seconds:>9.1f}{cpu:>9.1f}{mark}"
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.runner import events
 from tests.runner.levels import LEVELS, Lane, Level, Stage
+from tests.runner.order import ORDER_ENV
 from tests.runner.schedule import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,11 +65,12 @@ Closed = Callable[[LevelRun], None]
 
 
 class Run:
-    """Runs of levels. `on_failure` is called at each failure, `on_end` when a level has ended."""
+    """Runs of levels. `order` is the file with the seconds of each file in earlier runs. `on_failure` is called at each failure, `on_end` when a level has ended."""
 
-    def __init__(self, selection: Selection, logs: Path, on_failure: Failed, on_end: Closed) -> None:
+    def __init__(self, selection: Selection, logs: Path, order: Path, on_failure: Failed, on_end: Closed) -> None:
         self._selection = selection
         self._logs = logs
+        self._order = order
         self._on_failure = on_failure
         self._on_end = on_end
         self.levels: dict[str, LevelRun] = {}
@@ -89,9 +91,11 @@ class Run:
         self.levels[level.name] = made
         file = self._logs / f"{level.name}.events"
         file.unlink(missing_ok=True)
-        async with self._following(made, file):
-            made.exit_code = await self._pytest(level, made.log, file)
-        made.seconds = time.monotonic() - made.started
+        try:
+            async with self._following(made, file):
+                made.exit_code = await self._pytest(level, made.log, file)
+        finally:
+            made.seconds = time.monotonic() - made.started
         self._on_end(made)
 
     @asynccontextmanager
@@ -128,7 +132,7 @@ class Run:
     async def _pytest(self, level: Level, log: Path, file: Path) -> int:
         # Each worker reads all files of its level: it compiles them again where the environment forbids to keep what was compiled.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {events.FILE_ENV: str(file), **self._selection.variables}
+        environment |= {events.FILE_ENV: str(file), ORDER_ENV: str(self._order), **self._selection.variables}
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
                 *command(level, self._selection),
@@ -164,13 +168,12 @@ def command(level: Level, selection: Selection) -> list[str]:
         python += ["coverage", "run", "-m"]
     made = [*nice, *python, "pytest", "-q", "-p", "tests.runner.plugin"]
     named = selection.paths.get(level.name)
-    made += named or [*level.paths, *(f"--ignore={folder}" for folder in level.ignored)]
+    made += named or level.paths
     if expression := marks(level, selection.thorough, named or ()):
         made += ["-m", expression]
     files = {path.partition("::")[0] for path in named or ()}
     if level.processes > 1 and (named is None or len(files) > 1 or any(not file.endswith(".py") for file in files)):
-        made += ["-n", str(level.processes), "--dist", "loadfile"]
-        made += ["--no-loadscope-reorder"] if level.in_order else []
+        made += ["-n", str(level.processes), "--dist", "loadfile", "--no-loadscope-reorder"]
     return made
 
 

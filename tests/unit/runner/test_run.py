@@ -54,7 +54,7 @@ def ran(folder: Path, selection: Selection = Selection()) -> tuple[LevelRun, str
         failures.append(event.test)
         screen.failure(run, event)
 
-    made = Run(selection, folder.parent, failed, screen.end)
+    made = Run(selection, folder.parent, folder.parent / "files.json", failed, screen.end)
     asyncio.run(made.stages([(("small",),)]))
     return made.levels["small"], out.getvalue(), failures
 
@@ -126,7 +126,7 @@ def test_interrupted_run_cleans_up_and_ends(levels: Path) -> None:
     )
 
     async def interrupted() -> Run:
-        made = Run(Selection(), levels.parent, lambda *_: None, lambda _: None)
+        made = Run(Selection(), levels.parent, levels.parent / "files.json", lambda *_: None, lambda _: None)
         task = asyncio.create_task(made.stages([(("small",),)]))
         async with asyncio.timeout(60):
             while not begun.exists():
@@ -143,7 +143,7 @@ def test_interrupted_run_cleans_up_and_ends(levels: Path) -> None:
 @pytest.mark.parametrize(
     ("level", "selection", "present", "absent"),
     [
-        ("gateway", Selection(), ["-n", "--ignore=tests/gateway/windows", "not thorough"], ["coverage"]),
+        ("gateway", Selection(), ["-n", "tests/gateway", "not thorough"], ["coverage"]),
         ("gateway", Selection(thorough=True), ["-n"], ["-m not thorough"]),
         ("e2e", Selection(), ["not alone and not thorough"], []),
         ("faults", Selection(thorough=True), ["alone"], ["-n"]),

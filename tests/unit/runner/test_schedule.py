@@ -7,7 +7,7 @@ import pytest
 from tests.runner.levels import GROUPS, LEVELS, STAGES, level_of
 from tests.runner.schedule import Duration, Progress, level_left, plan, run_left
 
-TWO_LANES = ((("unit",), ("windows", "upgrades")), (("gateway",),))
+TWO_LANES = ((("unit",), ("images", "e2e")), (("gateway",),))
 
 
 def test_stages_hold_every_level_once() -> None:
@@ -23,7 +23,7 @@ def test_levels_of_local_tests_share_no_stage_with_levels_of_the_cluster() -> No
 
 
 def test_plan_without_some_levels_leaves_out_empty_lanes_and_stages() -> None:
-    assert plan(["upgrades"], TWO_LANES) == [(("upgrades",),)]
+    assert plan(["e2e"], TWO_LANES) == [(("e2e",),)]
     assert plan(["gateway", "unit"], TWO_LANES) == [(("unit",),), (("gateway",),)]
     assert plan([], TWO_LANES) == []
 
@@ -34,8 +34,8 @@ def test_plan_without_some_levels_leaves_out_empty_lanes_and_stages() -> None:
         ("tests/unit/domain", "unit"),
         ("tests/chart/test_docs.py", "unit"),
         ("./tests/gateway/test_modes.py", "gateway"),
-        ("tests/gateway/streaming/", "streaming"),
-        ("tests/gateway/windows/test_windows.py::test_a_b_c[x/y]", "windows"),
+        ("tests/gateway/", "gateway"),
+        ("tests/gateway/windows/test_windows.py::test_a_b_c[x/y]", "gateway"),
         ("tests/e2e/test_front.py", "e2e"),
     ],
 )
@@ -72,10 +72,10 @@ def test_time_left_of_a_level_follows_the_last_run(
 
 
 def test_time_left_of_a_run_is_the_longest_lane_of_each_stage() -> None:
-    last = dict.fromkeys(("unit", "windows", "upgrades", "gateway"), LAST)
+    last = dict.fromkeys(("unit", "images", "e2e", "gateway"), LAST)
     assert run_left(TWO_LANES, [], {}, last) == 300
-    assert run_left(TWO_LANES, ["windows"], {"upgrades": Progress(0, 0, 0, 10)}, last) == 200
-    assert run_left(TWO_LANES, ["windows", "upgrades"], {"unit": Progress(25, 50, 0, 40)}, last) == 160
+    assert run_left(TWO_LANES, ["images"], {"e2e": Progress(0, 0, 0, 10)}, last) == 200
+    assert run_left(TWO_LANES, ["images", "e2e"], {"unit": Progress(25, 50, 0, 40)}, last) == 160
 
 
 def test_time_left_of_a_run_with_a_level_that_never_ran_is_unknown() -> None:
