@@ -21,10 +21,11 @@ class Collected:
 
 @dataclass(frozen=True)
 class Ended:
-    """A test ended. `text` is what pytest prints of a failure, `cause` its place and message."""
+    """A test ended after so many seconds. `text` is what pytest prints of a failure, `cause` its place and message."""
 
     test: str
     outcome: Literal["passed", "failed", "skipped"]
+    seconds: float = 0.0
     text: str = ""
     cause: str = ""
 

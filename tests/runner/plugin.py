@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class Reports:
 
     def __init__(self) -> None:
         self._ended: set[str] = set()
+        self._seconds: dict[str, float] = defaultdict(float)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if session.items:  # with xdist the workers collect
@@ -49,17 +51,18 @@ class Reports:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            write(Ended(report.nodeid, "failed", report.longreprtext))
+            write(Ended(report.nodeid, "failed", text=report.longreprtext))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid] += report.duration
         if report.nodeid in self._ended:  # it failed or was skipped; a test may also fail in its teardown
             return
         if report.failed:
-            self._end(Ended(report.nodeid, "failed", _text(report), _cause(report)))
+            self._end(Ended(report.nodeid, "failed", self._seconds[report.nodeid], _text(report), _cause(report)))
         elif report.skipped:
-            self._end(Ended(report.nodeid, "skipped", report.longreprtext))
+            self._end(Ended(report.nodeid, "skipped", text=report.longreprtext))
         elif report.when == "teardown":
-            self._end(Ended(report.nodeid, "passed"))
+            self._end(Ended(report.nodeid, "passed", self._seconds.pop(report.nodeid)))
 
     def _end(self, event: Ended) -> None:
         self._ended.add(event.test)

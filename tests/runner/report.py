@@ -15,6 +15,7 @@ MOST = 25
 def report(runs: Sequence[LevelRun]) -> str:
     """Returns the tables, and the commands that repeat failed tests."""
     parts = [
+        tests_table(runs),
         costs_table(cost for run in runs for cost in run.costs),
         starts_table(runs),
         folders_table(runs),
@@ -23,6 +24,14 @@ def report(runs: Sequence[LevelRun]) -> str:
     if failed := [test for run in runs for test in run.failed]:
         parts.append("\n".join(["failed:", *(f"  {repeat(test)}" for test in failed)]))
     return "\n\n".join(filter(None, parts))
+
+
+def tests_table(runs: Iterable[LevelRun]) -> str:
+    """Returns the tests that took longest."""
+    times = sorted(((seconds, test) for run in runs for test, seconds in run.tests.items()), reverse=True)[:MOST]
+    return (
+        "\n".join([f"{'seconds':>8}  test", *(f"{seconds:>8.1f}  {test}" for seconds, test in times)]) if times else ""
+    )
 
 
 def costs_table(costs: Iterable[Cost]) -> str:

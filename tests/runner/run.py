@@ -46,6 +46,8 @@ class LevelRun:
     skipped: int = 0
     total: int = 0
     costs: list[events.Cost] = field(default_factory=list)
+    tests: dict[str, float] = field(default_factory=dict)
+    """The seconds of each test that passed."""
     seconds: float = 0.0
     exit_code: int | None = None
 
@@ -121,8 +123,9 @@ class Run:
                     made.total = count
                 case events.Cost():
                     made.costs.append(event)
-                case events.Ended(outcome="passed"):
+                case events.Ended(outcome="passed", test=test, seconds=seconds):
                     made.passed += 1
+                    made.tests[test] = seconds
                 case events.Ended(outcome="skipped"):
                     made.skipped += 1
                 case events.Ended(outcome="failed", test=test):
