@@ -77,6 +77,8 @@ async def clients(gateways: list[GatewayProcess], tmp_path: Path) -> AsyncIterat
         yield clients
 
 
+# The pods of a lost node run on in the same way: tests/e2e/test_lost_node.py.
+@pytest.mark.thorough
 async def test_no_row_comes_twice_from_a_driver_that_wakes(
     clients: list[GatewayClient], store: ObjectStore, tmp_path: Path
 ) -> None:

@@ -144,10 +144,13 @@ def incompatible(view: OperationView) -> str:
 
 
 def cases(kind: type[Parked] | type[Accepted] | type[Rewritten]) -> list[Any]:
-    """Every other case of a kind is thorough: the page's tables are of all of them."""
+    """The first case of each base is daily, all others are thorough: the page's tables are of all of them."""
     of_kind = [case for case in CASES if isinstance(case.outcome, kind)]
-    marks = ((), (pytest.mark.thorough,))
-    return [pytest.param(case, id=case.name, marks=marks[number % 2]) for number, case in enumerate(of_kind)]
+    first = {case.base: case.name for case in reversed(of_kind)}
+    return [
+        pytest.param(case, id=case.name, marks=() if case.name == first[case.base] else pytest.mark.thorough)
+        for case in of_kind
+    ]
 
 
 @pytest.mark.parametrize("case", cases(Parked))
