@@ -58,13 +58,18 @@ def json_value(value: Any) -> JsonValue:
         case Decimal() | date() | timedelta() | bytes():
             return text(value)
         case dict():
-            return {_key(key): json_value(item) for key, item in value.items()}
+            return {json_key(key): json_value(item) for key, item in value.items()}
         case list() if value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
-            return {_key(key): json_value(item) for key, item in value}  # Arrow's form of a map
+            return {json_key(key): json_value(item) for key, item in value}  # Arrow's form of a map
         case list() | tuple():
             return [json_value(item) for item in value]
         case _:
             return str(value)
+
+
+def json_key(key: Any) -> str:
+    """Returns the key of a map as the name in a JSON object."""
+    return _or_null(json_value(key))
 
 
 def json_of_text(shown: str, column_type: str) -> JsonValue:
@@ -103,10 +108,6 @@ def text(value: Any, nested: Nested = Nested.SPARK) -> str | None:
             return "{" + ", ".join(f"{key} -> {_or_null(item)}" for key, item in value.items()) + "}"
         case _:
             return str(value)
-
-
-def _key(key: Any) -> str:
-    return _or_null(json_value(key))
 
 
 def _joined(items: Sequence[Any]) -> str:

@@ -319,3 +319,12 @@ def test_a_prefix_without_a_slash_is_one_bucket(uri: str) -> None:
 def test_a_float_is_not_shown_widened_to_a_double() -> None:
     table = pa.table({"f": pa.array([0.1, None, float("inf"), -3.4028235e38], pa.float32())})
     assert [cells for (cells,) in rows(table)] == [0.1, None, "Infinity", -3.4028235e38]
+
+
+def test_map_without_entries_is_an_object_and_list_without_items_an_array() -> None:
+    entries = pa.map_(pa.string(), pa.list_(pa.int32()))
+    kind = pa.struct([("m", entries), ("l", pa.list_(entries)), ("k", pa.map_(pa.list_(pa.int32()), pa.int32()))])
+    values = [{"m": [], "l": [[], None], "k": [([1], 2)]}, {"m": [("a", [])], "l": [], "k": None}, None]
+    shown = [{"m": {}, "l": [{}, None], "k": {"[1]": 2}}, {"m": {"a": []}, "l": [], "k": None}, None]
+    table = pa.table({"s": pa.array(values, kind)})
+    assert [cell for (cell,) in rows(table)] == shown
