@@ -117,6 +117,17 @@ async def test_result_page_in_arrow_has_its_rows_and_the_next_token(client: Gate
     assert table.column(0).to_pylist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("rows", "kept"), [(0, 10), (10_001, 10_001)], ids=["memory", "files"])
+async def test_result_page_in_arrow_without_rows_has_the_columns(client: GatewayClient, rows: int, kept: int) -> None:
+    options = ResultOptions(max_rows=kept)
+    view = await client.ok(f"SELECT id AS a, map(id, array(id)) AS b FROM range({rows})", result=options)
+    query = {"format": "arrow", "token": rows}
+    async with client.http.get(f"{API}/statements/{view.operation_id}/results", params=query) as response:
+        assert response.status == 200
+        table = pa.ipc.open_stream(await response.read()).read_all()
+    assert (table.column_names, table.num_rows) == (["a", "b"], 0)
+
+
 @pytest.mark.parametrize(
     ("query", "status"), [({"token": "x"}, 400), ({"token": 7}, 404), ({"format": "xml"}, 400), ({"maxRows": -1}, 400)]
 )

@@ -84,3 +84,15 @@ def test_the_session_image_has_what_its_code_imports() -> None:
         for name in imported(tree)
     }
     assert needed <= copied
+
+
+def test_arrow_data_of_others_enters_the_gateway_by_one_module() -> None:
+    door, writing = "sparksql.gateway.results.batches", {"new_stream"}
+    uses = {
+        (module, node.attr)
+        for module, tree in modules()
+        if module.startswith("sparksql.gateway.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("pa.ipc", "pyarrow.ipc", "ipc")
+    }
+    assert {module for module, name in uses if name not in writing} == {door}

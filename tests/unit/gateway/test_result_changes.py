@@ -17,8 +17,6 @@ Row = tuple[str | None, float | None]
 
 
 def table(rows: list[Row]) -> pa.Table:
-    if not rows:
-        return pa.table({})  # as Spark's rows are collected when there are none
     return pa.table(
         {"k": pa.array([k for k, _ in rows], pa.string()), "v": pa.array([v for _, v in rows], pa.float64())}
     )

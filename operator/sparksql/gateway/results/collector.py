@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
+from sparksql.gateway.results.batches import read_schema, read_table
 from sparksql.gateway.spark.scala import option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.wire.control import Column
@@ -138,8 +139,8 @@ class Collector:
             rows += int(iterator.rowCountInLastBatch())
             if size > most_bytes:
                 return Collected(None, local.as_frame, count, size // rows)
-        tables = [pa.ipc.open_stream(batch).read_all() for batch in batches]
-        table = pa.concat_tables(tables) if tables else pa.table({})
+        tables = [read_table(batch) for batch in batches]
+        table = pa.concat_tables(tables) if tables else self._arrow_schema(schema).empty_table()
         return Collected(table, local.as_frame, count, size // max(1, rows))
 
     def limited_per_partition(self, frame: Dataset, limit: int) -> Any:
@@ -161,8 +162,7 @@ class Collector:
         dataset = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(clone, frame.logicalPlan())
         batches = clone.createDataset(dataset.toArrowBatchRdd(), self._jvm.org.apache.spark.sql.Encoders.BINARY())
         batches.write().mode("overwrite").option("compression", "zstd").parquet(path)
-        empty = self._arrow.createEmptyArrowBatch(dataset.schema(), "UTC", False, False)
-        return Written(pa.ipc.open_stream(empty).schema, batch_rows)
+        return Written(self._arrow_schema(dataset.schema()), batch_rows)
 
     def is_small(self, frame: Dataset) -> bool:
         """Returns whether there are surely not too many rows to be collected: a command's answer, or a query with a LIMIT."""
@@ -175,6 +175,10 @@ class Collector:
     def over_its_rows(self, frame: Dataset) -> Any:
         """Returns the Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
         return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
+
+    def _arrow_schema(self, schema: Any) -> pa.Schema:
+        """What Arrow makes of a JVM StructType."""
+        return read_schema(self._arrow.createEmptyArrowBatch(schema, "UTC", False, False))
 
     def _local_rows(self, frame: Dataset, schema: Any, limit: int) -> _LocalRows:
         plan = frame.logicalPlan()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparksql.gateway.results.batches import read_batch
 from sparksql.gateway.results.collector import Written
 from sparksql.gateway.spark.filesystem import HadoopFiles
 
@@ -65,7 +66,7 @@ def index_files(
 
 def _batches(parquet: pq.ParquetFile, group: int, schema: pa.Schema) -> list[pa.RecordBatch]:
     (column,) = parquet.read_row_group(group, use_threads=False).columns
-    return [pa.ipc.read_record_batch(pa.py_buffer(value), schema) for value in column.to_pylist()]
+    return [read_batch(value, schema) for value in column.to_pylist()]
 
 
 class RowGroups:

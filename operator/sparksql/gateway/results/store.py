@@ -112,7 +112,9 @@ class ResultReader:
             size += pieces[-1].nbytes
             if size >= MAX_PAGE_BYTES:
                 break
-        return pa.concat_tables(pieces) if pieces else pa.table({})
+        if not pieces:
+            return result.groups[0].schema.empty_table() if result.groups else pa.table({})
+        return pa.concat_tables(pieces)
 
 
 class ResultStore:
