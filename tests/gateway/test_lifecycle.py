@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -156,3 +157,17 @@ def test_a_folder_without_a_token_is_refused(tmp_path: Path) -> None:
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 1
     assert TOKEN_FILE in ended.stderr
+
+
+async def test_crash_in_native_code_leaves_its_frames_in_the_log_and_no_text_of_a_statement(own_gateway: Start) -> None:
+    gateway = own_gateway()
+    async with connect(gateway) as client:
+        await client.until_started()
+        view = await client.put(f"{RUNNING} AND 'a-literal' IS NOT NULL")
+        await client.until_state(view.operation_id, OperationState.RUNNING)
+        os.kill(gateway.process.pid, signal.SIGSEGV)
+    assert await asyncio.to_thread(gateway.wait, 90) == -signal.SIGSEGV
+    log = (gateway.folder / "log").read_text()
+    assert "Fatal Python error: Segmentation fault" in log
+    assert re.search(r'^  File ".*executor\.py", line \d+ in \w+$', log, re.MULTILINE), gateway.log_tail()
+    assert "a-literal" not in log

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import logging
 import os
 import signal
@@ -42,6 +43,7 @@ _PR_SET_DUMPABLE = 4  # <sys/prctl.h>
 
 def main() -> None:
     """Runs `sparksql-gateway`."""
+    faulthandler.enable()  # a crash in native code leaves each thread's frames in the log, and nothing of their data
     _bound_heap()
     try:
         settings = read_settings()
