@@ -77,6 +77,7 @@ FULL_STATUS: dict[type[ApiObject], ApiModel] = {
         sql_hash="0" * 64,
         met_dependencies=("create-orders",),
         failed_attempts=1,
+        lost_drivers=("analytics-1",),
         next_attempt_time=_NOW,
         submitted_time=_NOW,
         start_time=_NOW,

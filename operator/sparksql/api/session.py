@@ -13,7 +13,7 @@ from sparksql.api.fields import SAFE_INT_MAX, Count, Image, Nonce, ObjectName, R
 from sparksql.api.settings import SessionSettings
 
 WAKE_CHARS = 64  # of the annotation that wakes a session; two values that differ behind them are the same
-MAX_UNCONFIRMED_DRIVERS = 8  # a session gives up after fewer lost drivers in a row
+MAX_UNCONFIRMED_DRIVERS = 8  # the newest: of more in a row the first ones are long over
 
 
 class SessionDesiredState(StrEnum):

@@ -40,6 +40,8 @@ from sparksql.api.session import SessionTemplate
 from sparksql.api.settings import StatementTimeouts
 from sparksql.api.streaming import Streaming, StreamingStatus
 
+MAX_LOST_DRIVERS = 2  # a batch statement ends with so many: it may be the cause, and its session has other users
+
 
 class StatementDesiredState(StrEnum):
     RUNNING = "Running"
@@ -326,6 +328,13 @@ class SqlStatementStatus(ApiModel):
         (), max_length=64, json_schema_extra=SET_LIST, description="Dependencies that are met, even if deleted since."
     )
     failed_attempts: Count = Field(0, description="Attempts of this run that ended badly.")
+    lost_drivers: Annotated[tuple[Annotated[str, Field(max_length=253)], ...], Field(max_length=MAX_LOST_DRIVERS)] = (
+        Field(
+            (),
+            description="Pods of drivers that were lost while they had this run in their hands, but for those that the cluster took "
+            "away. A batch statement ends with the second one; of a stream this is the last one.",
+        )
+    )
     next_attempt_time: Timestamp | None = Field(None, description="Not before this the next attempt is made.")
     submitted_time: Timestamp | None = Field(None, description="When this run was accepted; it waits from then on.")
     start_time: Timestamp | None = Field(None, description="When the current attempt began to run.")

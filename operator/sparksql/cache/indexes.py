@@ -25,6 +25,7 @@ SAVEPOINTS_BY_STATEMENT = "savepoints by statement"
 OPEN_SAVEPOINTS_BY_NAMESPACE = "open savepoints by namespace"
 POOL_BY_CLASS = "drivers of warm pools by class"
 STATEMENTS_BY_SAVEPOINT = "statements by the savepoint they start from"
+BY_LOST_DRIVER = "statements by lost driver"
 
 
 def scoped(namespace: str, name: str) -> str:
@@ -52,6 +53,11 @@ def _by_operation(obj: Object) -> Iterable[str]:
     statement = StatementView(obj)
     if statement.operation_id and statement.is_handed_over:
         yield statement.operation_id
+
+
+def _by_lost_driver(obj: Object) -> Iterable[str]:
+    statement = StatementView(obj)
+    return [scoped(statement.namespace, pod) for pod in statement.lost_drivers]
 
 
 def _by_dependency(obj: Object) -> Iterable[str]:
@@ -91,6 +97,7 @@ INDEXES: Mapping[str, Index] = {
     LIVE_BY_SESSION: (STATEMENT, _live_by_session),
     BY_OPERATION: (STATEMENT, _by_operation),
     BY_DEPENDENCY: (STATEMENT, _by_dependency),
+    BY_LOST_DRIVER: (STATEMENT, _by_lost_driver),
     SESSIONS_BY_NAMESPACE: (SESSION, _by_namespace),
     SESSIONS_OVER_LIMIT: (SESSION, _over_limit),
     STATEMENTS_BY_NAMESPACE: (STATEMENT, _by_namespace),

@@ -195,6 +195,11 @@ class StatementView(ObjectView):
         return str(self._status.get("session", _NOTHING).get("podUID", ""))
 
     @property
+    def lost_drivers(self) -> tuple[str, ...]:
+        """Returns the names of the pods of drivers that were lost with the statement in their hands."""
+        return tuple(self._status.get("lostDrivers", ()))
+
+    @property
     def next_attempt_time(self) -> datetime | None:
         """Returns the time before which no attempt is made, None when there is no such time."""
         due = self._status.get("nextAttemptTime")

@@ -75,13 +75,15 @@ async def test_statements_that_end_after_their_driver_are_not_counted_any_more(e
     """The session is over before them: nothing else happens to it that could set its counters right."""
     await env.create_class()
     await env.create_session()
-    async with env.operator(maxDriverRestarts=0):
+    async with env.operator():
         await env.session_ready()
         for name in ("a", "b"):
             await env.create_statement(name, "INSERT INTO t HOLD")
         await env.reaches(SESSIONS, "s", statements={"running": 2, "queued": 0})
+        await env.patch(SESSIONS, "s", {"desiredState": "Stopped"})
+        await env.in_phase(SESSIONS, "s", "Draining")
         await env.kubelet.crash_driver("s")
-        await env.in_phase(SESSIONS, "s", "Failed", "MaxRestartsExceeded")
+        await env.in_phase(SESSIONS, "s", "Stopped")
         for name in ("a", "b"):
             await env.ended(name, "Error", "SessionLost")
         await env.reaches(SESSIONS, "s", statements=NONE)

@@ -120,28 +120,61 @@ async def test_insert_with_retry_on_session_loss_runs_again_after_a_driver_crash
     assert done["status"]["attempt"] == 2
 
 
-async def test_read_gives_up_after_three_attempts(env: Environment) -> None:
+async def test_read_ends_with_the_second_lost_driver_and_its_session_goes_on(env: Environment) -> None:
     await env.create_class()
     await env.create_session()
-    async with env.operator():
+    async with env.operator(maxDriverRestarts=0):
         await env.create_statement("read", "SELECT HOLD")
-        for attempt in (1, 2, 3):
+        pods = []
+        for attempt in (1, 2):
             await env.reaches(STATEMENTS, "read", phase="Running", attempt=attempt)
+            pods.append(env.kubelet.pod_of("s"))
             await env.kubelet.crash_driver("s")
-        await env.ended("read", "Error", "SessionLost")
+        ended = await env.ended("read", "Error", "SessionLost")
+        assert ended["status"]["lostDrivers"] == pods
+        assert f"2 drivers were lost while the statement ran ({', '.join(pods)})" in message_of(ended)
+        assert "target" not in message_of(ended)
+        await env.create_statement("next")
+        await env.finished("next")
+        session = await env.get(SESSIONS, "s")
+    assert (session["status"]["phase"], session["status"].get("restarts", 0)) == ("Ready", 0)
+
+
+async def test_each_statement_counts_the_drivers_that_are_lost_while_it_runs(env: Environment) -> None:
+    await env.create_class()
+    await env.create_session()
+    async with env.operator(maxDriverRestarts=0):
+        retry = {"limit": 5, "backoffSeconds": 0, "on": ["SessionLost"]}
+        await env.create_statement("read", "SELECT HOLD")
+        await env.create_statement("retried", "INSERT HOLD", retry=retry)
+        await env.create_statement("effect", "INSERT HOLD")
+        for name in ("read", "retried", "effect"):
+            await env.in_phase(STATEMENTS, name, "Running")
+        await env.kubelet.crash_driver("s")
+        await env.ended("effect", "Error", "SessionLost")
+        await env.create_statement("later", "SELECT HOLD")
+        for name, attempt in (("read", 2), ("retried", 2), ("later", 1)):
+            await env.reaches(STATEMENTS, name, phase="Running", attempt=attempt)
+        await env.kubelet.crash_driver("s")
+        for name in ("read", "retried"):
+            assert len((await env.ended(name, "Error", "SessionLost"))["status"]["lostDrivers"]) == 2
+        env.ledger.release("later")
+        done = await env.finished("later")
+        await env.session_ready()
+    assert (done["status"]["attempt"], len(done["status"]["lostDrivers"])) == (2, 1)
 
 
 async def test_restarts_are_bounded_and_statements_wait_for_a_failed_session(env: Environment) -> None:
     await env.create_class()
     await env.create_session()
     async with env.operator(maxDriverRestarts=1):
-        await env.create_statement("one", "SELECT HOLD")
-        for attempt in (1, 2):
-            await env.reaches(STATEMENTS, "one", phase="Running", attempt=attempt)
-            await env.kubelet.crash_driver("s")
+        await env.session_ready()
+        await env.kubelet.crash_driver("s")
+        await env.reaches(SESSIONS, "s", phase="Ready", restarts=1)
+        await env.kubelet.crash_driver("s")
         failed = await env.in_phase(SESSIONS, "s", "Failed", "MaxRestartsExceeded")
         assert "gave up after 1 restarts; the last loss was DriverLost: the driver ended" in message_of(failed)
-        await env.reaches(STATEMENTS, "one", phase="Initialized", attempt=3)
+        await env.create_statement("one")
         await env.in_phase(STATEMENTS, "one", "Initialized", "SessionNotReady")
 
 

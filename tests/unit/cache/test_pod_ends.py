@@ -61,3 +61,11 @@ def test_the_clusters_own_reasons_are_told_apart(reason: str, told: str | None) 
     taken["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
     ends.observe(taken)
     assert ends.end_of("u") == PodEnd(told)
+    assert ends.disruption_of("u") == told
+
+
+def test_disruption_is_known_before_the_pod_has_ended() -> None:
+    ends, taken = PodTerminations(), pod("u", {"running": {}})
+    taken["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    ends.observe(taken)
+    assert (ends.end_of("u"), ends.disruption_of("u")) == (None, "EvictionByEvictionAPI")

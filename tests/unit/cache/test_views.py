@@ -83,6 +83,7 @@ STATEMENTS = st.fixed_dictionaries(
                 "session": st.fixed_dictionaries({"name": NAMES}, optional={"podUID": NAMES}),
                 "nextAttemptTime": TIMES,
                 "metDependencies": st.lists(NAMES, max_size=2, unique=True),
+                "lostDrivers": st.lists(NAMES, max_size=2),
                 "conditions": CONDITIONS,
                 "streaming": st.fixed_dictionaries(
                     {},
@@ -122,6 +123,7 @@ def test_statement_view_agrees_with_the_model(obj: dict[str, Any]) -> None:
     assert view.pod_uid == ((status.session.pod_uid if status.session else None) or "")
     assert view.next_attempt_time == status.next_attempt_time
     assert view.met_dependencies == status.met_dependencies
+    assert view.lost_drivers == status.lost_drivers
     assert view.has_committed is (streaming is not None and streaming.committed_batch_id is not None)
     assert view.checkpoint_location == (streaming.checkpoint_location if streaming is not None else None)
     assert (view.last_savepoint is None) is (streaming is None or streaming.last_savepoint is None)

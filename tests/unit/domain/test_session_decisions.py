@@ -221,6 +221,16 @@ def test_a_lost_driver_is_replaced_with_backoff_a_bounded_number_of_times() -> N
         assert part in (over.status.message or "")
 
 
+def test_losses_of_drivers_that_ran_statements_do_not_count_towards_giving_the_session_up() -> None:
+    obj = ready()
+    obj = obj.replace(status=obj.status.replace(restarts=3))
+    decision = later(obj, 9, pod=pod(obj, ended="exit code 139"), in_hand=1)
+    assert told(decision) == (Phase.PENDING, Reason.DRIVER_LOST)
+    assert (decision.status.restarts, decision.requeue_after) == (3, 4)
+    assert "counted by the statements that it ran; restart in 4 s" in decision.events[0].message
+    assert told(later(obj, 9, pod=pod(obj, ended="exit code 139"))) == (Phase.FAILED, Reason.MAX_RESTARTS_EXCEEDED)
+
+
 def test_a_driver_that_never_gets_ready_is_given_up_and_its_last_loss_is_told() -> None:
     obj = starting()
     obj = obj.replace(status=obj.status.replace(restarts=3))

@@ -88,6 +88,7 @@ STEPS = st.lists(
             {
                 "running": st.integers(0, 1),
                 "queued": st.integers(0, 1),
+                "in_hand": st.integers(0, 1),
                 "start_blocker": st.sampled_from(OBSTACLES),
                 "limit_violation": st.sampled_from([*[None] * 9, Violation(Reason.LIMIT_EXCEEDED, "no place")]),
                 "namespace_terminating": st.sampled_from([*[False] * 9, True]),
@@ -240,6 +241,13 @@ def check_status(s: Snapshot, decision: Decision) -> None:
         assert after.phase_since == before.phase_since
 
 
+def check_losses(s: Snapshot, decision: Decision) -> None:
+    """Who runs statements takes no session from their users."""
+    if s.in_hand and s.session.status.phase is Phase.READY:
+        assert reason_of(decision.status) != Reason.MAX_RESTARTS_EXCEEDED
+        assert decision.status.restarts <= s.session.status.restarts
+
+
 def check_wake_up(_: Snapshot, decision: Decision) -> None:
     if decision.finalizer and decision.status.phase not in LASTING:
         assert decision.requeue_after is not None
@@ -289,6 +297,7 @@ CHECKS = (
     check_lasting,
     check_ready,
     check_status,
+    check_losses,
     check_wake_up,
     check_deletion,
 )

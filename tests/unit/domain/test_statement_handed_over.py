@@ -285,19 +285,70 @@ def test_lost_effect_ends_in_session_lost(phase: str) -> None:
 
 
 @PHASES
-@pytest.mark.parametrize(("attempt", "again"), [(1, True), (2, True), (3, False)])
-def test_lost_read_runs_again_up_to_three_attempts(phase: str, attempt: int, again: bool) -> None:
-    of = statement(handed_over(phase, readOnly=True, attempt=attempt))
+def test_lost_read_runs_again(phase: str) -> None:
+    of = statement(handed_over(phase, readOnly=True))
     decision = decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE))
-    if not again:
-        assert told(decision) == ("Error", "SessionLost")
-        return
     status = decision.status
     assert told(decision) == ("Initialized", "SessionLost")
-    assert status.attempt == attempt + 1
+    assert (status.attempt, status.lost_drivers) == (2, ("s-1",))
     assert (status.operation_id, status.session, status.start_time, status.result) == (None, None, None, None)
     assert status.sql_hash is not None  # the next attempt must run the same text
     assert decision.requeue_after is not None
+
+
+LOSSES = pytest.mark.parametrize("loss", [Unobserved.DRIVER_GONE, Unobserved.UNKNOWN, OperationState.CLOSED])
+
+
+def word(loss: Unobserved | OperationState, *, read_only: bool) -> OperationView | Unobserved:
+    return view(loss, read_only=read_only) if isinstance(loss, OperationState) else loss
+
+
+@LOSSES
+@pytest.mark.parametrize("attempt", [2, 7])
+def test_read_ends_with_the_second_driver_that_is_lost_while_it_runs(
+    loss: Unobserved | OperationState, attempt: int
+) -> None:
+    of = statement(handed_over("Running", readOnly=True, attempt=attempt, lostDrivers=["s-0"]))
+    decision = decide(statement_snapshot(of, operation=word(loss, read_only=True)))
+    assert told(decision) == ("Error", "SessionLost")
+    assert decision.status.lost_drivers == ("s-0", "s-1")
+    for part in ("2 drivers were lost while the statement ran (s-0, s-1)", "It is a read", "Events", "runNonce"):
+        assert part in message(decision)
+    assert "target" not in message(decision)
+
+
+@LOSSES
+def test_effect_that_may_be_repeated_ends_with_the_second_lost_driver(loss: Unobserved | OperationState) -> None:
+    retry = {"limit": 5, "on": ["SessionLost"]}
+    of = statement(handed_over("Running", readOnly=False, attempt=2, lostDrivers=["s-0"]), retry=retry)
+    decision = decide(statement_snapshot(of, operation=word(loss, read_only=False)))
+    assert told(decision) == ("Error", "SessionLost")
+    for part in ("2 drivers were lost", "check its target"):
+        assert part in message(decision)
+
+
+@LOSSES
+@pytest.mark.parametrize(("read_only", "wanted"), [(True, "Initialized"), (False, "Error")])
+def test_driver_that_the_cluster_took_away_is_not_counted_by_its_statements(
+    loss: Unobserved | OperationState, read_only: bool, wanted: str
+) -> None:
+    of = statement(handed_over("Running", readOnly=read_only, attempt=4, lostDrivers=["s-0"]))
+    decision = decide(statement_snapshot(of, operation=word(loss, read_only=read_only), is_disrupted=True))
+    assert told(decision) == (wanted, "SessionLost")
+    assert decision.status.lost_drivers == ("s-0",)
+
+
+def test_new_run_begins_without_lost_drivers() -> None:
+    ended = statement({"phase": "Error", "run": 1, "attempt": 2, "lostDrivers": ["s-0", "s-1"]}, runNonce="again")
+    assert decide(statement_snapshot(ended)).status.lost_drivers == ()
+
+
+def test_last_word_of_a_lost_driver_says_that_the_statement_is_a_read() -> None:
+    of = statement(handed_over())  # lost before that was in the status
+    last = view(OperationState.RUNNING, read_only=True, statement_type="SELECT")
+    decision = decide(statement_snapshot(of, operation=Unobserved.DRIVER_GONE, last_view=last))
+    assert told(decision) == ("Initialized", "SessionLost")
+    assert (decision.status.read_only, decision.status.statement_type) == (True, "SELECT")
 
 
 def test_lost_statement_of_unknown_kind_is_treated_as_an_effect() -> None:

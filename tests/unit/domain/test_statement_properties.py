@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sparksql.api.names import FINALIZER
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
-from sparksql.api.statement import SqlStatement
+from sparksql.api.statement import MAX_LOST_DRIVERS, SqlStatement
 from sparksql.api.statement import StatementDesiredState as DesiredState
 from sparksql.api.statement import StatementPhase as Phase
 from sparksql.cache.views import StatementView
@@ -22,7 +22,6 @@ from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.statement.decision import Cancel, CreateSession, Decision, DeleteSelf, DeleteSession, Submit
 from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Unmet
-from sparksql.domain.statement.handover import MAX_READ_ATTEMPTS
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.phases import ENDED, HANDED_OVER, is_legal
 from sparksql.domain.statement.snapshot import (
@@ -111,6 +110,7 @@ FACTS = st.fixed_dictionaries(
         "turn": mostly(Turn(True), Turn(False, 1)),
         "inputs": TEXTS,
         "queue_full": mostly(False, True),
+        "is_disrupted": mostly(False, True),
         "awaited": st.booleans(),
         "namespace_terminating": mostly(False, True),
     }
@@ -248,9 +248,15 @@ def check_word_before_end(snapshot: Snapshot, decision: Decision) -> None:
 
 
 def check_attempts_are_bounded(snapshot: Snapshot, decision: Decision) -> None:
-    limit = snapshot.statement.spec.retry.limit
-    assert decision.status.failed_attempts <= limit
-    assert decision.status.attempt <= MAX_READ_ATTEMPTS + limit
+    before, after, word = snapshot.statement.status, decision.status, snapshot.operation
+    assert after.failed_attempts <= snapshot.statement.spec.retry.limit
+    if before.phase not in HANDED_OVER or after.phase is not Phase.INITIALIZED:
+        return
+    assert len(after.lost_drivers) < MAX_LOST_DRIVERS
+    failed = isinstance(word, OperationView) and word.state is not OperationState.CLOSED
+    never_began = isinstance(word, OperationView) and word.start_time is None
+    is_counted = len(after.lost_drivers) > len(before.lost_drivers)
+    assert failed or never_began or is_counted or snapshot.is_disrupted
 
 
 def check_wake_up(_: Snapshot, decision: Decision) -> None:

@@ -9,7 +9,14 @@ from sparksql.api.session import SqlSession
 from sparksql.api.session_class import SqlSessionClass
 from sparksql.api.statement import StatementPhase
 from sparksql.cache.classes import find_class
-from sparksql.cache.indexes import LIVE_BY_SESSION, OPEN_SAVEPOINTS_BY_NAMESPACE, SESSION, STATEMENT, scoped
+from sparksql.cache.indexes import (
+    BY_LOST_DRIVER,
+    LIVE_BY_SESSION,
+    OPEN_SAVEPOINTS_BY_NAMESPACE,
+    SESSION,
+    STATEMENT,
+    scoped,
+)
 from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating, labels_of
 from sparksql.cache.views import SavepointView, SessionView, StatementView
@@ -21,6 +28,7 @@ from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.snapshot import PodEnd, PodFacts, Snapshot, WarmDriver
 from sparksql.domain.violation import Violation
 from sparksql.engine.key import Key
+from sparksql.engine.store import Store
 from sparksql.kube.client import Object
 from sparksql.wire.control import GatewayInfo
 
@@ -137,6 +145,7 @@ class SessionGatherer:
             "queued": sum(not each.is_handed_over and each.phase != StatementPhase.STOPPED for each in held),
             "streams": sum(each.is_stream for each in running),
             "resting": len(stopped),
+            "in_hand": in_hand(self._context.store, session),
             "savepoints": self._savepoints(metadata.namespace, metadata.name),
         }
 
@@ -180,6 +189,16 @@ class SessionGatherer:
     def _is_too_large(self, obj: Object) -> bool:
         """Whether a session over a limit asks for too much itself, so that it waits for no place."""
         return isinstance(self.resolve(session_of(obj))[1], Violation)
+
+
+def in_hand(store: Store, session: SqlSession) -> int:
+    """Counts the statements that the session's driver has in its hands, or had: one may have noted the loss first."""
+    driver, metadata = session.status.driver, session.metadata
+    if driver is None or driver.pod_name is None:
+        return 0
+    live = map(StatementView, store.by_index(LIVE_BY_SESSION, scoped(metadata.namespace, metadata.name)))
+    bereft = store.by_index(BY_LOST_DRIVER, scoped(metadata.namespace, driver.pod_name))
+    return len(bereft) + sum(each.is_handed_over and each.pod_uid == driver.pod_uid for each in live)
 
 
 def _key(session: SqlSession) -> Key:

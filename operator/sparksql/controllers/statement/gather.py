@@ -72,6 +72,8 @@ class StatementGatherer:
             turn=admission,
             queue_full=is_full,
             operation=operation,
+            last_view=self._last_view(statement) if operation is Unobserved.DRIVER_GONE else None,
+            is_disrupted=self._is_disrupted(statement),
             namespace_terminating=is_terminating(self._context.store, namespace),
             savepoints=savepoints_of(self._context.store, statement),
             start_from=start_of(self._context.store, statement),
@@ -164,6 +166,18 @@ class StatementGatherer:
         if view is not None:
             return view
         return await self._ask(session.pod_uid, operation)
+
+    def _last_view(self, statement: SqlStatement) -> OperationView | None:
+        session, operation = statement.status.session, statement.status.operation_id
+        if session is None or not session.pod_uid or not operation:
+            return None
+        return self._context.drivers.view(session.pod_uid, operation)
+
+    def _is_disrupted(self, statement: SqlStatement) -> bool:
+        session = statement.status.session
+        if session is None or not session.pod_uid:
+            return False
+        return self._context.terminations.disruption_of(session.pod_uid) is not None
 
     def _is_followed(self, statement: SqlStatement) -> bool:
         session = statement.status.session

@@ -94,8 +94,10 @@ class Snapshot:
 
     `running` and `queued` count SqlStatement objects, `streams` of `running` those that run until they are stopped,
     `resting` streams that are Stopped, and `savepoints` those under way in the driver or waiting for one; clients'
-    statements are in the driver's own counts. `limit_violation` is the limit of sessions that leaves none for this one;
-    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    statements are in the driver's own counts. `in_hand` counts those that the driver of `status.driver` has in its hands,
+    or had when it was lost, also where a statement has noted that first. `limit_violation` is the limit of sessions that
+    leaves none for this one; `start_blocker` is what stopped the driver from being made in this very pass (quota, a
+    missing claim, a foreign child).
     """
 
     now: datetime
@@ -108,6 +110,7 @@ class Snapshot:
     queued: int = 0
     streams: int = 0
     resting: int = 0
+    in_hand: int = 0
     savepoints: int = 0
     limit_violation: Violation | None = None
     warm: WarmDriver | None = None

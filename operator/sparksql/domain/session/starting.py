@@ -71,9 +71,7 @@ def pending(s: Snapshot) -> Decision:
         return wait(s, Phase.PENDING, Reason.DRIVER_TERMINATING, message, Command.DELETE_DRIVER, wake=1.0)
     if status.next_start_time is not None and status.next_start_time > s.now:
         left = (status.next_start_time - s.now).total_seconds()
-        return wait(
-            s, Phase.PENDING, Reason.DRIVER_RESTARTING, f"restart {status.restarts} comes after a pause", wake=left
-        )
+        return wait(s, Phase.PENDING, Reason.DRIVER_RESTARTING, "the next driver starts after a pause", wake=left)
     return _start(s)
 
 

@@ -63,12 +63,13 @@ def drain(s: Snapshot, reason: Reason, message: str) -> Decision:
 def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
     """Gives up a driver that is gone or useless: another one is started, a bounded number of times.
 
-    One that the cluster took away for its own ends, which another node may well do again, does not count.
+    One that the cluster took away for its own ends, which another node may well do again, does not count. Neither does one
+    that had statements in its hands: these count it, each up to its own bound.
     """
-    is_disrupted = s.pod_end is not None and s.pod_end.disruption is not None
-    restarts = s.session.status.restarts + (not is_disrupted)
+    uncounted = _uncounted(s)
+    restarts = s.session.status.restarts + (uncounted is None)
     if phase_age(s) > STABLE_SECONDS and s.session.status.phase is Phase.READY:
-        restarts = int(not is_disrupted)
+        restarts = int(uncounted is None)
     if restarts > s.max_restarts:
         return settle(
             s,
@@ -90,10 +91,17 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         next_start_time=s.now + timedelta(seconds=delay),
         extra=state_lost_conditions(s),
     )
-    which = "evicted or preempted, not counted; restart" if is_disrupted else f"restart {restarts}"
+    which = f"restart {restarts}" if uncounted is None else f"{uncounted}; restart"
     event = Event("Warning", reason, f"{message}; {which} in {delay:g} s")
     events = (event, *closed_sessions_events(s), *state_lost_events(s))
     return Decision(status, commands, events=events, requeue_after=delay)
+
+
+def _uncounted(s: Snapshot) -> str | None:
+    """Why the loss of a driver does not count towards giving the session up; None if it does."""
+    if s.pod_end is not None and s.pod_end.disruption is not None:
+        return "evicted or preempted, not counted"
+    return "counted by the statements that it ran" if s.in_hand else None
 
 
 def vanished(s: Snapshot) -> str:

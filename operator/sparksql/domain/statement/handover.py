@@ -24,6 +24,7 @@ from sparksql.domain.statement.deadlines import (
     next_deadline,
 )
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
+from sparksql.domain.statement.loss import may_end_drivers, with_loss
 from sparksql.domain.statement.outcome import end_of, view_update
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot, Unobserved
 from sparksql.domain.statement.status import StatusUpdate
@@ -44,11 +45,10 @@ from sparksql.domain.statement.submission import submit_request
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
 
-MAX_READ_ATTEMPTS = 3  # reads whose driver was lost run again up to this many attempts
-
 
 def handed_over(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
     """Decides about a statement that is Pending or Running."""
+    s = with_loss(s)
     if s.inputs is None and facts.change is not None:
         return NeedsInputs()
     match s.operation:
@@ -126,7 +126,10 @@ def _finish(s: Snapshot, view: OperationView) -> Decision:
 
 
 def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> Decision:
-    """Decides without knowing the outcome: reads run again, everything else ends, unless `retry` says otherwise."""
+    """Decides without knowing the outcome: reads run again, everything else ends, unless `retry` says otherwise.
+
+    Whatever it is, it ends with the last driver that it may take.
+    """
     status, spec = s.statement.status, s.statement.spec
     known: StatusUpdate = view_update(view) if view else {}
     if is_closing(s):
@@ -136,11 +139,25 @@ def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> D
     if view is not None and view.start_time is None:
         message = f"{what} before the statement began; it is handed over again"
         return new_attempt(s, Reason.SESSION_NOT_READY, message, delay=0.0, failed=status.failed_attempts)
+    is_read = bool(known.get("read_only", status.read_only))
+    if may_end_drivers(s):
+        return end(s, Phase.ERROR, Reason.SESSION_LOST, _last_loss(s, what, is_read=is_read), **known)
     if status.failed_attempts < spec.retry.limit and RetryReason.SESSION_LOST in spec.retry.on:
         return retry(s, Reason.SESSION_LOST, what)
-    if known.get("read_only", status.read_only) and status.attempt < MAX_READ_ATTEMPTS:
+    if is_read:
         message = f"{what}; a read runs again (attempt {status.attempt + 1})"
         return new_attempt(s, Reason.SESSION_LOST, message, delay=0.0, failed=status.failed_attempts)
     remedy = "Check its target before you run it again (runNonce)"
     message = f"{what} while the statement was {status.phase}; outcome unknown. {remedy}"
     return end(s, Phase.ERROR, Reason.SESSION_LOST, message, **known)
+
+
+def _last_loss(s: Snapshot, what: str, *, is_read: bool) -> str:
+    """What is told of a statement that has lost its last driver."""
+    pods = s.statement.status.lost_drivers
+    effect = "It is a read and has changed nothing" if is_read else "Its outcome is unknown: check its target"
+    return (
+        f"{what}: {len(pods)} drivers were lost while the statement ran ({', '.join(pods)}). It may be the cause, so it does "
+        f"not run again. {effect}. Look for the cause in the session's Events (DriverLost) and in the logs of these pods "
+        "before you run it again (runNonce)"
+    )

@@ -127,8 +127,9 @@ class Snapshot:
     """Holds the facts at one moment.
 
     `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and is asked
-    again. `operation` is about `status.operation_id`; `settings` is None while the session is unknown; `awaited` tells
-    that a dependant has not yet noted the end of this statement.
+    again. `operation` is about `status.operation_id`, and `last_view` the last word on it of a driver that is gone, which
+    the cluster took away for its own ends if `is_disrupted`; `settings` is None while the session is unknown; `awaited`
+    tells that a dependant has not yet noted the end of this statement.
 
     Of a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if
     there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
@@ -145,6 +146,8 @@ class Snapshot:
     queue_full: bool = False
     inputs: Inputs | MissingReference | Violation | None = None
     operation: OperationView | Unobserved | None = None
+    last_view: OperationView | None = None
+    is_disrupted: bool = False
     awaited: bool = False
     namespace_terminating: bool = False
     savepoints: tuple[SavepointFacts, ...] = ()

@@ -1,0 +1,49 @@
+"""A driver that is lost with a statement in its hands, and what the statement remembers of it. Pure.
+
+Which of the statements that a driver ran has ended it is unknown, so each of them counts the loss, and the session does not:
+one statement takes a bounded number of drivers, and never the session from its other users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparksql.api.statement import MAX_LOST_DRIVERS
+from sparksql.api.statement import StatementPhase as Phase
+from sparksql.domain.statement.snapshot import Snapshot, Unobserved
+from sparksql.domain.statement.stream.spec import is_stream
+from sparksql.wire.control import OperationState, OperationView
+
+
+def with_loss(s: Snapshot) -> Snapshot:
+    """Returns the snapshot with what its statement remembers of a driver that is gone, the same one if none is."""
+    status, last = s.statement.status, s.last_view
+    if last is not None:
+        kind, is_read = last.statement_type or status.statement_type, status.read_only or last.read_only
+        status = status.replace(statement_type=kind, read_only=is_read)
+    pod = _lost_pod(s)
+    if pod is not None:
+        most = 1 if is_stream(s.statement.spec) else MAX_LOST_DRIVERS
+        status = status.replace(lost_drivers=(*status.lost_drivers, pod)[-most:])
+    return s if status is s.statement.status else replace(s, statement=s.statement.replace(status=status))
+
+
+def may_end_drivers(s: Snapshot) -> bool:
+    """Tells whether so many drivers were lost with the statement in their hands that it is not handed to another one."""
+    return len(s.statement.status.lost_drivers) >= MAX_LOST_DRIVERS
+
+
+def _lost_pod(s: Snapshot) -> str | None:
+    """The driver that was lost with the statement in its hands; None also if the cluster took it away for its own ends."""
+    session = s.statement.status.session
+    if session is None or s.is_disrupted:
+        return None
+    match s.operation:
+        case Unobserved.DRIVER_GONE:
+            return session.pod_name
+        case Unobserved.UNKNOWN if s.statement.status.phase is Phase.RUNNING:
+            return session.pod_name
+        case OperationView(state=OperationState.CLOSED, start_time=started) if started is not None:
+            return session.pod_name
+        case _:
+            return None
