@@ -144,7 +144,7 @@ async def test_each_statement_counts_the_drivers_that_are_lost_while_it_runs(env
     await env.create_class()
     await env.create_session()
     async with env.operator(maxDriverRestarts=0):
-        retry = {"limit": 5, "backoffSeconds": 0, "on": ["SessionLost"]}
+        retry = {"limit": 1, "backoffSeconds": 0, "on": ["SessionLost"]}
         await env.create_statement("read", "SELECT HOLD")
         await env.create_statement("retried", "INSERT HOLD", retry=retry)
         await env.create_statement("effect", "INSERT HOLD")

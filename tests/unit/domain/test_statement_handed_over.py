@@ -318,13 +318,17 @@ def test_read_ends_with_the_second_driver_that_is_lost_while_it_runs(
 
 
 @LOSSES
-def test_effect_that_may_be_repeated_ends_with_the_second_lost_driver(loss: Unobserved | OperationState) -> None:
-    retry = {"limit": 5, "on": ["SessionLost"]}
-    of = statement(handed_over("Running", readOnly=False, attempt=2, lostDrivers=["s-0"]), retry=retry)
-    decision = decide(statement_snapshot(of, operation=word(loss, read_only=False)))
-    assert told(decision) == ("Error", "SessionLost")
-    for part in ("2 drivers were lost", "check its target"):
-        assert part in message(decision)
+@pytest.mark.parametrize(("limit", "wanted"), [(1, "Error"), (2, "Initialized")])
+def test_effect_that_may_be_repeated_ends_with_its_last_retry(
+    loss: Unobserved | OperationState, limit: int, wanted: str
+) -> None:
+    retry = {"limit": limit, "on": ["SessionLost"]}
+    before = handed_over("Running", readOnly=False, attempt=2, failedAttempts=1, lostDrivers=["s-0"])
+    decision = decide(statement_snapshot(statement(before, retry=retry), operation=word(loss, read_only=False)))
+    assert told(decision) == (wanted, "SessionLost")
+    assert decision.status.lost_drivers == ("s-0", "s-1")
+    if wanted == "Error":
+        assert all(part in message(decision) for part in ("2 drivers were lost", "check its target"))
 
 
 @LOSSES

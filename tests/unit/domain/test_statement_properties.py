@@ -252,7 +252,8 @@ def check_attempts_are_bounded(snapshot: Snapshot, decision: Decision) -> None:
     assert after.failed_attempts <= snapshot.statement.spec.retry.limit
     if before.phase not in HANDED_OVER or after.phase is not Phase.INITIALIZED:
         return
-    assert len(after.lost_drivers) < MAX_LOST_DRIVERS
+    is_retry = after.failed_attempts > before.failed_attempts  # `retry` bounds these
+    assert is_retry or len(after.lost_drivers) < MAX_LOST_DRIVERS
     failed = isinstance(word, OperationView) and word.state is not OperationState.CLOSED
     never_began = isinstance(word, OperationView) and word.start_time is None
     is_counted = len(after.lost_drivers) > len(before.lost_drivers)

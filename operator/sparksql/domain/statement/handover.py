@@ -126,10 +126,7 @@ def _finish(s: Snapshot, view: OperationView) -> Decision:
 
 
 def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> Decision:
-    """Decides without knowing the outcome: reads run again, everything else ends, unless `retry` says otherwise.
-
-    Whatever it is, it ends with the last driver that it may take.
-    """
+    """Decides without knowing the outcome: `retry` decides first, then reads run again until they have lost too many drivers."""
     status, spec = s.statement.status, s.statement.spec
     known: StatusUpdate = view_update(view) if view else {}
     if is_closing(s):
@@ -140,10 +137,10 @@ def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> D
         message = f"{what} before the statement began; it is handed over again"
         return new_attempt(s, Reason.SESSION_NOT_READY, message, delay=0.0, failed=status.failed_attempts)
     is_read = bool(known.get("read_only", status.read_only))
-    if may_end_drivers(s):
-        return end(s, Phase.ERROR, Reason.SESSION_LOST, _last_loss(s, what, is_read=is_read), **known)
     if status.failed_attempts < spec.retry.limit and RetryReason.SESSION_LOST in spec.retry.on:
         return retry(s, Reason.SESSION_LOST, what)
+    if may_end_drivers(s):
+        return end(s, Phase.ERROR, Reason.SESSION_LOST, _last_loss(s, what, is_read=is_read), **known)
     if is_read:
         message = f"{what}; a read runs again (attempt {status.attempt + 1})"
         return new_attempt(s, Reason.SESSION_LOST, message, delay=0.0, failed=status.failed_attempts)
@@ -153,7 +150,7 @@ def _driver_gone(s: Snapshot, what: str, view: OperationView | None = None) -> D
 
 
 def _last_loss(s: Snapshot, what: str, *, is_read: bool) -> str:
-    """What is told of a statement that has lost its last driver."""
+    """The message of a statement that ends because it lost too many drivers."""
     pods = s.statement.status.lost_drivers
     effect = "It is a read and has changed nothing" if is_read else "Its outcome is unknown: check its target"
     return (
