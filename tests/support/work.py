@@ -11,7 +11,7 @@ from typing import Any
 Work = Callable[[], object]
 ROUNDS = 3
 FACTOR = 16
-LINEAR = 4.0
+LINEAR = 3.0
 """The growth that a busy machine may show for a linear function; that of a quadratic one is 16."""
 
 

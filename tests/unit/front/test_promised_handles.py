@@ -51,7 +51,7 @@ async def opened(front: Running, body: object = None) -> str:
 
 
 async def handed_over(front: Running, count: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(front.driver.seen) < count:
         assert time.monotonic() < deadline, front.driver.seen
         await asyncio.sleep(0.01)

@@ -44,7 +44,7 @@ from tests.unit.front.test_thrift_connections_of_the_front import (
 HANDLE = str(uuid.uuid4())
 UID = "uid-of-the-session"
 AS_USER = {"Authorization": f"Bearer {TOKEN}"}
-LIMITS = FrontLimits(hold_seconds=3)
+LIMITS = FrontLimits(hold_seconds=60)
 Answer = Callable[[web.Request, bytes], web.Response]
 
 

@@ -229,21 +229,21 @@ async def test_a_client_that_takes_no_answer_is_cut_off() -> None:
 
 
 async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        http_limits, "WRITE_SECONDS", 1.0
-    )  # many times one of the pauses: a slow machine makes them longer
+    monkeypatch.setattr(http_limits, "WRITE_SECONDS", 2.0)  # many times a pause: a busy machine makes them longer
     async with serving(10) as server:
-        client = await server.connect()
-        client.send(GET % b"/big")
-        received = pauses = 0
+        client, stuck = await server.connect(), await server.connect()
+        for each in (client, stuck):
+            each.send(GET % b"/big")
+        await until(lambda: len(server.site.connections) == 2)
+        received = 0
         async with asyncio.timeout(DEADLINE):
             while received < len(BIG):
                 read = len(await client.reader.read(1 << 16))
                 assert read, f"cut off after {received} bytes"
                 received += read
-                if received // (2 << 20) > pauses:  # 2 MiB at a time, for longer in all than an answer may stand still
-                    pauses += 1
-                    await asyncio.sleep(0.08)
+                if len(server.site.connections) == 2:  # until one that began no earlier has stood still for too long
+                    await asyncio.sleep(0.02)
+        assert await stuck.ended()
         assert len(server.site.connections) == 1
 
 
@@ -285,19 +285,26 @@ def tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 async def test_a_request_over_tls_may_take_longer_than_the_deadline_of_its_head(
     tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 1.0)  # short for the request, long for its head
-    async with serving(1, tls[0]) as server:
-        stream = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
-        client = Client(*stream)
-        client.send(GET % b"/wait")
+    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 2.0)  # short for the request, long for its head
+
+    async with serving(2, tls[0]) as server:
+
+        async def connect() -> Client:
+            at = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
+            return Client(*at)
+
+        clients = [await connect()]
+        clients[0].send(GET % b"/wait")
         await until(lambda: server.waiting == 1)
-        await asyncio.sleep(1.2 * http_limits.HEAD_SECONDS)
-        refused = Client(
-            *await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
-        )
-        assert (await refused.answer()).startswith(b"HTTP/1.1 503 ")
+        silent = await connect()
+        assert await silent.ended()  # at its deadline, and that of the first connection was before
+        clients.append(await connect())
+        clients[1].send(GET % b"/wait")
+        await until(lambda: server.waiting == 2)
+        assert (await (await connect()).answer()).startswith(b"HTTP/1.1 503 ")
         server.release.set()
-        assert b"waited" in await client.answer()
+        for client in clients:
+            assert b"waited" in await client.answer()
 
 
 @pytest.mark.usefixtures("short_head")

@@ -110,7 +110,7 @@ async def test_a_text_that_a_dead_jvm_could_not_read_is_not_refused(failure: Exc
     executor = FailingReader(failure, answers_at=float("inf"))
     manager, register = made(executor)
     submitted = asyncio.create_task(manager.submit("op", REQUEST))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while executor.asked < 3:
             await asyncio.sleep(0.01)
     assert register.view("op").state is OperationState.PENDING
@@ -122,13 +122,13 @@ async def test_a_text_that_a_dead_jvm_could_not_read_is_not_refused(failure: Exc
 async def test_a_text_that_cannot_be_read_is_refused_once_the_jvm_answers(failure: Exception) -> None:
     executor = FailingReader(failure, answers_at=2)
     manager, _ = made(executor)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         view = await manager.submit("op", REQUEST)
     assert (view.state, executor.asked) == (OperationState.ERROR, 2)
 
 
 async def until_state(register: OperationRegister, operation_id: str, state: OperationState) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while register.view(operation_id).state is not state:
             await asyncio.sleep(0.01)
 
@@ -159,7 +159,7 @@ async def test_a_canceled_statement_with_effects_stays_running_until_it_really_e
     await manager.submit("writes", REQUEST)
     await until_state(register, "writes", OperationState.RUNNING)
     manager.cancel("writes", StopRequest(OperationState.CANCELED))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while executor.stops < 5:
             await asyncio.sleep(0.01)
     assert register.view("writes").state is OperationState.RUNNING

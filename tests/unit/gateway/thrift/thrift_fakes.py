@@ -80,7 +80,7 @@ class FakeService:
         table = BIG if self.operations[operation].row_count == 1 else ROWS
         return table.slice(first_row, max_rows), None
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 10) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition():
             assert asyncio.get_running_loop().time() < deadline, (
