@@ -62,9 +62,12 @@ def test_view_follows_an_object_until_it_is_deleted(view: ClusterView, crds: Api
             view.patch(STATEMENT, namespace, "one", {"metadata": {"annotations": {"n": str(number)}}})
         view.delete(STATEMENT, namespace, "one")
 
-    changing = threading.Timer(0.5, change)
-    changing.start()
-    seen = [each["metadata"].get("annotations", {}).get("n") for each in view.follow(STATEMENT, namespace, "one")]
+    changing = threading.Thread(target=change)
+    seen = []
+    for each in view.follow(STATEMENT, namespace, "one"):
+        seen.append(each["metadata"].get("annotations", {}).get("n"))
+        if len(seen) == 1:
+            changing.start()
     changing.join()
     assert seen == [None, "0", "1", "2"]
 

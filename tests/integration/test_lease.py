@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +18,11 @@ from sparksql.kube.resources import LEASES
 from tests.support.apiserver import ApiServer
 from tests.support.watching import watching
 
-LEASE_SECONDS, RENEW_DEADLINE, RETRY_SECONDS = 3, 2.5, 0.1
-LONG_SECONDS = 300  # a lease that does not run out within a test
+LEASE_SECONDS, RENEW_DEADLINE, RETRY_SECONDS = (
+    300,
+    150.0,
+    0.1,
+)  # no lease runs out within a test, but by a clock of its own
 DEADLINE_SECONDS = 90.0  # of a test
 NAME = "spark-sql-operator"
 
@@ -30,21 +33,37 @@ async def client(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
         yield client
 
 
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self._asked = 0
+
+    def __call__(self) -> float:
+        self._asked += 1
+        return self.now
+
+    async def looked_at(self, task: asyncio.Task[None]) -> None:
+        """Waits for some more tries of the candidate, none of which may end the task."""
+        before = self._asked
+        while self._asked < before + 12:  # a try looks at it a few times
+            assert not task.done(), task
+            await asyncio.sleep(RETRY_SECONDS)
+
+
 def candidate(
-    client: KubeClient,
-    namespace: str,
-    identity: str,
-    lease_seconds: int = LONG_SECONDS,
-    renew_deadline: float = LONG_SECONDS / 2,
+    client: KubeClient, namespace: str, identity: str, clock: Callable[[], float] = time.monotonic
 ) -> LeaseElector:
     return LeaseElector(
         client,
         namespace,
         NAME,
         identity,
-        lease_seconds=lease_seconds,
-        renew_deadline=renew_deadline,
+        lease_seconds=LEASE_SECONDS,
+        renew_deadline=RENEW_DEADLINE,
         retry_seconds=RETRY_SECONDS,
+        clock=clock,
     )
 
 
@@ -62,23 +81,26 @@ async def cancel(task: asyncio.Task[None]) -> None:
 async def test_second_lease_candidate_waits_and_takes_over_after_the_holder_dies(
     client: KubeClient, namespace: str
 ) -> None:
-    first, second = (candidate(client, namespace, name, LEASE_SECONDS, RENEW_DEADLINE) for name in ("first", "second"))
+    clock = Clock()
+    first, second = candidate(client, namespace, "first"), candidate(client, namespace, "second", clock)
     async with asyncio.timeout(DEADLINE_SECONDS):
         await first.acquire()
         holding = asyncio.create_task(first.hold())
         waiting = asyncio.create_task(second.acquire())
-        renewals = set()
-        while len(renewals) < 40:  # well beyond the lease, had it not been renewed
+        renewals: set[str] = set()
+        while len(renewals) < 20:  # well beyond the lease, had it not been renewed
             assert not waiting.done()
-            renewals.add((await spec(client, namespace))["renewTime"])
-            await asyncio.sleep(RETRY_SECONDS)
+            renewed = (await spec(client, namespace))["renewTime"]
+            clock.now += 0 if renewed in renewals else LEASE_SECONDS / 3
+            renewals.add(renewed)
+            await asyncio.sleep(RETRY_SECONDS / 2)
         assert (await spec(client, namespace))["holderIdentity"] == "first"
         assert not holding.done()
 
         await cancel(holding)  # dies without a word
-        died = time.monotonic()
+        await clock.looked_at(waiting)
+        clock.now += LEASE_SECONDS
         await waiting
-        assert time.monotonic() - died > LEASE_SECONDS / 2
         taken = await spec(client, namespace)
     assert (taken["holderIdentity"], taken["leaseTransitions"]) == ("second", 1)
     assert taken["leaseDurationSeconds"] == LEASE_SECONDS
@@ -114,16 +136,18 @@ async def test_a_holder_that_cannot_renew_gives_up_before_the_lease_ends(
     client: KubeClient, apiserver: ApiServer, namespace: str
 ) -> None:
     own = KubeClient(Credentials.from_kubeconfig(apiserver.kubeconfig))
-    elector = candidate(own, namespace, "first", renew_deadline=RENEW_DEADLINE)
+    clock = Clock()
+    elector = candidate(own, namespace, "first", clock)
     async with asyncio.timeout(DEADLINE_SECONDS), own:
-        began = time.monotonic()  # the last renewal is not before this
         await elector.acquire()
         # The lease's namespace is cut off for this holder only: its requests go to a closed port from now on.
         own.credentials = Credentials("https://127.0.0.1:1")
+        holding = asyncio.create_task(elector.hold())
+        clock.now += RENEW_DEADLINE - 1
+        await clock.looked_at(holding)
+        clock.now += 1  # before the lease ends
         with pytest.raises(LeaseLost, match="not renewed"):
-            await elector.hold()
-        lasted = time.monotonic() - began
-    assert RENEW_DEADLINE <= lasted < LONG_SECONDS
+            await holding
 
 
 async def test_a_lease_taken_away_is_lost_at_once(client: KubeClient, namespace: str) -> None:

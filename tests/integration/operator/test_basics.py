@@ -68,7 +68,9 @@ async def test_short_statement_costs_a_finalizer_and_two_writes_of_its_status(re
         await ready.create_statement("short")
         done = await ready.finished("short")
         assert "startTime" in done["status"]
-        await ready.create_statement("long", "SELECT SLEEP 1")
+        await ready.create_statement("long", "SELECT HOLD")
+        await ready.in_phase(STATEMENTS, "long", "Running")
+        ready.ledger.release("long")
         await ready.finished("long")
     assert ready.monitor.phases("short") == ["Pending", "Finished"]
     assert ready.monitor.writes("short") == 4  # made, finalizer, intent, end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -90,9 +89,11 @@ async def test_session_that_a_client_has_open_is_not_closed_as_idle(env: Environ
         gateway.set_clients(1)
         await counted(env, 1, 0, 0)
         # Only now: before, the session may be idle for as long as it takes to open a client's.
-        await env.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 2, "action": "Close"}})
+        idle = {"timeoutSeconds": 2, "action": "Close"}
+        await env.patch(SESSIONS, "s", {"idle": idle})
         await env.wait(SESSIONS, "s", "timeout seen", lambda o: o["status"]["observedGeneration"] == 2)
-        await asyncio.sleep(3)  # longer than the timeout: nothing must happen
+        await env.create_session("unused", idle=idle)
+        await env.in_phase(SESSIONS, "unused", "Closed", "IdleTimeout")
         assert (await env.get(SESSIONS, "s"))["status"]["phase"] == "Ready"
         gateway.set_clients()
         closed = await env.in_phase(SESSIONS, "s", "Closed", "IdleTimeout")

@@ -34,6 +34,12 @@ async def awake_as(env: Environment, incarnation: int) -> dict[str, Any]:
     return await env.wait(SESSIONS, "s", f"Ready as {incarnation}", is_awake)
 
 
+async def another_falls_asleep(env: Environment) -> None:
+    """Until a session that nobody uses is Hibernated, which was not there before: a timeout has passed since."""
+    await env.create_session("unused", idle=SLEEPS)
+    await env.in_phase(SESSIONS, "unused", "Hibernated", "Hibernated")
+
+
 async def state_of(env: Environment, session: dict[str, Any]) -> dict[str, Any]:
     metadata = session["metadata"]
     return await env.get(SECRETS, state_secret_name(metadata["name"], metadata["uid"]))
@@ -81,14 +87,13 @@ async def test_statements_that_run_wait_or_stream_keep_a_session_awake(env: Envi
         await env.create_statement("long", "INSERT HOLD")
         await env.create_statement("waits", dependsOn=[{"name": "long"}])
         await env.in_phase(STATEMENTS, "long", "Running")
-        await env.create_statement("beside", "INSERT SLEEP 3")
-        await env.finished("beside")
+        await another_falls_asleep(env)
         seen = await env.in_phase(SESSIONS, "s", "Ready")
         assert seen["status"]["driver"]["incarnation"] == 1
         env.ledger.release("long")
         await env.finished("waits")
         await hibernated(env)
-    assert len(env.kubelet.started) == 1
+    assert len([name for name in env.kubelet.started if name.startswith("s-")]) == 1
 
 
 async def test_a_client_keeps_a_session_awake_until_it_has_gone(env: Environment) -> None:
@@ -98,8 +103,7 @@ async def test_a_client_keeps_a_session_awake_until_it_has_gone(env: Environment
         gateway = await env.session_ready()
         gateway.set_clients(sessions=1)
         await env.wait(SESSIONS, "s", "a client", lambda o: o["status"].get("clients", {}).get("sessions") == 1)
-        await env.create_statement("beside", "INSERT SLEEP 3")
-        await env.finished("beside")
+        await another_falls_asleep(env)
         await env.in_phase(SESSIONS, "s", "Ready")
         gateway.set_clients()
         await hibernated(env)
@@ -178,8 +182,7 @@ async def test_a_session_whose_state_would_be_lost_stays_awake_and_says_so(env: 
         [why] = [c for c in told["status"]["conditions"] if c["type"] == "Hibernation"]
         assert why["reason"] == "HoldsSessionState"
         assert "idle.restoreState" in why["message"]
-        await env.create_statement("beside", "INSERT SLEEP 3")
-        await env.finished("beside")
+        await another_falls_asleep(env)
         assert (await env.in_phase(SESSIONS, "s", "Ready"))["status"]["driver"]["incarnation"] == 1
         await env.patch(SESSIONS, "s", {"idle": RESTORES})
         await hibernated(env)

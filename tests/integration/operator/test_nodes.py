@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from sparksql.api.names import child_base
@@ -18,8 +16,12 @@ SHORT = {"schedulingSeconds": 1, "imagePullSeconds": 1, "driverStartSeconds": 60
 async def queued(env: Environment) -> Object:
     """The session in its queue, when the deadlines of a start are over."""
     waiting = await env.in_phase(SESSIONS, "s", "Starting", "WaitingInQueue")
-    since = time.monotonic()
-    await env.until("deadlines would be over", lambda: time.monotonic() - since > 3)
+    # Another session's place is known to be lost at the same deadlines: then they are over for this one, too.
+    other = f"other-{env.namespace}"
+    await env.create_class(other)
+    env.kubelet.plans["homeless"] = Plan(unschedulable=True)
+    await env.create_session("homeless", className=other)
+    await env.in_phase(SESSIONS, "homeless", "Failed", "Unschedulable")
     changed = await env.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 9000, "action": "Close"}})
     after = await env.reaches(SESSIONS, "s", observedGeneration=changed["metadata"]["generation"])
     assert (after["status"]["phase"], reason_of(after)) == ("Starting", "WaitingInQueue"), after["status"]
@@ -41,7 +43,7 @@ async def test_a_gate_is_waited_for_and_costs_nothing(env: Environment) -> None:
         await env.client.patch_merge(PODS, env.namespace, held["status"]["driver"]["podName"], free)
         await env.session_ready()
         await env.finished("one")
-    assert [name[-2:] for name in env.kubelet.started] == ["-1"]
+    assert [name[-2:] for name in env.kubelet.started if name.startswith("s-")] == ["-1"]
 
 
 async def test_no_room_in_a_queue_is_no_failure(env: Environment) -> None:

@@ -206,7 +206,7 @@ async def test_the_oldest_stranger_makes_room_and_further_clients_are_told_the_l
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200), authenticated=st.booleans())
 async def test_garbage_from_clients_ends_in_an_answer_or_an_end(data: bytes, authenticated: bool) -> None:
-    async with running(FrontLimits(frame_seconds=SHORT, negotiation_seconds=SHORT)) as opened:
+    async with running(FrontLimits(frame_seconds=SHORT)) as opened:
         client = await opened.connect()
         if authenticated:
             assert await client.log_in(TOKEN) == (COMPLETE, "")
