@@ -153,14 +153,16 @@ def connect(client: install.Client) -> Callable[[Target, Path, str], Run]:
     def run(target: Target, work: Path, database: str) -> Run:
         python = client.install() / "bin" / "python"
         env = environment(GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=str(target.certificate))
+        is_cut = work / "cut"
 
         with relay("127.0.0.1", target.connect) as own:  # one that can be cut without disturbing other clients
 
             def cut(line: str) -> None:
                 if '"reattach:reading"' in line:
-                    own.cut()
+                    assert own.cut(), "no connection to cut"
+                    is_cut.touch()
 
-            task = _task(target, database, cut_port=own.port)
+            task = _task(target, database, cut_port=own.port, cut_file=str(is_cut))
             return _collected(execute([python, _program("connect")], work, task, env, cut))
 
     return run

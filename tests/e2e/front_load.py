@@ -10,7 +10,8 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,51 +21,63 @@ from sparksql.wire.front import SESSION_PROPERTY
 from tests.support.thrift_client import Refused, ThriftClient, ThriftError, rows_of
 
 HIVE_PROTOCOL = 9
-AWAY_SECONDS = 60.0  # for which a client asks again where nobody answers, before it gives up
+AWAY_SECONDS = 120.0  # for which a client asks again where nobody answers, before it gives up
 ROWS = 1_000
 _AWAY = (OSError, EOFError, TimeoutError, ssl.SSLError, urllib.error.URLError)
 
 
 @dataclass
 class Load:
-    """Where the clients go, and what they have seen: answers, reconnects, and what must not be."""
+    """Where the clients go, and what they have seen: answers by client, reconnects, and what must not be."""
 
     host: str
     certificate: str
     token: str
     session: str
-    deadline: float
+    answers: Counter[int] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, hive: int, rest: int, kill: Callable[[], None], every: float) -> None:
-        """Runs so many clients of HiveServer2 and of REST until the deadline, and `kill` every so many seconds."""
+    @contextmanager
+    def running(self, hive: int, rest: int) -> Iterator[None]:
+        """Runs so many clients of HiveServer2 and of REST while the block runs; each then ends what it is at."""
         work = [self._hive] * hive + [self._rest] * rest
+        self.answers.update(dict.fromkeys(range(len(work)), 0))
         threads = [threading.Thread(target=self._told, args=(each, number)) for number, each in enumerate(work)]
         for thread in threads:
             thread.start()
-        while time.monotonic() < self.deadline - every / 2:
-            time.sleep(every)
-            kill()
-            self.seen["kills"] += 1
-        for thread in threads:
-            thread.join()
-
-    def _told(self, client: Callable[[random.Random], None], number: int) -> None:
         try:
-            client(random.Random(number))
+            yield
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
+
+    def until_each_has(self, answers: int, seconds: float) -> None:
+        """Waits until each client has so many further answers. Raises AssertionError at what is wrong, and at the deadline."""
+        wanted = {number: before + answers for number, before in self.answers.items()}
+        deadline = time.monotonic() + seconds
+        while any(self.answers[number] < count for number, count in wanted.items()):
+            assert not self.wrong, (self.wrong, self.seen)
+            assert time.monotonic() < deadline, (wanted, self.answers, self.seen)
+            time.sleep(0.1)
+
+    def _told(self, client: Callable[[int, random.Random], None], number: int) -> None:
+        try:
+            client(number, random.Random(number))
         except BaseException as failed:
             self.wrong.append(f"{client.__name__} {number}: {type(failed).__name__} {failed}"[:500])
 
-    def _check(self, found: list[int], first: int) -> None:
+    def _check(self, number: int, found: list[int], first: int) -> None:
         if found != list(range(first, first + ROWS)):
             self.wrong.append(f"{len(found)} rows from {first}: {found[:3]}")
-        self.seen["answers"] += 1
+        self.answers[number] += 1
 
     def _tls(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.certificate)
 
-    def _hive(self, chance: random.Random) -> None:
+    def _hive(self, number: int, chance: random.Random) -> None:
         """A connection that is made again when it breaks, as a pool does."""
         away_since: float | None = None
 
@@ -72,9 +85,9 @@ class Load:
             nonlocal away_since
             away_since = None
 
-        while time.monotonic() < self.deadline:
+        while not self._over.is_set():
             try:
-                self._hive_connection(chance, served)
+                self._hive_connection(number, chance, served)
             except (*_AWAY, Refused, ThriftError):
                 away_since = away_since or time.monotonic()
                 if time.monotonic() - away_since > AWAY_SECONDS:
@@ -82,7 +95,7 @@ class Load:
                 self.seen["reconnects"] += 1
                 time.sleep(0.5)
 
-    def _hive_connection(self, chance: random.Random, served: Callable[[], None]) -> None:
+    def _hive_connection(self, number: int, chance: random.Random, served: Callable[[], None]) -> None:
         client = ThriftClient(THRIFT_PORT, self._tls(), self.token, host=self.host)
         with client:
             configuration = {"use:database": self.session}
@@ -90,7 +103,7 @@ class Load:
             if opened[1][1] != 0:
                 raise EOFError(str(opened[1]))
             session = messages.TSessionHandle(messages.THandleIdentifier(opened[3][1][1], opened[3][1][2]))
-            while time.monotonic() < self.deadline:
+            while not self._over.is_set():
                 first = chance.randrange(1_000_000)
                 sql = f"SELECT id FROM range({first}, {first + ROWS})"
                 ran = client.call("ExecuteStatement", messages.TExecuteStatementReq(session, sql))
@@ -99,15 +112,15 @@ class Load:
                     return
                 operation = messages.TOperationHandle(messages.THandleIdentifier(ran[2][1][1], ran[2][1][2]), ran[2][2])
                 fetched = client.call("FetchResults", messages.TFetchResultsReq(operation, max_rows=ROWS))
-                self._check([row[0] for row in rows_of(fetched)], first)
+                self._check(number, [row[0] for row in rows_of(fetched)], first)
                 served()
                 client.call("CloseOperation", messages.OperationRequest(operation))
-                time.sleep(chance.uniform(0.5, 2))
+                self._over.wait(chance.uniform(0.5, 2))
 
-    def _rest(self, chance: random.Random) -> None:
+    def _rest(self, number: int, chance: random.Random) -> None:
         """One session by its handle, whichever replica answers: no request fails for good."""
         handle = self._ask("POST", "/v4/sessions", {"properties": {SESSION_PROPERTY: self.session}})["sessionHandle"]
-        while time.monotonic() < self.deadline:
+        while not self._over.is_set():
             first = chance.randrange(1_000_000)
             statement = {"statement": f"SELECT id FROM range({first}, {first + ROWS})"}
             operation = self._ask("POST", f"/v4/sessions/{handle}/statements", statement)["operationHandle"]
@@ -121,9 +134,9 @@ class Load:
                     continue
                 found += [row["fields"][0] for row in page["results"]["data"]]
                 following = page.get("nextResultUri")
-            self._check(found, first)
+            self._check(number, found, first)
             self._ask("DELETE", f"{path}/close")
-            time.sleep(chance.uniform(0.5, 2))
+            self._over.wait(chance.uniform(0.5, 2))
         self._ask("DELETE", f"/v4/sessions/{handle}")
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:

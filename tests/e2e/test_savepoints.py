@@ -244,7 +244,7 @@ def test_a_deleted_savepoint_object_goes_only_after_its_data(counted: Space) -> 
     assert phase(adopted) == "Completed", adopted["status"]
     assert adopted["status"]["batchId"] == taken["status"]["batchId"]
     counted.cluster.delete("SqlSavepoint", counted.name, name)
-    counted.cluster.wait_gone("SqlSavepoint", counted.name, name, seconds=90)
+    counted.cluster.wait_gone("SqlSavepoint", counted.name, name, seconds=240)
     orphaned = [e for e in counted.cluster.events(counted.name) if e["reason"] == "FinalizerDeadline"]
     assert orphaned == []
     gone = savepoint(counted, "gone", "counting", source="Existing", location=location)
@@ -275,7 +275,7 @@ def test_periodic_savepoints_obey_retention_and_go_with_their_statement(counted:
         lambda: [each["metadata"]["name"] for each in savepoints(counted, name)],
     )
     counted.cluster.delete("SqlStatement", counted.name, name)
-    counted.cluster.wait_gone("SqlStatement", counted.name, name, seconds=60)
+    counted.cluster.wait_gone("SqlStatement", counted.name, name)
     counted.cluster.wait_until(
         lambda: not savepoints(counted, name),
         "without savepoints",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,7 +17,6 @@ NEEDS_A_TASK = "SELECT sum(id) FROM range(0, 100, 1, 2)"
 # Tasks of about a second each, of which one executor does one or two at a time.
 LARGE = "SELECT count(*) FROM range(0, 20000000000, 1, 1200) WHERE hash(id, id + 1) = 5"  # each task is short
 SLOTS = 2
-PROBE_SECONDS = 5.0  # two round trips by a forwarded port, and a loaded node
 
 
 @pytest.fixture
@@ -37,10 +35,8 @@ def test_a_connection_is_alive_while_every_slot_is_taken_and_no_executor_comes(
     try:
         for protocol in PROTOCOLS:
             client = hand.client("main", protocol)
-            client.value("SELECT 1")  # the first one opens the session and loads classes
-            began = time.monotonic()
-            assert int(client.value("SELECT 1")) == 1
-            assert time.monotonic() - began < PROBE_SECONDS, protocol
+            assert int(client.value("SELECT 1")) == 1, protocol
+        # Those that hold the slots wait for an executor that does not come: no answer has waited for them.
         assert [phase(space.get(name)) for name in busy] == ["Running"] * SLOTS
     finally:
         for name in busy:

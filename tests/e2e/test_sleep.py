@@ -37,7 +37,7 @@ def test_a_session_sleeps_and_has_all_that_statements_made_of_it_when_it_wakes(s
     def says(status: str) -> Any:
         return lambda o: condition(o, "Hibernation") == status
 
-    held = space.cluster.wait("SqlSession", space.name, "keeps", says("False"), "kept awake", 60)
+    held = space.cluster.wait("SqlSession", space.name, "keeps", says("False"), "kept awake")
     assert condition(held, "Hibernation", "reason") == "HoldsSessionState"
     space.change("SqlSession", "keeps", idle={**SLEEPS, "restoreState": True})
     session = asleep(space, "keeps")

@@ -12,7 +12,7 @@ from tests.support.harness import OPERATOR_NAMESPACE, Cluster, Space, condition,
 STORE = "spark-sql-operator-objectstore"
 CLEANER = "app.kubernetes.io/component=cleaner"
 NOBODY = "sparksql.dev/nobody"
-DELETION_SECONDS = 100.0  # the operator promises 60; the rest is for a loaded machine
+DELETION_SECONDS = 240.0  # the operator promises 60; the rest is for a loaded machine
 
 pytestmark = pytest.mark.alone
 

@@ -119,9 +119,9 @@ def test_a_savepoint_on_a_volume_is_forked_and_its_files_go_with_its_object(coun
 
     # What a statement refers to keeps its data.
     counting.cluster.delete("SqlStatement", counting.name, "fork")
-    counting.cluster.wait_gone("SqlStatement", counting.name, "fork", seconds=60)
+    counting.cluster.wait_gone("SqlStatement", counting.name, "fork")
     counting.cluster.delete("SqlSavepoint", counting.name, "live")
-    counting.cluster.wait_gone("SqlSavepoint", counting.name, "live", seconds=90)
+    counting.cluster.wait_gone("SqlSavepoint", counting.name, "live", seconds=240)
     assert [e for e in counting.cluster.events(counting.name) if e["reason"] == "FinalizerDeadline"] == []
     [job] = counting.cluster.list("Job", counting.name, "sparksql.dev/savepoint=live")
     assert _mounts(job["spec"]["template"]["spec"])

@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
         ready = [pod for pod in cluster.list("Pod", OPERATOR_NAMESPACE, LABELS) if pod_ready(pod)]
         if len(ready) > 1:
             cluster.delete("Pod", OPERATOR_NAMESPACE, ready[0]["metadata"]["name"], grace_seconds=0)
+            load.seen["kills"] += 1
 
     scale(2)
     try:
@@ -52,15 +53,16 @@ def main(arguments: list[str]) -> int:
             account(space, "user", rule("connect"))
             space.session("shared", endpoints={"rest": True, "thrift": True}, driver={"memory": "2Gi"})
             certificate = base64.b64decode(secret["data"]["tls.crt"]).decode()
-            load = Load(
-                service["spec"]["clusterIP"], certificate, token(space, "user"), f"{space.name}/shared",
-                time.monotonic() + given.seconds,
-            )  # fmt: skip
-            half = given.connections // 2
-            load.run(hive=half, rest=given.connections - half, kill=kill, every=given.every)
+            load = Load(service["spec"]["clusterIP"], certificate, token(space, "user"), f"{space.name}/shared")
+            half, end = given.connections // 2, time.monotonic() + given.seconds
+            with load.running(hive=half, rest=given.connections - half):
+                while time.monotonic() < end - given.every / 2:
+                    time.sleep(given.every)
+                    kill()
+                time.sleep(max(0.0, end - time.monotonic()))
     finally:
         scale(1)
-    print(dict(load.seen))
+    print({"answers": load.answers.total(), **load.seen})
     for wrong in load.wrong[:20]:
         print(wrong)
     print("ok" if not load.wrong else f"{len(load.wrong)} things went wrong")

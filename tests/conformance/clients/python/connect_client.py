@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lines import answer, guarded, plain, show_rows, task, until
@@ -107,7 +107,7 @@ def error_class(spark: SparkSession) -> None:
 
 
 def reattach(job: dict[str, Any]) -> None:
-    """Reads a result of 30 MB slowly; whoever started this program cuts the connection when it reads `reading`."""
+    """Reads a result of 30 MB; whoever started this program cuts the connection when it reads `reading`, and then makes a file."""
     spark = connect(job, port=job["cut_port"])
     total, rows = 0, 0
     frame = spark.range(0, 400_000, 1, 40).select("id", F.repeat(F.lit("x"), 60).alias("x"))
@@ -115,7 +115,7 @@ def reattach(job: dict[str, Any]) -> None:
         total, rows = total + row.id, rows + 1
         if rows == 1000:
             answer("reattach:reading", value=rows)
-            time.sleep(2)
+            until(Path(job["cut_file"]).exists, 120, "cut")
     answer("reattach", value=[rows, total])
     spark.stop()
 
