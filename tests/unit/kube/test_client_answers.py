@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -159,23 +160,27 @@ async def test_a_rotated_token_is_taken_up_within_a_minute(tmp_path: Path) -> No
 
 
 async def test_no_answer_in_time_and_no_connection_are_unavailable() -> None:
-    seen: list[tuple[str, str, int]] = []
+    seen: list[tuple[str, str, int, float]] = []
+    looks = itertools.count()
 
     async def never(_: web.Request) -> web.Response:
         await asyncio.sleep(60)
         return web.Response()
 
     def observe(verb: str, plural: str, code: int, seconds: float) -> None:
-        assert seconds > 0
-        seen.append((verb, plural, code))
+        seen.append((verb, plural, code, seconds))
 
-    async with serving(never, timeout_seconds=0.1, observer=observe) as client:
+    def clock() -> float:
+        """A second later at each look."""
+        return float(next(looks))
+
+    async with serving(never, timeout_seconds=0.1, observer=observe, clock=clock) as client:
         with pytest.raises(Unavailable):
             await client.get(PODS, "team-a", "x")
-    async with KubeClient(Credentials("http://127.0.0.1:1"), observer=observe) as client:
+    async with KubeClient(Credentials("http://127.0.0.1:1"), observer=observe, clock=clock) as client:
         with pytest.raises(Unavailable):
             await client.list(PODS)
-    assert seen == [("GET", "pods", 0), ("LIST", "pods", 0)]
+    assert seen == [("GET", "pods", 0, 1.0), ("LIST", "pods", 0, 1.0)]
 
 
 async def test_cancellation_of_a_request_passes_through_the_client() -> None:

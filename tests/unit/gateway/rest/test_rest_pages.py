@@ -9,11 +9,12 @@ from typing import cast
 
 import pyarrow as pa
 import pytest
+from aiohttp import web
 
 from sparksql.gateway.frontends.rest import results
-from sparksql.gateway.frontends.rest.handlers import Call
+from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call
 from sparksql.gateway.frontends.rest.paging import Bookmarks
-from sparksql.gateway.frontends.rest.results import NEXT_TOKEN_HEADER, Results
+from sparksql.gateway.frontends.rest.results import NEXT_TOKEN_HEADER, PATIENCE_SECONDS, Results
 from sparksql.gateway.frontends.rest.routing import match_route
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, OperationStatus, Problem
 from sparksql.gateway.sessions.service import SessionService
@@ -24,15 +25,25 @@ ROWS, PAGE = 45, 10
 
 
 class FakeService:
-    """One finished operation of ROWS rows. `read` are the first rows of the pages that were read."""
+    """One operation of ROWS rows, which has finished unless it goes on for so many `waits`.
+
+    `read` are the first rows of the pages that were read, `waited` the seconds of each wait.
+    """
 
     def __init__(self) -> None:
         self.read: list[int] = []
         self.is_gone = False
+        self.waits = 0
+        self.waited: list[float] = []
 
     def operation(self, session: str, operation: str) -> OperationInfo:
         columns = (Column(name="id", type="bigint"),)
-        return OperationInfo(operation, session, OperationStatus.FINISHED, columns=columns, row_count=ROWS)
+        status = OperationStatus.RUNNING if len(self.waited) < self.waits else OperationStatus.FINISHED
+        return OperationInfo(operation, session, status, columns=columns, row_count=ROWS)
+
+    async def wait_for_rows(self, session: str, operation: str, seconds: float) -> OperationInfo:
+        self.waited.append(seconds)
+        return self.operation(session, operation)
 
     async def page(self, session: str, operation: str, first_row: int, max_rows: int) -> tuple[pa.Table, int | None]:
         self.read.append(first_row)
@@ -55,11 +66,15 @@ def pages(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Results:
     return Results(cast(SessionService, service), Bookmarks(10), arrow_page_rows=PAGE)
 
 
+async def answered(pages: Results, token: int, row_format: str = "JSON", version: str = "v2") -> web.Response:
+    match = match_route("GET", f"/{version}/sessions/{HANDLE}/operations/{HANDLE}/result/{token}", ("V1", "V2"))
+    assert match is not None
+    return await pages.fetch(Call(match, None, {"rowFormat": row_format}))
+
+
 async def fetched(pages: Results, token: int, row_format: str = "JSON") -> Sequence[int]:
     """The rows of a page, once what it begins has been made as well."""
-    match = match_route("GET", f"/v2/sessions/{HANDLE}/operations/{HANDLE}/result/{token}", ("V1", "V2"))
-    assert match is not None
-    answer = await pages.fetch(Call(match, None, {"rowFormat": row_format}))
+    answer = await answered(pages, token, row_format)
     await asyncio.sleep(0.05)
     assert isinstance(answer.body, bytes)
     if row_format == "ARROW":
@@ -70,6 +85,18 @@ async def fetched(pages: Results, token: int, row_format: str = "JSON") -> Seque
 
 def rows_of(token: int) -> list[int]:
     return list(range(ROWS))[token * PAGE : (token + 1) * PAGE]
+
+
+@pytest.mark.parametrize(("version", "seconds"), [("v1", PATIENCE_V1_SECONDS), ("v2", PATIENCE_SECONDS)])
+@pytest.mark.parametrize(("waits", "told"), [(1, "PAYLOAD"), (2, "NOT_READY")])
+async def test_a_page_that_is_not_ready_is_waited_for_once(
+    service: FakeService, pages: Results, version: str, seconds: float, waits: int, told: str
+) -> None:
+    service.waits = waits
+    answer = await answered(pages, 0, version=version)
+    assert isinstance(answer.body, bytes)
+    assert json.loads(answer.body)["resultType"] == told
+    assert service.waited == [seconds] and seconds > 0
 
 
 @pytest.mark.parametrize("row_format", ["JSON", "PLAIN_TEXT", "ARROW"])
