@@ -19,6 +19,15 @@ _VIEWS = "struct<namespace:string,viewName:string,isTemporary:boolean>"
 _WIDTH = 20  # of a column of DESCRIBE
 
 
+class ProtocolName(StrEnum):
+    """The protocols that the suite goes through."""
+
+    REST = "rest"
+    CONTROL = "control"
+    THRIFT = "thrift"
+    CONNECT = "connect"
+
+
 class Kind(StrEnum):
     """In what a statement differs."""
 
@@ -30,7 +39,7 @@ class Kind(StrEnum):
     MESSAGE = "message"
     FAILED = "failed"
     SUCCEEDED = "succeeded"
-    LOST = "lost"
+    LOST = "lost"  # the driver, or its answer
 
 
 @dataclass(frozen=True)
@@ -51,14 +60,7 @@ class Error:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Lost:
-    """The driver, or its answer, is gone."""
-
-    message: str
-
-
-Outcome = Answer | Error | Lost
+Outcome = Answer | Error
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,6 @@ def _difference(
     expected: Result, outcome: Outcome, reading: Reading, surroundings: Surroundings
 ) -> tuple[Kind, str, str] | None:
     match expected, outcome:
-        case _, Lost(message):
-            return Kind.LOST, _short(expected), message
         case Rows(), Error() as error:
             return Kind.FAILED, _short(expected), _told(error)
         case Failure(), Answer() as answer:

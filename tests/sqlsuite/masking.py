@@ -17,9 +17,9 @@ _NUMBERS = (
     (r"\*\(\d+\) ", "*"),
 )
 # Properties of a table as DESCRIBE shows them: each takes the rest of its line.
-_LINES = ("Created By", "Created Time", "Last Access", "Owner")
+_LINES = ("Created By", "Created Time", "Last Access")
 # The same in DESCRIBE ... AS JSON, whose key gets the mark and whose value goes.
-_KEYS = ("created_by", "created_time", "transient_lastDdlTime", "last_access", "owner", "partition_statistics")
+_KEYS = ("created_by", "created_time", "transient_lastDdlTime", "last_access")
 
 
 class Masks:
@@ -29,10 +29,10 @@ class Masks:
         self._rules = [(re.compile(pattern), shown) for pattern, shown in _NUMBERS]
         for folder in map(re.escape, warehouses):
             self._rule(rf"Location.*{folder}/", f"Location {_WAREHOUSE}/")
-            self._rule(rf'"location":.*?{folder}/', f'"location": "{_WAREHOUSE}/')
             self._rule(rf"file:[^\s,]*{folder}", f"file:{_WAREHOUSE}")
         for line in _LINES:
             self._rule(f"{line}.*", f"{line} {_LEFT_OUT}")
+        self._rule(r"Owner\t.*", f"Owner\t{_LEFT_OUT}")
         self._rule(r"Partition Statistics\t\d+", f"Partition Statistics\t{_LEFT_OUT}")
         self._rule(r"transient_lastDdlTime=\d+", f"transient_lastDdlTime={_LEFT_OUT}")
         for key in _KEYS:

@@ -37,6 +37,30 @@ def timestamp_text(micros: int, zone: ZoneInfo | None = None) -> str:
     return f"{date_text(days)} {clock.rstrip('0').rstrip('.')}"
 
 
+def time_text(nanos: int) -> str:
+    """Returns a time of the day in nanoseconds."""
+    seconds, fraction = divmod(nanos, 10**9)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:09}"
+    return clock.rstrip("0").rstrip(".")
+
+
+def interval_text(months: int, days: int, nanos: int) -> str:
+    """Returns an interval of the old kind, by its units that are not zero."""
+    rest = nanos // 1000
+    sign, size = (-1 if rest < 0 else 1), abs(rest)
+    years, odd = (abs(months) // 12, abs(months) % 12) if months >= 0 else (-(-months // 12), -(-months % 12))
+    seconds = f"{'-' if sign < 0 else ''}{size // _MICROS % 60}.{size % _MICROS:06}".rstrip("0").rstrip(".")
+    parts: list[tuple[int | str, str]] = [
+        (years, "years"),
+        (odd, "months"),
+        (days, "days"),
+        (sign * (size // (3600 * _MICROS)), "hours"),
+        (sign * (size // (60 * _MICROS) % 60), "minutes"),
+        (seconds if size % (60 * _MICROS) else 0, "seconds"),
+    ]
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 seconds"
+
+
 def timestamp_micros(text: str) -> int | None:
     """Returns the microseconds since 1970 of a timestamp's text, None if it is none."""
     match = _FORM.fullmatch(text)

@@ -1,0 +1,212 @@
+"""Why statements differ from Spark's golden files, and the rules that tell it from a difference. Pure.
+
+A rule looks at what was expected, at what came, and at what came before in the same file. The first that fits counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.sqlsuite.comparing import Difference, Kind
+
+UNEXPLAINED = "unexplained"
+
+
+class Cause(StrEnum):
+    """Whose choice a difference is."""
+
+    POLICY = "policy"
+    CATALOG = "catalog"
+    SUITE = "suite"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What a difference comes of. A fault is one of ours, to be mended."""
+
+    cause: Cause
+    text: str
+
+
+REASONS: Mapping[str, Reason] = {
+    "transform": Reason(Cause.POLICY, "TRANSFORM ... USING runs a command, and is refused."),
+    "conf-keys": Reason(Cause.POLICY, "SET takes the keys that the class allows, of those that were reviewed."),
+    "parser-conf": Reason(Cause.POLICY, "What changes how a text is read is set by the session's `conf`, not by SET."),
+    "substitution": Reason(Cause.POLICY, "`${name}` in a text stays as it is."),
+    "local-files": Reason(
+        Cause.POLICY, "A path of the driver's own files is refused, whether there is such a file or not."
+    ),
+    "reflection": Reason(Cause.POLICY, "Functions that call any method of Java are not in the session's registry."),
+    "literal-texts": Reason(
+        Cause.POLICY, "The text of EXECUTE IMMEDIATE must be a literal, so that it can be checked."
+    ),
+    "scripts": Reason(Cause.POLICY, "A text may hold several statements; Connect's `spark.sql` takes one."),
+    "metastore": Reason(
+        Cause.CATALOG,
+        "The tables are in Hive's metastore, which keeps and shows more of them (owner, SerDe, statistics, properties) and"
+        " names its own failures; the suite's are in memory.",
+    ),
+    "iceberg-catalog": Reason(
+        Cause.CATALOG,
+        "The default class's `spark_catalog` is Iceberg's: plans name it, and databases have no collation of their own.",
+    ),
+    "iceberg-views": Reason(
+        Cause.CATALOG,
+        "Views of the default class are Iceberg's: bound to the schema that they were made with, without CHAR and VARCHAR, not"
+        " changed by ALTER VIEW ... AS, and made whatever temporary objects they name.",
+    ),
+    "suite-classes": Reason(Cause.SUITE, "A data source or a function that is a class of the suite."),
+    "suite-functions": Reason(Cause.SUITE, "A function that the suite registers in Scala or Python."),
+    "suite-session": Reason(
+        Cause.SUITE,
+        "The suite's session: user `test_user`, the class that it runs in, no Avro or Protobuf, modes of code generation that"
+        " nobody may set, rules that it leaves out.",
+    ),
+    "follows": Reason(Cause.SUITE, "An earlier statement of the file, which differs, has not made what this one uses."),
+    "nested-instants": Reason(Cause.FAULT, "A TIMESTAMP within a list, map or struct is shown by the clock of UTC."),
+}
+
+# Files that are about one thing: what no rule tells is of it.
+OF_FILES: Mapping[str, str] = {
+    "describe-part-after-analyze.sql": "metastore",
+    "view-schema-binding.sql": "iceberg-views",
+    "view-schema-binding-config.sql": "iceberg-views",
+    "view-schema-compensation.sql": "iceberg-views",
+    "view-schema-evolution.sql": "iceberg-views",
+    "view-schema-type-evolution.sql": "iceberg-views",
+    "view-with-default-collation.sql": "iceberg-views",
+    "postgreSQL/create_view.sql": "iceberg-views",
+    "transform.sql": "transform",
+    "udaf/": "suite-functions",
+    "udtf/": "suite-functions",
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """A difference with its file, and the differences before it there."""
+
+    file: str
+    it: Difference
+    before: Sequence[Difference]
+
+
+def explained(file: str, differences: Sequence[Difference]) -> list[str]:
+    """Returns the reasons of a file's differences; `unexplained` for those that no rule tells."""
+    return [_explained(Context(file, each, differences[:index])) for index, each in enumerate(differences)]
+
+
+def _explained(context: Context) -> str:
+    for name, rule in _RULES:
+        if rule(context):
+            return name
+    return next((name for file, name in OF_FILES.items() if context.file.startswith(file)), UNEXPLAINED)
+
+
+Rule = Callable[[Context], bool]
+
+
+def _says(*patterns: str) -> Rule:
+    """What came says one of these."""
+    found = re.compile("|".join(patterns))
+    return lambda context: found.search(context.it.actual) is not None
+
+
+def _is_asked(*patterns: str) -> Rule:
+    """The statement has one of these."""
+    found = re.compile("|".join(patterns), re.IGNORECASE)
+    return lambda context: found.search(context.it.sql) is not None
+
+
+def _both(first: Rule, second: Rule) -> Rule:
+    return lambda context: first(context) and second(context)
+
+
+def _was_expected(pattern: str) -> Rule:
+    """The golden file says this."""
+    return lambda context: re.match(pattern, context.it.expected) is not None
+
+
+_MISSING = re.compile(
+    r"[A-Z_]*NOT_FOUND|UNRESOLVED_[A-Z_]+|[A-Z_]*DOES_NOT_EXIST|SCHEMA_NOT_EMPTY|[A-Z_]*ALREADY_EXISTS"
+)
+_NAMES = re.compile(r"`([^`]+)`|\w+\.(\w+)")
+
+
+def _misses_what_was_not_made(context: Context) -> bool:
+    """A name in the error is one of those that an earlier statement, which differs, is about."""
+    if context.it.kind not in (Kind.FAILED, Kind.CONDITION) or not _MISSING.match(context.it.actual):
+        return False
+    said = context.it.actual.partition(": ")[2]
+    names = {(quoted or dotted).lower() for quoted, dotted in _NAMES.findall(said)} - {"spark_catalog", "default"}
+    earlier = "\n".join(each.sql for each in context.before if each.kind in (Kind.FAILED, Kind.CONDITION)).lower()
+    return any(re.search(rf"\b{re.escape(name)}\b", earlier) for name in names)
+
+
+# What DESCRIBE shows of a table of Hive's metastore beside what it shows of one in memory.
+_OF_METASTORE = (
+    "Owner", "Serde Library", "InputFormat", "OutputFormat", "Statistics", "Table Properties", "Storage Properties",
+    "Partition Provider", "Partition Parameters", "Provider",
+)  # fmt: skip
+
+
+def _shows_more_of_a_table(context: Context) -> bool:
+    """DESCRIBE has all lines of the golden file, and others of the metastore's."""
+    if context.it.kind is not Kind.ROWS:
+        return False
+    wanted, came = ([line.strip() for line in text.split("\n")] for text in (context.it.expected, context.it.actual))
+    more = list(came)
+    for line in wanted:
+        if line not in more:
+            return False
+        more.remove(line)
+    return bool(more) and all(line.startswith(_OF_METASTORE) for line in more)
+
+
+def _tells_more_of_a_table(context: Context) -> bool:
+    """DESCRIBE ... AS JSON has all keys of the golden file, and others of the metastore's."""
+    try:
+        wanted, came = (json.loads(text) for text in (context.it.expected, context.it.actual))
+    except ValueError:
+        return False
+    if not isinstance(wanted, dict) or not isinstance(came, dict):
+        return False
+    return "table_name" in wanted and wanted.keys() < came.keys() and all(came[key] == wanted[key] for key in wanted)
+
+
+def _is_later_by_whole_hours(context: Context) -> bool:
+    """Only times differ, and they do so within brackets."""
+    if context.it.kind is not Kind.ROWS:
+        return False
+    times = re.compile(r"[+-]?\d{4,}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")
+    texts = [times.sub("T", text) for text in (context.it.expected, context.it.actual)]
+    return texts[0] == texts[1] and re.search(r'[\[{:,]"?T', texts[0]) is not None
+
+
+_RULES: Sequence[tuple[str, Rule]] = (
+    ("transform", _says("TRANSFORM ... USING runs a command")),
+    ("parser-conf", _says("changes how a text is read", "set it in the session")),
+    ("conf-keys", _says("is not among the keys that the session's class allows", "configuration key '.*' is")),
+    ("local-files", _says("SQL may not use this local place")),
+    ("substitution", _is_asked(r"\$\{")),
+    ("reflection", _both(_is_asked(r"\b(try_)?reflect\b", r"\bjava_method\b"), _says("UNRESOLVED_ROUTINE", "not allowed"))),
+    ("literal-texts", _says("EXECUTE IMMEDIATE.*literal")),
+    ("suite-session", _was_expected("AVRO_NOT_LOADED|PROTOBUF_NOT_LOADED")),
+    ("suite-classes", _says(r"CANNOT_LOAD_FUNCTION_CLASS.* class (test\.)?org\.apache\.spark")),
+    ("suite-classes", _says("DATA_SOURCE_NOT_FOUND.*org.apache.spark.sql")),
+    ("iceberg-catalog", _says("SCHEMA_LEVEL_COLLATIONS", "iceberg.spark.SparkSessionCatalog@")),
+    ("iceberg-views", _both(_is_asked("^CREATE.* VIEW"), _was_expected("INVALID_TEMP_OBJ_REFERENCE"))),
+    ("iceberg-views", _says("ICEBERG-VIEW", "ALTER VIEW <viewName> AS is not supported")),
+    ("metastore", _says("HiveException", "hive.ql.io", "InvalidOperationException", "MetaException")),
+    ("metastore", _says("Hive metastore does not support")),
+    ("metastore", _both(_is_asked(r"^DESC(RIBE)? (SCHEMA|DATABASE|NAMESPACE)\b"), _says(r"^Catalog Name\t"))),
+    ("metastore", _shows_more_of_a_table),
+    ("metastore", _tells_more_of_a_table),
+    ("nested-instants", _is_later_by_whole_hours),
+    ("follows", _misses_what_was_not_made),
+)  # fmt: skip
