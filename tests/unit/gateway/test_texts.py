@@ -151,22 +151,38 @@ def test_a_script_has_a_bound() -> None:
     assert len(split("a;" * 500, sections[:500], lambda _: True)) == 500
 
 
-def test_the_deepest_condition_names_the_reason() -> None:
-    sql = "SELECT 1;\n  SELECT 1/0"
-    chain = [
-        Thrown("SparkException", "Job aborted due to stage failure"),
-        Thrown("SparkException", "[TASK_WRITE_FAILED] failed", "TASK_WRITE_FAILED", "58030"),
-        Thrown("SparkArithmeticException", "[DIVIDE_BY_ZERO] Division by zero.", "DIVIDE_BY_ZERO", "22012", (7, 10)),
-        Thrown("RuntimeException", "something below"),
-    ]
-    error = describe(chain, Fragment("SELECT 1/0", 12), sql)
-    assert (error.condition, error.sql_state, error.line, error.position, error.fragment) == (
-        "DIVIDE_BY_ZERO",
-        "22012",
-        2,
-        10,
-        "1/0",
-    )
+ABORTED = Thrown("SparkException", "Job aborted due to stage failure", is_failure=True)
+WRITE_FAILED = Thrown("SparkException", "[TASK_WRITE_FAILED]", "TASK_WRITE_FAILED", "58030", is_failure=True)
+STREAM_FAILED = Thrown("StreamingQueryException", "[STREAM_FAILED]", "STREAM_FAILED", "XXKST", is_failure=True)
+UNREADABLE = Thrown("SparkException", "[FAILED_READ_FILE]", "FAILED_READ_FILE", "KD001", is_failure=True)
+MALFORMED = Thrown("SparkException", "[MALFORMED_RECORD]", "MALFORMED_RECORD", "22023", is_failure=True)
+BAD_RECORD = Thrown("BadRecordException", "")
+DIVISION = Thrown("SparkArithmeticException", "[DIVIDE_BY_ZERO]", "DIVIDE_BY_ZERO", "22012", (7, 10))
+UPGRADE = Thrown("SparkUpgradeException", "[INCONSISTENT_BEHAVIOR]", "INCONSISTENT_BEHAVIOR", "42K0B")
+PATTERN = Thrown("SparkIllegalArgumentException", "[INVALID_DATETIME_PATTERN]", "INVALID_DATETIME_PATTERN", "22007")
+
+
+@pytest.mark.parametrize(
+    ("chain", "condition"),
+    [
+        ([ABORTED, WRITE_FAILED, DIVISION, Thrown("RuntimeException", "something below")], "DIVIDE_BY_ZERO"),
+        ([UPGRADE, PATTERN], "INCONSISTENT_BEHAVIOR"),
+        ([STREAM_FAILED, ABORTED, WRITE_FAILED, UPGRADE, PATTERN], "INCONSISTENT_BEHAVIOR"),
+        ([WRITE_FAILED, Thrown("IOException", "no space left")], "TASK_WRITE_FAILED"),
+        ([STREAM_FAILED, ABORTED, Thrown("IOException", "no space left")], "STREAM_FAILED"),
+        ([UNREADABLE, MALFORMED, BAD_RECORD, PATTERN], "MALFORMED_RECORD"),
+        ([Thrown("ExecutionException", "DIVIDE_BY_ZERO"), DIVISION], "DIVIDE_BY_ZERO"),
+    ],
+)
+def test_an_error_with_causes_has_the_outermost_condition_that_is_no_failed_execution(
+    chain: list[Thrown], condition: str
+) -> None:
+    assert describe(chain, Fragment("SELECT 1/0", 0), "SELECT 1/0").condition == condition
+
+
+def test_an_error_of_a_later_statement_has_its_place_in_the_whole_text() -> None:
+    error = describe([ABORTED, WRITE_FAILED, DIVISION], Fragment("SELECT 1/0", 12), "SELECT 1;\n  SELECT 1/0")
+    assert (error.sql_state, error.line, error.position, error.fragment) == ("22012", 2, 10, "1/0")
 
 
 def test_without_a_condition_the_deepest_message_is_told() -> None:

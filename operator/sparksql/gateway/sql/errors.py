@@ -1,8 +1,8 @@
 """Turns what Spark throws into the error of an operation: condition, SQLSTATE, message, and the place in the submitted text.
 
-Job failures arrive wrapped several times, so causes are walked and the deepest one that carries a condition wins: it names
-the reason, the ones above only that something failed. Messages are shown without plans, stack traces and Spark's own excerpt
-of the text (its positions are those of a fragment, ours are in fields), and without secret values.
+The outermost condition is Spark's word for an error. Only a failed execution, a type of its own, is passed over for the condition
+that it wraps: TASK_WRITE_FAILED names no reason. Messages are shown without plans, stack traces and Spark's own excerpt of the
+text (its positions are those of a fragment, ours are in fields), and without secret values.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from sparksql.wire.control import ErrorReason, OperationError
 MAX_MESSAGE_CHARS = 4000
 MAX_FRAGMENT_CHARS = 200
 _MAX_CAUSES = 32
+# What Spark throws when tasks, jobs or streams fail, for whatever reason.
+_FAILURES = frozenset({"org.apache.spark.SparkException", "org.apache.spark.sql.streaming.StreamingQueryException"})
 _TOO_DEEP = (
     "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "
     "divide it, or take inner parts into tables or views"
@@ -66,7 +68,10 @@ class PlacedError(Exception):
 
 @dataclass(frozen=True)
 class Thrown:
-    """Holds what one throwable of the chain of causes says. `span` is the half-open range in the fragment's text."""
+    """Holds what one throwable of the chain of causes says. `span` is the half-open range in the fragment's text.
+
+    `is_failure` is true for the types that Spark throws when an execution fails.
+    """
 
     class_name: str
     message: str
@@ -74,6 +79,7 @@ class Thrown:
     sql_state: str | None = None
     span: tuple[int, int] | None = None
     parameters: tuple[tuple[str, str], ...] = ()
+    is_failure: bool = False
 
 
 def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
@@ -101,14 +107,10 @@ def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> O
 
 def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
     """Picks, without Spark, the throwable that names the reason and places it in the submitted text."""
-    told = [thrown for thrown in chain if _CONFINED in thrown.message] or [
-        thrown for thrown in chain if thrown.condition is not None
-    ]
-    told = told or [thrown for thrown in chain if thrown.sql_state is not None]  # a database's driver
-    with_message = [thrown for thrown in chain if thrown.message]
-    if any(thrown.class_name == "StackOverflowError" for thrown in chain) and not told:
+    chosen = _confined(chain) or _with_condition(chain) or _with_sql_state(chain)
+    if chosen is None and any(thrown.class_name == "StackOverflowError" for thrown in chain):
         return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
-    chosen = told[-1] if told else with_message[-1] if with_message else chain[0]
+    chosen = chosen or next((thrown for thrown in reversed(chain) if thrown.message), chain[0])
     span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
     line, position, shown = _place(span, fragment, sql)
     return OperationError(
@@ -120,6 +122,31 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         position=position,
         fragment=shown,
     )
+
+
+def _confined(chain: list[Thrown]) -> Thrown | None:
+    return next((thrown for thrown in reversed(chain) if _CONFINED in thrown.message), None)
+
+
+def _with_condition(chain: list[Thrown]) -> Thrown | None:
+    """The outermost throwable with a condition that is not a failure for the reason of another one."""
+    for position, thrown in enumerate(chain):
+        if thrown.condition is not None and not _wraps(thrown, chain[position + 1 :]):
+            return thrown
+    return None
+
+
+def _wraps(thrown: Thrown, causes: list[Thrown]) -> bool:
+    """Whether a throwable is a failure whose cause, behind failures without a condition, has a condition."""
+    if not thrown.is_failure:
+        return False
+    cause = next((cause for cause in causes if cause.condition is not None or not cause.is_failure), None)
+    return cause is not None and cause.condition is not None
+
+
+def _with_sql_state(chain: list[Thrown]) -> Thrown | None:
+    """What the driver of a database throws, whose exceptions come in batches around the one that names the reason."""
+    return next((thrown for thrown in reversed(chain) if thrown.sql_state is not None), None)
 
 
 def _place(span: tuple[int, int] | None, fragment: Fragment, sql: str) -> tuple[int | None, int | None, str | None]:
@@ -200,7 +227,15 @@ def _thrown(throwable: Throwable, text: str) -> Thrown:
         sql_state=_ask(throwable, "getSqlState") or _ask(throwable, "getSQLState"),
         span=_context_span(throwable, text) or _parser_span(throwable, text),
         parameters=_parameters(throwable),
+        is_failure=_is_failure(throwable),
     )
+
+
+def _is_failure(throwable: Throwable) -> bool:
+    type_ = throwable.getClass()
+    while type_ is not None and str(type_.getName()) not in _FAILURES:
+        type_ = type_.getSuperclass()
+    return type_ is not None
 
 
 def _ask(throwable: Throwable, method: str) -> Any | None:
