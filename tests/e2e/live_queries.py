@@ -17,9 +17,8 @@ from typing import Any
 from tests.gateway.windows.dynamic_curves import Shape, curves
 from tests.gateway.windows.window_events import BASE, Event, cumulate, tumble
 
-FEEDS = 3
 EVENTS = 80  # of a feed, twelve minutes apart and at most an hour out of order
-CLOSING = Event(BASE + timedelta(days=30), "end", 0, FEEDS * EVENTS, 1)  # closes all windows of the others
+CLOSING = Event(BASE + timedelta(days=30), "end", 0, 1000, 1)  # closes all windows of the others
 DATABASE = "CREATE TABLE revenue (region text PRIMARY KEY, n bigint, total numeric(20,2))"
 VISITORS = 12
 KNOWN = {visitor: f"visitor {visitor}" for visitor in range(1, VISITORS, 2)}  # whom the database knows
@@ -217,10 +216,14 @@ QUERIES = (
 )
 
 
-def feeds_of(draw: random.Random) -> list[list[Event]]:
+# A curve of what begins and ends, a changelog that takes rows back, a lookup in a database, and a state that is rewritten.
+FEATURES = tuple(each for each in QUERIES if each.name in ("live", "revenue", "named", "totals"))
+
+
+def feeds_of(draw: random.Random, number: int) -> list[list[Event]]:
     """Events as they come: of pages that are visited for some hours, and then silent for some."""
     made = []
-    for item in range(FEEDS * EVENTS):
+    for item in range(number * EVENTS):
         hour = item // 5
         k = "abc"[(hour // 5 + draw.choice((0, 0, 1))) % 3]
         ts = BASE + timedelta(minutes=item * 12, seconds=draw.randrange(700))

@@ -8,7 +8,7 @@ import pytest
 
 from sparksql.api.names import dedicated_session_name
 from tests.e2e.streams import QUICK, SECONDS, assert_each_once, count_up, resume, stop, stream, wait_batch
-from tests.support.harness import Space, condition, phase
+from tests.support.harness import DEFAULT_CLASS, Space, condition, phase
 
 ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -81,25 +81,37 @@ def test_a_statement_that_depends_on_a_stream_runs_after_its_first_batch(ticks: 
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def never(ticks: Space) -> Space:
+    """With a table `never` into which no row comes, and one of files, `there`."""
+    made = ticks.run(
+        "CREATE TABLE never (value BIGINT) USING parquet; CREATE TABLE there USING parquet AS SELECT 1L AS id"
+    )
+    assert phase(made) == "Finished", made["status"]
+    return ticks
+
+
 @pytest.mark.parametrize(
     ("sql", "streaming", "says"),
     [
-        ("INSERT INTO never SELECT id AS value FROM range(3)", {}, "reads no STREAM"),
-        ("INSERT INTO never SELECT value FROM STREAM ticks", None, "spec.streaming"),
-        ("INSERT INTO never SELECT id AS value FROM STREAM parquet.`s3a://warehouse/nowhere`", {}, ""),
-        ("INSERT OVERWRITE never SELECT value FROM STREAM ticks", {}, "outputMode Complete"),
-        ("INSERT INTO never SELECT value FROM STREAM ticks", {"trigger": {"mode": "RealTime"}}, "RealTime"),
-        ("INSERT INTO never SELECT value FROM STREAM ticks", {"upsert": {"keys": ["value"]}}, "MERGE"),
+        ("INSERT INTO never SELECT id AS value FROM range(3)", {}, "the query reads no STREAM: write FROM STREAM <table>"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", None, "it needs spec.streaming"),
+        ("INSERT INTO never SELECT id AS value FROM STREAM parquet.`{there}`", {}, "it streams tables and views, not paths"),
+        ("INSERT OVERWRITE never SELECT value FROM STREAM ticks", {}, "INSERT OVERWRITE cannot read a STREAM"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", {"trigger": {"mode": "RealTime"}}, "mode: RealTime needs spec.streaming.outputMode: Update"),
+        ("INSERT INTO never SELECT value FROM STREAM ticks", {"upsert": {"keys": ["value"]}}, "knows no MERGE; make it USING iceberg or delta"),
     ],
-)
+)  # fmt: skip
 def test_an_invalid_streaming_statement_says_why_and_writes_nothing(
-    ticks: Space, sql: str, streaming: dict[str, Any] | None, says: str
+    never: Space, sql: str, streaming: dict[str, Any] | None, says: str
 ) -> None:
-    assert phase(ticks.run("CREATE TABLE IF NOT EXISTS never (value BIGINT) USING parquet")) == "Finished"
-    ended = ticks.run(sql, **({} if streaming is None else {"streaming": streaming}))
+    default = never.cluster.get("SqlSessionClass", "", DEFAULT_CLASS)
+    assert default is not None
+    there = f"{default['spec']['storage']['warehouse']}/{never.database}.db/there"
+    ended = never.run(sql.format(there=there), **({} if streaming is None else {"streaming": streaming}))
     assert phase(ended) == "Error", ended["status"]
     assert says in condition(ended, "Ready", "message")  # type: ignore[operator]
-    assert ticks.rows("SELECT * FROM never") == []
+    assert never.rows("SELECT * FROM never") == []
 
 
 @pytest.mark.thorough

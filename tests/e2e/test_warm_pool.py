@@ -51,18 +51,14 @@ def pool(space: Space, classes: Classes) -> Iterator[str]:
 
 def test_a_session_takes_a_warm_driver_that_shows_nothing_of_its_pool(space: Space, pool: str) -> None:
     [driver] = filled(space, pool, 1)
-    began = time.monotonic()
     init = ["CREATE TEMPORARY VIEW mine AS SELECT 'init' AS who"]
     made = space.session(
         "warm", className=pool, init=init, conf={"spark.sql.shuffle.partitions": "3"}, endpoints={"rest": True}
     )
-    seconds = time.monotonic() - began
-    print(f"create to Ready: {seconds:.2f} s")
     taken = made["status"]["driver"]
     assert (taken["podName"], taken["podUID"]) == (driver["metadata"]["name"], driver["metadata"]["uid"]), made[
         "status"
     ]
-    assert seconds < 5, made["status"]
     rows = space.rows("SELECT who, current_database() FROM mine", session="warm")
     assert rows == [["init", space.database]]
     assert space.rows("SET spark.sql.shuffle.partitions", session="warm") == [["spark.sql.shuffle.partitions", "3"]]
@@ -89,14 +85,20 @@ def test_a_session_takes_a_warm_driver_that_shows_nothing_of_its_pool(space: Spa
     space.cluster.wait_gone("Secret", space.name, child_base(f"warm-{pool}", taken["poolUID"]))
 
 
-def test_a_bound_driver_shows_what_one_of_its_own_shows(space: Space, pool: str) -> None:
+def test_a_bound_driver_is_ready_in_a_part_of_a_start_and_shows_what_one_of_its_own_shows(
+    space: Space, pool: str
+) -> None:
     [driver] = filled(space, pool, 1)
     member = driver["metadata"]["labels"]["sparksql.dev/session-uid"]
     secret = space.cluster.get("Secret", space.name, child_base(f"warm-{pool}", member))
     assert secret is not None
     every = {"rest": True, "thrift": True, "connect": True}  # as drivers of pools are started
-    space.session("bound", className=pool, endpoints=every)
-    space.session("own", className=pool, endpoints=every)  # the pool's next driver is still to come
+    seconds = {}
+    for name in ("bound", "own"):  # the pool's next driver is still to come
+        began = time.monotonic()
+        space.session(name, className=pool, endpoints=every)
+        seconds[name] = time.monotonic() - began
+    assert seconds["bound"] < seconds["own"] / 5, seconds
     bound, own = (space.get_session(name)["status"]["driver"] for name in ("bound", "own"))
     assert bound["poolUID"] == member and "poolUID" not in own, (bound, own)
     # Catalogs, the namespace's database and what is in it, and who one is.

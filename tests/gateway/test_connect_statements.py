@@ -29,6 +29,7 @@ from tests.support.ports import free_port
 from tests.support.process import GatewayProcess, running
 
 from .client import GatewayClient, connect
+from .rest_client import connect_rest
 
 SLOTS = 2
 
@@ -230,7 +231,7 @@ async def test_a_client_that_reconnects_while_its_statement_waits_keeps_its_plac
         await first_read
     again = asyncio.create_task(session.read(session.reattach(request.operation_id), Stream(request.operation_id)))
     repeated = asyncio.create_task(session.read(session.begin(request), Stream(request.operation_id)))
-    await asyncio.sleep(0.3)
+    assert await session.schema(sql_relation("SELECT 7")), "a later request, which takes no turn, has been answered"
     assert len(await live(control, "Pending")) == 1
     await session.interrupt(operation_id=operations_of(running, 0))
     ended = await asyncio.gather(again, repeated, return_exceptions=True)
@@ -301,17 +302,25 @@ async def test_a_session_does_not_expire_under_a_request(tmp_path_factory: pytes
     with running(
         tmp_path_factory.mktemp("hasty"),
         endpoints={"connect": True, "connect_port": free_port()},
-        spark_conf={"spark.sql.gateway.session.idle-timeout": "1s", "spark.sql.gateway.session.check-interval": "1s"},
+        spark_conf={"spark.sql.gateway.session.idle-timeout": "2s", "spark.sql.gateway.session.check-interval": "1s"},
     ) as gateway:
         async with connect_channel(gateway) as channel, connect(gateway) as control:
             await control.until_started()
             session = ConnectSession(channel, user="ann")
             assert await session.rows("SELECT 0") == [(0,)]
-            with gateway.jvm_held():
-                task = asyncio.create_task(session.rows("SELECT 1"))
-                await asyncio.sleep(4)  # longer than a session may be without use
-                assert not task.done()
-            assert await task == [(1,)]
+            async with connect_rest(gateway) as rest:
+                unused = (await rest.call("POST", "/v2/sessions", {})).body["sessionHandle"]
+
+                async def has_expired() -> bool:
+                    async with control.http.get("/control/v1/clients") as response:
+                        return unused not in {each["handle"] for each in (await response.json())["sessions"]}
+
+                with gateway.jvm_held():
+                    task = asyncio.create_task(session.rows("SELECT 1"))
+                    assert (await rest.call("POST", f"/v2/sessions/{unused}/heartbeat")).status == 200
+                    await until("a session that was used later has expired", has_expired)
+                    assert not task.done()
+                assert await task == [(1,)]
 
 
 @pytest.mark.thorough

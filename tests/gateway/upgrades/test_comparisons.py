@@ -102,7 +102,7 @@ async def test_changed_sql_is_compared_with_a_running_stream_that_goes_on(
 @pytest.mark.parametrize(
     ("sql", "fields", "reason", "words"),
     [
-        ("INSERT INTO $.dst SELECT FROM STREAM", {}, ErrorReason.SQL_ERROR, ""),
+        ("INSERT INTO $.dst SELECT FROM STREAM", {}, ErrorReason.SQL_ERROR, "with name `FROM` cannot be resolved"),
         (COUNTING.replace("value % 3", "nothing"), {}, ErrorReason.SQL_ERROR, "nothing"),
         (COUNTING.replace("$.dst", "$.absent"), {}, ErrorReason.SQL_ERROR, "absent"),
         (COUNTING.replace("STREAM $.ticks", "STREAM $.absent"), {}, ErrorReason.SQL_ERROR, "absent"),
@@ -115,7 +115,7 @@ async def test_changed_sql_is_compared_with_a_running_stream_that_goes_on(
             ErrorReason.INVALID_SPEC,
             "spec.streaming.upsert",
         ),
-        (COUNTING, {"trigger": TriggerMode.REAL_TIME}, ErrorReason.INVALID_SPEC, ""),
+        (COUNTING, {"trigger": TriggerMode.REAL_TIME}, ErrorReason.INVALID_SPEC, "mode: RealTime needs"),
         (COUNTING, {"output_mode": OutputMode.UPDATE}, ErrorReason.INVALID_SPEC, "takes Append, not Update"),
         (COUNTING.replace("$.dst", "$.other"), {}, ErrorReason.INVALID_SPEC, "another one"),
         (COUNTING, {"conf": {"spark.driver.memory": "1g"}}, ErrorReason.NOT_ALLOWED, "spark.driver.memory"),

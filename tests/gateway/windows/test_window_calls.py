@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparksql.api.execution import StatementMode
+from sparksql.api.execution import OutputMode, StatementMode, Upsert
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.lexer import Lexed
 from sparksql.gateway.sql.window_syntax import edited
@@ -194,20 +194,24 @@ async def test_daily_visitors_are_counted_in_update_mode_as_the_query_divides_th
     """A count of distinct users by a part of their number, summed: written so to spread a hot day."""
     await streams.ok(
         "CREATE TABLE $.visits (user_id INT, `day` STRING) USING parquet",
-        "CREATE TABLE $.total (day STRING, total BIGINT) USING delta"
-        if False
-        else "CREATE TABLE $.total (day STRING, total BIGINT) USING parquet",
+        "CREATE TABLE $.total (day STRING, total BIGINT) USING iceberg",
     )
     query = (
         "SELECT `day`, SUM(cnt) AS total FROM (SELECT `day`, MOD(user_id, 10), COUNT(DISTINCT user_id) AS cnt "
         "FROM STREAM $.visits GROUP BY `day`, MOD(user_id, 10)) GROUP BY `day`"
-    ).replace("$", streams.database)
+    )
     await streams.ok(
         "INSERT INTO $.visits VALUES (1, '2023-12-19'), (2, '2023-12-19'), (11, '2023-12-19'), (1, '2023-12-19')"
     )
-    view = await streams.client.ok(query, mode=StatementMode.PREVIEW)
-    assert view.result is not None
-    assert [row async for row in streams.client.pages(view.operation_id)] == [("2023-12-19", 3)]
+    shown = await streams.client.ok(query.replace("$", streams.database), mode=StatementMode.PREVIEW)
+    assert [row async for row in streams.client.pages(shown.operation_id)] == [("2023-12-19", 3)]
+    by_day = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("day",))}
+    totals = "SELECT * FROM $.total ORDER BY day"
+    await streams.drained(f"INSERT INTO $.total {query}", **by_day)
+    assert await streams.rows(totals) == [("2023-12-19", 3)]
+    await streams.ok("INSERT INTO $.visits VALUES (2, '2023-12-19'), (21, '2023-12-19'), (1, '2023-12-20')")
+    await streams.drained(f"INSERT INTO $.total {query}", **by_day)
+    assert await streams.rows(totals) == [("2023-12-19", 4), ("2023-12-20", 1)]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.thorough import thorough_but
 
 from ..client import GatewayClient
 from ..streams import Streams
-from .window_events import STREAM, Event, cumulate, events, hop, over, store, tumble
+from .window_events import STREAM, Event, cumulate, events, floor, hop, over, store, tumble
 
 DATABASE = "windows_of_streams"
 EVENTS, OTHERS = events(1), events(2)
@@ -124,7 +125,7 @@ RESUMED = frozenset(
 )
 
 
-# Those that have a neighbour in what they are made of.
+# Those that have a neighbour in what they are made of, and those whose state another test looks at.
 THOROUGH = {
     "cascade over sessions",
     "cube",
@@ -143,6 +144,8 @@ THOROUGH = {
     "right join",
     "distinct by keys with or",
     "distinct in two steps by hand",
+    "several distincts",
+    "distinct by listed keys",
 }
 
 
@@ -162,6 +165,40 @@ async def test_a_query_has_the_same_rows_in_a_stream_as_in_a_batch(tables: Strea
         await tables.drained(f"INSERT INTO $.{target} {stream}", target)  # what is prepared anew fits the state
     assert expected, "the query has no rows to compare"
     assert over(await tables.rows(f"SELECT * FROM $.{target}"), columns) == expected, view
+
+
+# What is kept of an event in its window: a value that several counts, or the values of a listed key, share is there once.
+SHARED: dict[str, Callable[[Event], tuple[Any, ...]]] = {
+    "several distincts": lambda each: (each.k, (each.k, 1, each.uid), (each.k, 2, each.item), (each.k, 3, each.v)),
+    "distinct by listed keys": lambda each: (each.uid,) if each.k in ("a", "c") and each.v > 5 else (),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+async def test_distinct_counts_share_their_state_and_go_on_from_it(tables: Streams, name: str) -> None:
+    query, target = QUERIES[name], "state_of_" + re.sub(r"\W", "_", name)
+    source, (*coming, [closing]) = f"{target}_src", EVENTS
+    halves = [[*chain(*coming[:3])], [*chain(*coming[3:])]]
+    await store(tables, source, halves)
+    batch, stream = (query.replace("{src}", src) for src in (f"$.{source}", STREAM.format(source)))
+    described = [row[:2] for row in await tables.rows(f"DESCRIBE QUERY {batch}")]
+    columns = [column for column, _ in described]
+    await tables.ok(f"CREATE TABLE $.{target} ({', '.join(map(' '.join, described))}) USING parquet")
+    view = await tables.drained(f"INSERT INTO $.{target} {stream}", target)
+    assert view.progress is not None and view.progress.stream is not None
+    assert view.progress.stream.state_rows == rows_of_state([*chain(*halves)], SHARED[name]), view.progress.stream
+    await tables.ok(f"INSERT INTO $.{source} VALUES (TIMESTAMP'{closing.ts}', 'a', 0, 3, 99)")
+    await tables.drained(f"INSERT INTO $.{target} {stream}", target)
+    expected = over(await tables.rows(batch), columns)
+    assert over(await tables.rows(f"SELECT * FROM $.{target}"), columns) == expected != []
+
+
+def rows_of_state(rows: list[Event], kept: Callable[[Event], tuple[Any, ...]]) -> int:
+    """Of windows of five minutes that the watermark has not passed."""
+    timed = [(each.ts, each) for each in rows if each.ts is not None]
+    watermark = max(ts for ts, _ in timed) - timedelta(seconds=30)
+    windows = [(floor(ts, 5 * MINUTE), each) for ts, each in timed if ts >= floor(watermark, 5 * MINUTE)]
+    return len({(window, key) for window, each in windows for key in kept(each)})
 
 
 ASSIGNMENTS: dict[str, tuple[str, Callable[[datetime], Iterator[tuple[datetime, datetime]]]]] = {

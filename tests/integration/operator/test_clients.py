@@ -82,6 +82,7 @@ async def test_statements_of_both_kinds_are_counted_and_none_twice(env: Environm
 
 
 async def test_session_that_a_client_has_open_is_not_closed_as_idle(env: Environment) -> None:
+    idle = {"timeoutSeconds": 2, "action": "Close"}
     await env.create_class()
     await env.create_session()
     async with env.operator():

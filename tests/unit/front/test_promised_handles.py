@@ -50,6 +50,13 @@ async def opened(front: Running, body: object = None) -> str:
     return handle
 
 
+async def outlasted(front: Running) -> None:
+    """Asks for a page that is held for a moment and is not ready then: what was asked before has waited for longer."""
+    handle = promised_handle(UID, time.time())
+    page = f"/v3/sessions/{handle}/operations/{promised_handle_beside(handle, time.time())}/result/0"
+    assert (await front.ask("GET", page))[1]["resultType"] == "NOT_READY"
+
+
 async def handed_over(front: Running, count: int) -> None:
     deadline = time.monotonic() + 60
     while len(front.driver.seen) < count:
@@ -132,7 +139,7 @@ async def test_requests_that_only_the_driver_can_answer_wait_for_it(
     handle = promised_handle(UID, time.time())
     asked = path.format(handle, promised_handle_beside(handle, time.time()))
     held = asyncio.create_task(front.ask(method, asked, body))
-    await asyncio.sleep(0.05)
+    await outlasted(front)
     assert not held.done() and front.driver.seen == []
     front.driver.answer = lambda request, body: web.json_response({"by": "driver"})
     front.sessions.start()
@@ -141,7 +148,7 @@ async def test_requests_that_only_the_driver_can_answer_wait_for_it(
 
 async def test_an_opening_that_a_driver_must_judge_waits_for_it(front: Running) -> None:
     held = asyncio.create_task(front.ask("POST", "/v3/sessions", {"properties": {"a": 1}}))
-    await asyncio.sleep(0.1)
+    await outlasted(front)
     assert not held.done()
     front.driver.answer = lambda request, body: web.json_response({"errors": ["no text"]}, status=400)
     front.sessions.start()
@@ -164,7 +171,7 @@ async def test_a_replica_takes_so_many_requests_ahead(limits: FrontLimits) -> No
         for _ in range(2):
             assert "operationHandle" in (await front.ask("POST", path, SELECT))[1]
         held = asyncio.create_task(front.ask("POST", path, SELECT))  # this client waits by itself
-        await asyncio.sleep(0.05)
+        await outlasted(front)
         assert not held.done() and front.driver.seen == []
         front.sessions.start()
         await handed_over(front, 3)

@@ -158,7 +158,9 @@ async def test_a_second_head_that_drips_is_not_waited_for_either(monkeypatch: py
         monkeypatch.setattr(http_limits, "HEAD_SECONDS", SHORT)  # now that the first head is there
         server.release.set()
         assert b"waited" in await client.answer()
-        await asyncio.sleep(2 * SHORT)  # idling for longer than a head may take is no fault
+        later = await server.connect()
+        assert await later.ended(), "a later connection has had the time of a head"
+        assert not client.reader.at_eof(), "idling for longer than a head may take is no fault"
         dripping = asyncio.create_task(drip(client, b"GET /"))
         assert await client.ended()
         dripping.cancel()

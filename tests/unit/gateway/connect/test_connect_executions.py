@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -62,9 +62,11 @@ class ScriptedSpark:
         self.known: dict[ExecutionKey, ExecutionState] = {}
         self.running = 0
         self.interrupts = 0
+        self.polls = 0
         self.broken = False
 
     def states(self) -> dict[ExecutionKey, ExecutionState]:
+        self.polls += 1
         if self.broken:
             raise RuntimeError("no answer")
         return dict(self.known)
@@ -103,10 +105,18 @@ class Stage:
         return execution
 
     async def ended(self, operation: str = "o0") -> OperationError | None:
-        async with asyncio.timeout(60):
-            while operation not in self.service.closed:
-                await asyncio.sleep(0.005)
+        await self.until(lambda: operation in self.service.closed)
         return self.service.ended[operation]
+
+    async def polled(self) -> None:
+        """Waits for more polls than a missing execution has until its end; what the last one shows may be to come."""
+        wanted = self.spark.polls + MISSING_POLLS + 2
+        await self.until(lambda: self.spark.polls >= wanted or bool(self.service.ended))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -143,8 +153,11 @@ async def test_a_client_may_come_back_to_one_that_waits(stage: Stage) -> None:
     execution.attach()
     execution.detach()
     execution.attach()  # at once: how long it may stay away is short here
-    await asyncio.sleep(2 * module.RETURN_SECONDS)
-    assert not stage.service.ended
+    later = stage.admit("b")
+    later.attach()
+    later.detach()
+    assert await stage.ended("o1") is not None, "a client that left later has been away for too long"
+    assert "o0" not in stage.service.ended
     execution.detach()
     assert await stage.ended() is not None
     assert execution.stop_reason == "the client cancelled it"
@@ -164,7 +177,7 @@ async def test_an_execution_that_is_not_reattachable_ends_with_its_stream(stage:
 async def test_a_stream_that_breaks_ends_nothing(stage: Stage) -> None:
     execution = stage.forwarded()
     execution.detach()
-    await asyncio.sleep(0.1)
+    await stage.polled()
     assert not stage.service.ended
     stage.spark.known[execution.asked.key] = ExecutionState.FINISHED
     assert await stage.ended() is None
@@ -186,7 +199,7 @@ async def test_an_execution_that_spark_ended_unseen_is_reported_after_some_polls
 
 async def test_an_execution_that_spark_is_slow_to_begin_is_not_taken_for_ended(stage: Stage) -> None:
     execution = stage.handed_over()
-    await asyncio.sleep(0.1)
+    await stage.polled()
     assert not stage.service.ended
     assert execution.missing == 0
     execution.detach()  # nobody is told any more what becomes of it
@@ -197,7 +210,7 @@ async def test_an_execution_that_spark_is_slow_to_begin_is_not_taken_for_ended(s
 async def test_a_stop_waits_for_what_spark_has_not_begun(stage: Stage) -> None:
     execution = stage.handed_over()
     execution.stop("it took too long")
-    await asyncio.sleep(0.1)
+    await stage.until(lambda: stage.spark.interrupts >= 3)  # none of the rounds before has found it
     assert not stage.service.ended
     stage.spark.running = 2
     execution.begun.set()
@@ -216,11 +229,11 @@ async def test_no_answer_of_spark_s_is_no_end(stage: Stage) -> None:
     execution = stage.forwarded()
     stage.spark.known.clear()
     stage.spark.broken = True
-    await asyncio.sleep(0.1)
+    await stage.polled()
     assert not stage.service.ended
     stage.spark.broken = False
     stage.spark.known[execution.asked.key] = ExecutionState.RUNNING
-    await asyncio.sleep(0.05)
+    await stage.polled()
     assert not stage.service.ended
 
 

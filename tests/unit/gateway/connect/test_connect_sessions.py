@@ -24,11 +24,13 @@ class ScriptedService:
 
     def __init__(self) -> None:
         self.open_sessions: dict[str, tuple[str, dict[str, str]]] = {}
+        self.asked = 0
         self.opened = 0
         self.problem: Problem | None = None
         self._told: dict[str, Callable[[str], None]] = {}
 
     async def open(self, protocol: ClientProtocol, name: str, properties: dict[str, str]) -> Any:
+        self.asked += 1
         await asyncio.sleep(0.01)
         if self.problem is not None:
             raise ClientError(self.problem, "no")
@@ -88,9 +90,12 @@ class Stage:
         return await self.sessions.handle(key, key.user_id, properties)
 
     async def settled(self, key: SessionKey) -> None:
+        await self.until(lambda: key not in self.spark.holders)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
-            while key in self.spark.holders:
-                await asyncio.sleep(0.005)
+            while not condition():
+                await asyncio.sleep(0.001)
 
 
 @pytest.fixture
@@ -123,9 +128,9 @@ async def test_the_first_of_many_requests_opens_the_session(stage: Stage) -> Non
 async def test_a_client_that_hangs_up_while_its_session_opens_leaves_the_session_whole(stage: Stage) -> None:
     name = key()
     opening = asyncio.create_task(stage.handle(name))
-    await asyncio.sleep(0.001)
+    await stage.until(lambda: stage.service.asked == 1)
     opening.cancel()
-    await asyncio.sleep(0.05)
+    await stage.until(lambda: name in stage.spark.holders)
     assert await stage.handle(name) == "h1"
     assert stage.spark.holders == {name: "h1"}
 
@@ -156,11 +161,11 @@ async def test_a_session_that_returns_during_its_release_waits_and_is_opened_ane
     stage.spark.gate.clear()
     await stage.sessions.release(name, may_return=True)
     again = asyncio.create_task(stage.handle(name))
-    await asyncio.sleep(0.05)
+    assert await stage.handle(key("bob")) == "h2", "a later request was served first"
     assert not again.done(), "it waits for the end of the earlier one"
     stage.spark.gate.set()
-    assert await again == "h2"
-    assert stage.spark.holders == {name: "h2"}
+    assert await again == "h3"
+    assert stage.spark.holders[name] == "h3"
 
 
 async def test_a_name_that_was_never_used_is_not_found(stage: Stage) -> None:

@@ -142,7 +142,10 @@ async def test_the_next_page_is_read_while_a_client_that_goes_on_takes_one_in(op
     for _ in range(5):
         client.send("FetchResults", m.TFetchResultsReq(ran.operation_handle, 0, 7))
         frames.append(await client.frame())
-        await asyncio.sleep(0.05)
+        # Answered after what the fetch has begun: that is a task of the same loop, which waits for nothing.
+        await client.call(
+            "GetOperationStatus", m.TGetOperationStatusReq(ran.operation_handle), m.TGetOperationStatusResp
+        )
         read.append(list(opened.service.read))
     assert [struct.unpack_from(">q", frame, frame.index(b"\x0a\0\1") + 3)[0] for frame in frames] == [0, 7, 14, 21, 25]
     assert read == [[0], [0, 7, 14], *[[0, 7, 14, 21]] * 3]
@@ -217,11 +220,14 @@ async def test_an_idle_connection_stays_and_keeps_its_sessions() -> None:
 
 
 async def test_after_a_long_time_without_calls_a_connection_keeps_nothing() -> None:
-    async with frontend(replace(KEEPS_ALIVE, idle_calls_seconds=0)) as opened:
+    async with frontend(replace(KEEPS_ALIVE, idle_calls_seconds=0)) as opened, frontend(KEEPS_ALIVE) as other:
         client = await opened.connect()
         await client.open()
         before = opened.service.uses
-        await asyncio.sleep(10 * KEEPS_ALIVE.keep_alive_seconds)
+        later = await other.connect()
+        await later.open()
+        kept = other.service.uses
+        await other.until(lambda: other.service.uses > kept + 3)  # one that began after it has been kept so often
         assert opened.service.uses == before
 
 
