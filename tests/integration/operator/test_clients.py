@@ -90,7 +90,6 @@ async def test_session_that_a_client_has_open_is_not_closed_as_idle(env: Environ
         gateway.set_clients(1)
         await counted(env, 1, 0, 0)
         # Only now: before, the session may be idle for as long as it takes to open a client's.
-        idle = {"timeoutSeconds": 2, "action": "Close"}
         await env.patch(SESSIONS, "s", {"idle": idle})
         await env.wait(SESSIONS, "s", "timeout seen", lambda o: o["status"]["observedGeneration"] == 2)
         await env.create_session("unused", idle=idle)
