@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from sparksql.gateway.results.batches import read_schema, read_table
-from sparksql.gateway.spark.scala import option, scala_object, simple_name
+from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.wire.control import Column
 
@@ -100,16 +100,17 @@ class Collector:
 
     def shape(self, frame: Dataset) -> ResultShape:
         """Returns the columns of a JVM Dataset."""
-        schema = _struct(frame.schema())
+        columns, types = self._described(frame.schema())
         return ResultShape(
-            columns=_columns(schema),
-            as_text=tuple(index for index, field in enumerate(schema.fields) if _needs_text(field.dataType)),
+            columns=columns,
+            as_text=tuple(index for index, type_ in enumerate(types) if _needs_text(type_)),
             time_zone=str(self._session.sessionState().conf().sessionLocalTimeZone()),
         )
 
     def columns(self, schema: Any) -> tuple[Column, ...]:
         """Returns the columns of a JVM StructType."""
-        return _columns(_struct(schema))
+        columns, _ = self._described(schema)
+        return columns
 
     def presentable(self, frame: Dataset, shape: ResultShape) -> Any:
         """Returns the same rows with columns `c0, c1, ...` whose types Arrow and Parquet can carry."""
@@ -180,6 +181,20 @@ class Collector:
         """What Arrow makes of a JVM StructType."""
         return read_schema(self._arrow.createEmptyArrowBatch(schema, "UTC", False, False))
 
+    def _described(self, schema: Any) -> tuple[tuple[Column, ...], list[DataType]]:
+        """The columns of a JVM StructType, and their types as Python has them, where an indeterminate collation is none."""
+        types = self._jvm.org.apache.spark.sql.util.SchemaUtils
+        is_indeterminate = types.hasIndeterminateCollation(schema)  # Spark makes no JSON of one
+        readable = types.replaceCollatedStringWithString(schema) if is_indeterminate else schema
+        fields = StructType.fromJson(json.loads(readable.json())).fields
+        names = (
+            [str(field.dataType().catalogString()) for field in elements(schema)]
+            if is_indeterminate
+            else [field.dataType.simpleString() for field in fields]
+        )
+        columns = tuple(Column(name=field.name, type=name) for field, name in zip(fields, names, strict=True))
+        return columns, [field.dataType for field in fields]
+
     def _local_rows(self, frame: Dataset, schema: Any, limit: int) -> _LocalRows:
         plan = frame.logicalPlan()
         if simple_name(plan) == "CommandResult":
@@ -201,14 +216,6 @@ class Collector:
             output, rows, False, self._jvm.scala.Option.empty()
         )
         return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, relation)
-
-
-def _struct(schema: Any) -> StructType:
-    return StructType.fromJson(json.loads(schema.json()))
-
-
-def _columns(schema: StructType) -> tuple[Column, ...]:
-    return tuple(Column(name=field.name, type=field.dataType.simpleString()) for field in schema.fields)
 
 
 def _needs_text(data_type: DataType) -> bool:

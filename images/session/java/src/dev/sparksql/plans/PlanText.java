@@ -37,6 +37,7 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.ObjectType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.SchemaUtils;
 import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
@@ -182,7 +183,12 @@ public final class PlanText {
   }
 
   private void type(DataType type) {
-    string(types.computeIfAbsent(type, each -> each instanceof ObjectType ? each.toString() : each.json()));
+    string(types.computeIfAbsent(type, each -> each instanceof ObjectType ? each.toString() : known(each).json()));
+  }
+
+  /** A type without an indeterminate collation, of which Spark makes no JSON. */
+  private static DataType known(DataType type) {
+    return SchemaUtils.hasIndeterminateCollation(type) ? SchemaUtils.replaceCollatedStringWithString(type) : type;
   }
 
   private void fields(Product node) {
