@@ -45,12 +45,14 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(PYTHON) -m sparksql.api.crd --check
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
 	@$(PYTHON) -m tests.gateway.upgrades.page --check
+	@$(PYTHON) -m tests.promises --check
 	@$(PYTHON) charts/sync_crds.py --check
 
-generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md from the tests
+generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md and docs/test-coverage.md from the tests
 	@$(PYTHON) -m sparksql.api.crd
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi
 	@$(PYTHON) -m tests.gateway.upgrades.page
+	@$(PYTHON) -m tests.promises
 	@$(PYTHON) charts/sync_crds.py
 
 # TESTS="PATH..." runs these files, folders or tests only; THOROUGH=1 runs what is marked thorough too.

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeGuard
 
-from tests.levels import LEVELS, MARKS
+from tests.runner.levels import level_of
 
 TESTS = Path(__file__).parents[1]
 _THOROUGH = "thorough"
@@ -81,20 +81,7 @@ def _test(file: str, prefix: str, node: _Function, marks: list[ast.expr], names:
         run = Run.THOROUGH
     else:
         run = Run.PARTLY if any(_mentions(each, names, set()) for each in marks) else Run.DAILY
-    return Test(f"{file}::{prefix}{node.name}", run, level_of(file, direct))
-
-
-def level_of(file: str, marks: set[str | None]) -> str:
-    """Returns the level that runs a file; of several with the same folder the one that takes tests with these marks."""
-    levels = [
-        (len(folder), name)
-        for name, arguments in LEVELS.items()
-        for folder in arguments
-        if f"tests/{file}".startswith(f"{folder}/")
-    ]
-    deepest = [name for length, name in levels if length == max(levels)[0]]
-    wanted = [name for name in deepest if MARKS.get(name) in marks]
-    return (wanted or deepest)[0]
+    return Test(f"{file}::{prefix}{node.name}", run, level_of(f"tests/{file}", direct).name)
 
 
 def _defined(node: ast.stmt) -> list[str]:

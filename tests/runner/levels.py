@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 
@@ -27,7 +28,7 @@ LEVELS = {
         Level("unit", ("tests/unit", "tests/chart"), processes=2),
         Level("integration", ("tests/integration",), processes=4),
         # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
-        Level("gateway", ("tests/gateway",), processes=3, nice=10),
+        Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3, nice=10),
         Level("images", ("tests/images",)),
         Level("e2e", ("tests/e2e",), mark="not alone", processes=4),
         Level("faults", ("tests/e2e",), mark="alone"),
@@ -53,18 +54,20 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def level_of(path: str) -> Level:
-    """Returns the level whose tests a path or a node id of pytest names. Raises ValueError for a path of no level."""
+def level_of(path: str, marks: Container[str | None] = ()) -> Level:
+    """Returns the level whose tests a path or a node id of pytest names: of two with one folder, the one that selects these marks.
+
+    Raises ValueError for a path of no level.
+    """
     file = path.partition("::")[0].removeprefix("./").rstrip("/")
     found = [
-        (len(folder), level)
+        level
         for level in LEVELS.values()
-        for folder in level.paths
-        if file == folder or file.startswith(f"{folder}/")
+        if any(file == folder or file.startswith(f"{folder}/") for folder in level.paths)
     ]
     if not found:
         raise ValueError(f"{path}: no level has tests there; levels have {', '.join(sorted(_folders()))}")
-    return max(found, key=lambda each: each[0])[1]
+    return next((level for level in found if level.mark in marks), found[0])
 
 
 def _folders() -> set[str]:

@@ -117,7 +117,7 @@ def test_tests_of_classes_have_their_names_and_marks() -> None:
         ("unit/domain/test_x.py", "", "unit"),
         ("chart/test_x.py", "", "unit"),
         ("gateway/test_x.py", "", "gateway"),
-        ("gateway/windows/test_x.py", "", "windows"),
+        ("gateway/windows/test_x.py", "", "gateway"),
         ("e2e/test_x.py", "", "e2e"),
         ("e2e/test_x.py", "@pytest.mark.alone\n", "faults"),
     ],

@@ -9,15 +9,16 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.unit.domain.stream_stateful import GIVEN, StreamMachine
 from tests.unit.domain.stream_stateful_model import TEXTS
 
-StreamMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-test_stream_keeps_the_contract_under_random_events = StreamMachine.TestCase
+DAILY = settings(max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def test_stream_keeps_the_contract_under_random_events() -> None:
+    run_state_machine_as_test(StreamMachine, settings=DAILY)
 
 
 @pytest.mark.thorough
 def test_stream_keeps_the_contract_under_many_random_events() -> None:
-    run_state_machine_as_test(StreamMachine, settings=settings(StreamMachine.TestCase.settings, max_examples=600))
+    run_state_machine_as_test(StreamMachine, settings=settings(DAILY, max_examples=600))
 
 
 def test_stream_machine_runs_restarts_stops_and_is_parked_when_nothing_is_wrong() -> None:

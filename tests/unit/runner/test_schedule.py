@@ -39,7 +39,7 @@ def test_plan_without_some_levels_leaves_out_empty_lanes_and_stages() -> None:
         ("tests/e2e/test_front.py", "e2e"),
     ],
 )
-def test_level_of_a_path_is_that_of_the_deepest_folder(path: str, level: str) -> None:
+def test_level_of_a_path_is_that_of_its_folder(path: str, level: str) -> None:
     assert level_of(path).name == level
 
 
