@@ -56,6 +56,7 @@ class FakeKubelet:
         self.plans: dict[str, Plan] = {}
         self.drivers: dict[str, FakeGateway] = {}
         self.started: list[str] = []
+        self._evicted: set[str] = set()
         self._client = client
         self._watcher = watcher
         self._pods: dict[str, Object] = {}
@@ -100,6 +101,13 @@ class FakeKubelet:
         self._ending.add(pod["metadata"]["uid"])
         await self._kill_gateway(pod["metadata"]["name"])
         await self._client.delete(PODS, self.namespace, pod["metadata"]["name"], grace_seconds=0)
+
+    async def evict_driver(self, session: str) -> None:
+        """The cluster takes the driver's pod away, as from a node that is drained: it says so and deletes the pod."""
+        pod = self._pods[self.pod_of(session)]
+        self._evicted.add(pod["metadata"]["uid"])
+        await self._report(pod, conditions=self._conditions(pod))
+        await self._client.delete(PODS, self.namespace, pod["metadata"]["name"])
 
     # --- watch
 
@@ -230,8 +238,14 @@ class FakeKubelet:
             pod,
             phase="Succeeded" if code == 0 else "Failed",
             containerStatuses=[_container(ended)],
-            conditions=[_condition("Ready", "False")],
+            conditions=self._conditions(pod),
         )
+
+    def _conditions(self, pod: Object) -> list[Object]:
+        """Those of a pod that ends."""
+        is_evicted = pod["metadata"]["uid"] in self._evicted
+        evicted = [_condition("DisruptionTarget", "True", "EvictionByEvictionAPI")] if is_evicted else []
+        return [_condition("Ready", "False"), *evicted]
 
     async def _kill_gateway(self, name: str) -> None:
         gateway = self.drivers.pop(name, None)

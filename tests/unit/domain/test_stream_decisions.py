@@ -170,6 +170,14 @@ def test_stream_that_fails_at_its_restart_limit_ends_in_error() -> None:
     assert told(gone) == ("Error", "SessionLost")
 
 
+@pytest.mark.parametrize("restarts", [0, 10])
+def test_stream_remembers_the_last_driver_that_it_has_lost_and_is_bound_by_its_restarts_alone(restarts: int) -> None:
+    of = stream(running(streaming={"restarts": restarts}, lostDrivers=["s-0"]))
+    gone = decide(stream_snapshot(of, operation=Unobserved.DRIVER_GONE))
+    assert gone.status.phase == ("Error" if restarts else "Initialized")
+    assert gone.status.lost_drivers == ("s-1",)
+
+
 def test_attempt_that_ran_long_enough_begins_the_count_anew() -> None:
     of = stream(running(streaming={"restarts": 10}, startTime=ago(700)))
     decision = failing(of, start_time=ago(700), completion_time=ago(1))
