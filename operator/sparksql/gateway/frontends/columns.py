@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from decimal import Context, Decimal
 from json.encoder import encode_basestring
 from typing import Any
@@ -28,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparksql.gateway.frontends.zones import wall_clock
+from sparksql.gateway.results.times import date_texts, timestamp_texts, without_zeros
 from sparksql.wire.values import base64_text, java_double
 
 _DECIMALS = Context(prec=76)  # more digits than any decimal of Spark has
@@ -37,8 +36,6 @@ _BELOW_MILLIONTH = ("0.000000", "-0.000000")
 # What JSON writes otherwise within a text, by its byte. The backslash is first: the others bring more of them.
 _ESCAPES = {code: encode_basestring(chr(code))[1:-1] for code in (ord("\\"), ord('"'), *range(0x20))}
 _AS_THEY_ARE = bytes(code for code in range(0x100) if code not in _ESCAPES)
-_LAST_DAY = (date.max - date(1970, 1, 1)).days  # of the year 9999
-_LAST_MICROSECOND = (_LAST_DAY + 1) * 86_400_000_000 - 1
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def json_cells(column: pa.Array) -> Cells:
     if pa.types.is_decimal(kind):
         return Cells("", _short_decimals(column), "")
     if pa.types.is_timestamp(kind):
-        iso = _without_zeros(_flink_plain(column))  # the fraction has always six digits before
+        iso = without_zeros(timestamp_texts(column))
         return Cells('"', pc.replace_substring(iso, " ", "T"), '"' if kind.tz is None else 'Z"')
     if pa.types.is_date(kind):
         return Cells('"', _flink_plain(column), '"')
@@ -134,8 +131,9 @@ def hive_text(column: pa.Array) -> pa.Array:
     """Returns values as the text of a column of HiveServer2's that has no type of its own: lists, maps and rows as JSON."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        local = wall_clock(column).cast(pa.timestamp("us")).cast(pa.string())
-        return _without_zeros(local)  # the fraction has always six digits before
+        return without_zeros(timestamp_texts(column))
+    if pa.types.is_date(kind):
+        return date_texts(column)
     if pa.types.is_decimal(kind):
         return _decimals(column)
     if pa.types.is_nested(kind):
@@ -163,10 +161,9 @@ def _flink_plain(column: pa.Array) -> pa.Array:
     if pa.types.is_decimal(kind):
         return _decimals(column)
     if pa.types.is_date(kind):
-        return _signed_years(column, column.cast(pa.int32()), _LAST_DAY)
+        return date_texts(column)
     if pa.types.is_timestamp(kind):
-        local = wall_clock(column).cast(pa.timestamp("us"))
-        return _signed_years(local, local.cast(pa.int64()), _LAST_MICROSECOND)
+        return timestamp_texts(column)
     if is_binary(kind):
         return _each(column, lambda value: f"x'{value.hex()}'")
     return column.cast(pa.string())
@@ -233,7 +230,7 @@ def _short_decimals(column: pa.Array) -> pa.Array:
     """Decimals without trailing zeros; those that Java then writes with an exponent, a few of many, are made one by one."""
     shown = _decimals(column)
     if column.type.scale > 0:
-        shown = _without_zeros(shown)
+        shown = without_zeros(shown)
     tens = pc.and_(pc.ends_with(shown, "0"), pc.not_equal(shown, "0"))  # no fraction is left that could end so
     below, below_zero = (pc.starts_with(shown, begin) for begin in _BELOW_MILLIONTH)
     scientific = pc.fill_null(pc.or_(tens, pc.or_(below, below_zero)), False)
@@ -241,23 +238,9 @@ def _short_decimals(column: pa.Array) -> pa.Array:
     return pc.replace_with_mask(shown, scientific, shortened)
 
 
-def _without_zeros(numbers: pa.Array) -> pa.Array:
-    """Texts that have a fraction each, without the zeros at its end, and without the point where nothing else is left."""
-    return pc.utf8_rtrim(pc.utf8_rtrim(numbers, "0"), ".")
-
-
 def _doubles(column: pa.Array) -> pa.Array:
     """Floats widened by their digits: a float 0.1 is 0.1, not 0.10000000149011612."""
     return column.cast(pa.string()).cast(pa.float64()) if pa.types.is_float32(column.type) else column
-
-
-def _signed_years(times: pa.Array, numbers: pa.Array, last: int) -> pa.Array:
-    """Dates whose years of five digits and more have the sign that ISO 8601 asks for: `numbers` beyond `last`."""
-    shown = times.cast(pa.string())
-    latest = pc.max(numbers).as_py()
-    if latest is None or latest <= last:
-        return shown
-    return pc.replace_substring_regex(shown, r"^(\d{5})", r"+\1")
 
 
 def _each(column: pa.Array, write: Callable[[Any], str]) -> pa.Array:

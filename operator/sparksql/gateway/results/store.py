@@ -192,8 +192,24 @@ def _memory(result: StoredResult) -> int:
 
 def _localise(table: pa.Table, time_zone: str) -> pa.Table:
     """Instants in the session's time zone, as Spark prints them."""
-    for index, column in enumerate(table.columns):
-        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-            local = column.cast(pa.timestamp("us", time_zone))
-            table = table.set_column(index, table.schema.field(index).name, local)
+    for index, field in enumerate(table.schema):
+        local = _local_type(field.type, time_zone)
+        if local != field.type:
+            table = table.set_column(index, field.name, table.column(index).cast(local))
     return table
+
+
+def _local_type(kind: pa.DataType, time_zone: str) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp("us", time_zone)
+    if pa.types.is_map(kind):
+        return pa.map_(_local_field(kind.key_field, time_zone), _local_field(kind.item_field, time_zone))
+    if pa.types.is_list(kind):
+        return pa.list_(_local_field(kind.value_field, time_zone))
+    if pa.types.is_struct(kind):
+        return pa.struct([_local_field(part, time_zone) for part in kind])
+    return kind
+
+
+def _local_field(field: pa.Field, time_zone: str) -> pa.Field:
+    return field.with_type(_local_type(field.type, time_zone))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sparksql.gateway.frontends.rest.models import RowFormat
 from sparksql.gateway.frontends.rest.rows import write_arrow, write_rows
 from sparksql.gateway.frontends.rest.types import logical_type
-from sparksql.gateway.frontends.zones import UnknownZoneError, wall_clock
+from sparksql.gateway.results.zones import UnknownZoneError, wall_clock
 from sparksql.wire.values import java_double
 from tests.support.work import seconds
 

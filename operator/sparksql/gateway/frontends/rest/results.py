@@ -22,8 +22,8 @@ from sparksql.gateway.frontends.rest.handlers import PATIENCE_V1_SECONDS, Call, 
 from sparksql.gateway.frontends.rest.models import FetchResultsResponse, ResultType, RowFormat
 from sparksql.gateway.frontends.rest.paging import Bookmark, Bookmarks
 from sparksql.gateway.frontends.rest.rows import write_arrow, write_changes, write_rows
-from sparksql.gateway.frontends.zones import UnknownZoneError
 from sparksql.gateway.results.unbounded import UnexpectedTokenError
+from sparksql.gateway.results.zones import UnknownZoneError
 from sparksql.gateway.sessions.model import OperationInfo, OperationStatus
 
 if TYPE_CHECKING:
