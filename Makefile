@@ -58,7 +58,7 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 # TESTS="PATH..." runs these files, folders or tests only; THOROUGH=1 runs what is marked thorough too.
 RUNNER = $(PYTHON) -m tests.runner $(if $(THOROUGH),--thorough) $(if $(COVERAGE),--coverage) $(if $(TESTS),--tests "$(TESTS)")
 
-.PHONY: test test-cluster test-all test-thorough test-coverage
+.PHONY: test test-cluster test-all test-thorough
 test: venv $(if $(filter tests/images% tests/e2e% tests/conformance%,$(TESTS)),images,tools-local) ## What needs neither cluster nor images, 20 minutes on two cores; TESTS="PATH..." for some of them
 	@$(RUNNER) local
 
