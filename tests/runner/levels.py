@@ -11,15 +11,13 @@ class Level:
     """A part of the tests that pytest runs in one go.
 
     `mark` selects among the tests of the folders. `processes` is the number of workers of xdist, which take file after file: files
-    that wait leave the cores to others. A level that computes without waiting is `nice`, so that levels beside it do not miss their
-    deadlines.
+    that wait leave the cores to others.
     """
 
     name: str
     paths: tuple[str, ...]
     mark: str = ""
     processes: int = 1
-    nice: int = 0
 
 
 LEVELS = {
@@ -28,7 +26,7 @@ LEVELS = {
         Level("unit", ("tests/unit", "tests/chart"), processes=2),
         Level("integration", ("tests/integration",), processes=4),
         # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
-        Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3, nice=10),
+        Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3),
         Level("images", ("tests/images",)),
         Level("e2e", ("tests/e2e",), mark="not alone", processes=4),
         Level("faults", ("tests/e2e",), mark="alone"),

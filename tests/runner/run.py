@@ -165,11 +165,10 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 def command(level: Level, selection: Selection) -> list[str]:
     """Returns the command that runs a level's tests."""
-    nice = ["nice", "-n", str(level.nice)] if level.nice else []
     python = [sys.executable, "-u", "-m"]
     if selection.variables:
         python += ["coverage", "run", "-m"]
-    made = [*nice, *python, "pytest", "-q", "-p", "tests.runner.plugin"]
+    made = [*python, "pytest", "-q", "-p", "tests.runner.plugin"]
     named = selection.paths.get(level.name)
     made += named or level.paths
     if expression := marks(level, selection.thorough, named or ()):
