@@ -46,6 +46,7 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi --check
 	@$(PYTHON) -m tests.gateway.upgrades.page --check
 	@$(PYTHON) -m tests.promises --check
+	@$(PYTHON) -m tests.sqlsuite.page --check
 	@$(PYTHON) charts/sync_crds.py --check
 
 generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md and docs/test-coverage.md from the tests
@@ -53,6 +54,7 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) -m sparksql.gateway.frontends.rest.openapi
 	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) -m tests.promises
+	@$(PYTHON) -m tests.sqlsuite.page
 	@$(PYTHON) charts/sync_crds.py
 
 # TESTS="PATH..." runs these files, folders or tests only; THOROUGH=1 runs what is marked thorough too.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -78,7 +79,7 @@ class Place:
         return gateway
 
     async def _clear(self, statements: RestStatements) -> None:
-        """Drops what files have left behind."""
+        """Drops what files have left behind, and the folders that dropped views leave."""
         for name in await _names(statements, "SHOW DATABASES"):
             if name not in self._databases:
                 await _done(statements, f"DROP DATABASE `{name}` CASCADE")
@@ -90,6 +91,10 @@ class Place:
         for name in await _names(statements, "SHOW USER FUNCTIONS IN default"):
             if "." in name:  # others are temporary
                 await _done(statements, f"DROP FUNCTION {name}")
+        assert self._gateway is not None
+        for each in (self._gateway.folder / "warehouse").glob("*"):
+            if each.name not in TABLES:
+                shutil.rmtree(each)
 
 
 async def _names(statements: RestStatements, sql: str, column: int = 0) -> list[str]:

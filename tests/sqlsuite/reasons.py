@@ -60,6 +60,9 @@ REASONS: Mapping[str, Reason] = {
         "Views of the default class are Iceberg's: bound to the schema that they were made with, without CHAR and VARCHAR, not"
         " changed by ALTER VIEW ... AS, and made whatever temporary objects they name.",
     ),
+    "iceberg-view-folders": Reason(
+        Cause.CATALOG, "A dropped view of Iceberg's leaves its folder, where no table of its name can be made."
+    ),
     "suite-classes": Reason(Cause.SUITE, "A data source or a function that is a class of the suite."),
     "suite-functions": Reason(Cause.SUITE, "A function that the suite registers in Scala or Python."),
     "suite-session": Reason(
@@ -105,7 +108,9 @@ def _explained(context: Context) -> str:
     for name, rule in _RULES:
         if rule(context):
             return name
-    return next((name for file, name in OF_FILES.items() if context.file.startswith(file)), UNEXPLAINED)
+    of_file = next((name for file, name in OF_FILES.items() if context.file.startswith(file)), UNEXPLAINED)
+    refused = next((each for each in context.before if each.number == 0), None)  # a setting of the file
+    return of_file if refused is None else _explained(Context(context.file, refused, ()))
 
 
 Rule = Callable[[Context], bool]
@@ -132,20 +137,18 @@ def _was_expected(pattern: str) -> Rule:
     return lambda context: re.match(pattern, context.it.expected) is not None
 
 
-_MISSING = re.compile(
-    r"[A-Z_]*NOT_FOUND|UNRESOLVED_[A-Z_]+|[A-Z_]*DOES_NOT_EXIST|SCHEMA_NOT_EMPTY|[A-Z_]*ALREADY_EXISTS"
+_MADE = re.compile(
+    r"\b(?:TABLE|VIEW|FUNCTION|VARIABLE|SCHEMA|DATABASE|INTO|VAR)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?"
+    r"(?:IDENTIFIER\s*\(.*?['\"]\w+['\"].*?\)|[\w.`]+)",
+    re.IGNORECASE,
 )
-_NAMES = re.compile(r"`([^`]+)`|\w+\.(\w+)")
 
 
-def _misses_what_was_not_made(context: Context) -> bool:
-    """A name in the error is one of those that an earlier statement, which differs, is about."""
-    if context.it.kind not in (Kind.FAILED, Kind.CONDITION) or not _MISSING.match(context.it.actual):
-        return False
-    said = context.it.actual.partition(": ")[2]
-    names = {(quoted or dotted).lower() for quoted, dotted in _NAMES.findall(said)} - {"spark_catalog", "default"}
-    earlier = "\n".join(each.sql for each in context.before if each.kind in (Kind.FAILED, Kind.CONDITION)).lower()
-    return any(re.search(rf"\b{re.escape(name)}\b", earlier) for name in names)
+def _follows(context: Context) -> bool:
+    """It names what an earlier statement should have made or changed, which failed."""
+    failed = (each.sql for each in context.before if each.kind in (Kind.FAILED, Kind.CONDITION))
+    made = {re.findall(r"\w+", found)[-1].lower() for sql in failed for found in _MADE.findall(sql)}
+    return not made.isdisjoint(re.findall(r"\w+", context.it.sql.lower()))
 
 
 # What DESCRIBE shows of a table of Hive's metastore beside what it shows of one in memory.
@@ -202,11 +205,12 @@ _RULES: Sequence[tuple[str, Rule]] = (
     ("iceberg-catalog", _says("SCHEMA_LEVEL_COLLATIONS", "iceberg.spark.SparkSessionCatalog@")),
     ("iceberg-views", _both(_is_asked("^CREATE.* VIEW"), _was_expected("INVALID_TEMP_OBJ_REFERENCE"))),
     ("iceberg-views", _says("ICEBERG-VIEW", "ALTER VIEW <viewName> AS is not supported")),
+    ("iceberg-view-folders", _says("^LOCATION_ALREADY_EXISTS")),
     ("metastore", _says("HiveException", "hive.ql.io", "InvalidOperationException", "MetaException")),
     ("metastore", _says("Hive metastore does not support")),
     ("metastore", _both(_is_asked(r"^DESC(RIBE)? (SCHEMA|DATABASE|NAMESPACE)\b"), _says(r"^Catalog Name\t"))),
     ("metastore", _shows_more_of_a_table),
     ("metastore", _tells_more_of_a_table),
     ("nested-instants", _is_later_by_whole_hours),
-    ("follows", _misses_what_was_not_made),
+    ("follows", _follows),
 )  # fmt: skip
