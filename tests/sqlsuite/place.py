@@ -92,8 +92,9 @@ class Place:
             if "." in name:  # others are temporary
                 await _done(statements, f"DROP FUNCTION {name}")
         assert self._gateway is not None
+        kept = {*TABLES, *(f"{name}.db" for name in self._databases)}
         for each in (self._gateway.folder / "warehouse").glob("*"):
-            if each.name not in TABLES:
+            if each.name not in kept:
                 shutil.rmtree(each)
 
 
