@@ -111,6 +111,7 @@ async def test_a_stream_on_a_copied_checkpoint_starts_only_after_the_original_st
     assert query_id(again) == query_id(first)
 
 
+@pytest.mark.thorough
 async def test_a_copy_of_what_runs_is_refused_as_well(copied: Streams) -> None:
     first = await runs(copied, "first", INSERT.format("a"), "fresh")
     await copied.committed(first, 0)
@@ -128,6 +129,7 @@ async def test_checkpoint_of_a_running_stream_is_refused_to_a_second_statement(c
     await assert_goes_on(copied, first, "a", 1)
 
 
+@pytest.mark.thorough
 async def test_of_two_that_start_at_once_one_runs(copied: Streams) -> None:
     views = [await begun(copied, place, INSERT.format(table), place) for table, place in (("a", "one"), ("b", "two"))]
     seen = [await copied.client.until_state(view.operation_id, OperationState.RUNNING) for view in views]

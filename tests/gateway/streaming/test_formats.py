@@ -185,7 +185,7 @@ async def test_a_limit_of_rows_is_refused_beside_one_of_bytes(streams: Streams) 
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [
-        ("UPDATE {} SET at = NULL WHERE id = 3", "changes"),
+        pytest.param("UPDATE {} SET at = NULL WHERE id = 3", "changes", marks=pytest.mark.thorough),
         pytest.param("INSERT OVERWRITE {} SELECT 100, NULL", "changes", marks=pytest.mark.thorough),
         ("DELETE FROM {} WHERE id >= 0", "removals"),
     ],
@@ -234,11 +234,19 @@ async def test_a_table_made_anew_is_not_taken_for_the_old_one(lake: Lake) -> Non
 @pytest.mark.parametrize(
     "change",
     [
-        "CREATE OR REPLACE TABLE lake.$.src (id BIGINT, at TIMESTAMP) USING iceberg",
-        "CREATE OR REPLACE TABLE lake.$.src USING iceberg AS SELECT id, timestamp_seconds(id) AS at FROM range(50, 60)",
-        "CALL lake.system.rollback_to_snapshot('$.src', {first})",
+        pytest.param(
+            "CREATE OR REPLACE TABLE lake.$.src (id BIGINT, at TIMESTAMP) USING iceberg",
+            id="emptied",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "CREATE OR REPLACE TABLE lake.$.src USING iceberg AS SELECT id, timestamp_seconds(id) AS at FROM range(50, 60)",
+            id="replaced",
+        ),
+        pytest.param(
+            "CALL lake.system.rollback_to_snapshot('$.src', {first})", id="rolled back", marks=pytest.mark.thorough
+        ),
     ],
-    ids=["emptied", "replaced", "rolled back"],
 )
 async def test_a_line_of_snapshots_that_was_cut_off_is_told(streams: Streams, change: str) -> None:
     lake = Lake(streams, ICEBERG, DELTA)

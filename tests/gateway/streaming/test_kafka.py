@@ -13,6 +13,7 @@ import pytest
 from sparksql.api.execution import OutputMode, StatementMode, Upsert
 from sparksql.wire.control import ErrorReason, OperationState
 from tests.support.process import GatewayProcess
+from tests.support.thorough import thorough_but
 
 from ..listed import GOES_ON, listed
 from ..streams import Streams
@@ -131,6 +132,7 @@ async def test_a_kafka_stream_resumes_at_its_offsets_and_query_options_win(kafka
     assert await kafka.rows(f"SELECT id FROM $.orders WITH ('endingOffsets' = '{bounded}') ORDER BY id") == [(0,), (1,)]
 
 
+@pytest.mark.thorough
 @listed("source", "`value.mode` of a Kafka table", GOES_ON)
 async def test_a_kafka_stream_state_takes_another_value_mode_and_no_other_aggregate(kafka: Kafka) -> None:
     await kafka.ok(
@@ -170,7 +172,7 @@ def change(op: str, before: Row | None, after: Row | None, with_schema: bool) ->
     return debezium(op, before, after, with_schema).decode()
 
 
-@pytest.mark.parametrize("with_schema", [True, False], ids=["with schema", "without schema"])
+@pytest.mark.parametrize("with_schema", thorough_but([False], [True, False]), ids=["with schema", "without schema"])
 async def test_changes_of_debezium_arrive_in_a_table_of_rows(kafka: Kafka, with_schema: bool) -> None:
     await kafka.ok(
         "CREATE TABLE $.changes (id BIGINT, name STRING, _offset BIGINT) USING kafka "
@@ -280,6 +282,7 @@ async def counted_exactly(kafka: Kafka, name: str) -> list[tuple[Any, ...]]:
     return await kafka.rows(f"SELECT name, n FROM lake.$.{place} ORDER BY name")
 
 
+@pytest.mark.thorough
 async def test_changes_of_every_format_are_merged_by_the_keys_of_their_tables(kafka: Kafka) -> None:
     async def merged(name: str) -> list[tuple[Any, ...]]:
         options, values = FEEDS[name]

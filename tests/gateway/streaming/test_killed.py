@@ -46,6 +46,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(0.05)
 
 
+@pytest.mark.thorough
 async def test_a_killed_first_batch_comes_again(own_gateway: Callable[..., GatewayProcess], tmp_path: Path) -> None:
     log = tmp_path / "dst" / SINK_LOG
     insert = "INSERT INTO $.dst SELECT s.id FROM STREAM $.src s"

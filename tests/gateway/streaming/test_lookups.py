@@ -152,6 +152,7 @@ async def test_a_lookup_reads_the_keys_of_a_batch_once_and_keeps_them_for_its_tt
     assert set(re.findall(r"'(\d+)'", str(selects(database)[before + 2 :]))) == {"5000", "7", "8", "9"}
 
 
+@pytest.mark.thorough
 async def test_the_state_of_an_aggregation_above_stays_when_a_join_becomes_a_lookup(orders: Streams) -> None:
     await orders.ok(
         "CREATE TABLE $.counts (country STRING, ends TIMESTAMP, n BIGINT) USING parquet",

@@ -183,6 +183,7 @@ async def test_an_aggregate_of_two_is_made_and_the_other_kept(made: Made) -> Non
     assert await made.go_on("chained-tenfold", "chained") == await made.rows(expected)
 
 
+@pytest.mark.thorough
 async def test_a_state_without_groups_is_made_of_one_row(made: Made) -> None:
     completed(await made.make("total-begun", "total", "SELECT 7 AS n", savepoints=()))
     assert await made.go_on("total-begun", "total") == ["(None, None, 708, None, None, None, None, None)"]

@@ -114,6 +114,7 @@ async def test_windows_of_a_rebuilt_state_are_those_of_a_computation(rebuilds: R
     assert found == await rebuilds.rows(COMPUTED) and found
 
 
+@pytest.mark.thorough
 async def test_rows_by_key_are_written_again_from_a_rebuilt_state(rebuilds: Rebuilds) -> None:
     view = await rebuilds.rebuilt("sums", SUMS, "sums_new")
     assert view.state is OperationState.FINISHED, view
@@ -121,6 +122,7 @@ async def test_rows_by_key_are_written_again_from_a_rebuilt_state(rebuilds: Rebu
     assert found == await rebuilds.rows("SELECT k, sum(v) FROM $.src GROUP BY k") and found
 
 
+@pytest.mark.thorough
 async def test_a_text_that_comes_back_after_a_rebuilding_that_was_cut_off_writes_its_rows_again(
     rebuilds: Rebuilds,
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sparksql.api.execution import OutputMode, StatementMode
 from sparksql.wire.control import (
     ErrorReason,
@@ -95,6 +97,7 @@ WINDOWS = (
 COUNTS = "INSERT INTO $.sums SELECT sum(id), name, count(*) FROM STREAM $.src GROUP BY name"
 
 
+@pytest.mark.thorough
 async def test_a_preview_from_a_state_shows_what_comes_next_and_leaves_all_as_it_is(
     streams: Streams, gateway: GatewayProcess
 ) -> None:

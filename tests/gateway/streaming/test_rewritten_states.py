@@ -109,7 +109,7 @@ CHANGES = [
     ("chained", CHAINED_MORE),
     ("both", BOTH_MORE),
 ]
-KEPT = [each for each in CHANGES if each[0] in ("hdfs_less", "changelog_more", "chained", "both")]
+KEPT = [each for each in CHANGES if each[0] in ("changelog_more", "chained")]
 
 
 class Rewrites:

@@ -96,6 +96,7 @@ async def test_an_upsert_is_cut_off_in_the_middle_of_a_batch(streams: Streams) -
     assert await streams.rows("SELECT id FROM lake.$.dst ORDER BY id") == [(1,), (2,)]
 
 
+@pytest.mark.thorough
 async def test_a_batch_without_rows_is_not_merged(streams: Streams) -> None:
     await streams.ok("CREATE TABLE lake.$.dst (id INT, name STRING) USING iceberg")
     upsert = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("id",))}

@@ -167,9 +167,10 @@ def test_a_stream_is_started_into_a_table_whose_commit_looks(driver: SparkDriver
     assert session.table("lake.d.streamed").count() == 2
 
 
-@pytest.mark.parametrize(
-    ("mode", "refusal"), [("copy-on-write", "is in the table already"), ("merge-on-read", "Found new conflicting")]
-)
+MERGES = [("copy-on-write", "is in the table already"), ("merge-on-read", "Found new conflicting")]
+
+
+@pytest.mark.parametrize(("mode", "refusal"), thorough_but(MERGES[1:], MERGES))
 def test_a_merged_batch_is_looked_for_in_the_commit(
     driver: SparkDriver, monkeypatch: pytest.MonkeyPatch, mode: str, refusal: str
 ) -> None:

@@ -101,6 +101,7 @@ async def test_rows_depend_on_the_changes_and_not_on_when_they_come(streams: Str
 DYING = UPSERT.model_copy(update={"order_by": "if(v = 99, raise_error('died between the commits'), v)"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("format_", thorough_but(["iceberg"], ["iceberg", "delta"]))
 async def test_a_driver_that_dies_after_either_of_its_two_commits_changes_nothing(
     streams: Streams, format_: str
