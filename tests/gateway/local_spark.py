@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark import SparkContext
 
 from sparksql.gateway.settings import PodIdentity, Settings
@@ -42,6 +45,22 @@ def _end(jvm: DriverJvm) -> None:
     if gateway is not None:
         gateway.shutdown()
     jvm.stop()
+
+
+def jvm_calls(work: Callable[[], object]) -> int:
+    """Returns how many calls to the JVM the work makes, but for those by which Python lets go of the JVM's objects."""
+    count = 0
+    send = GatewayClient.send_command
+
+    def counted(client: Any, command: str, *arguments: Any, **options: Any) -> Any:
+        nonlocal count
+        count += not command.startswith(MEMORY_COMMAND_NAME)
+        return send(client, command, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GatewayClient, "send_command", counted)
+        work()
+    return count
 
 
 def run(driver: SparkDriver, session: Any, *statements: str) -> None:

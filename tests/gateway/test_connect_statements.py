@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.support.client_session import call, open_rest, rest_http
 from tests.support.connect_client import (
     ENDLESS,
     ConnectSession,
@@ -302,25 +303,34 @@ async def test_a_session_does_not_expire_under_a_request(tmp_path_factory: pytes
     with running(
         tmp_path_factory.mktemp("hasty"),
         endpoints={"connect": True, "connect_port": free_port()},
-        spark_conf={"spark.sql.gateway.session.idle-timeout": "2s", "spark.sql.gateway.session.check-interval": "1s"},
+        spark_conf={"spark.sql.gateway.session.idle-timeout": "4s", "spark.sql.gateway.session.check-interval": "1s"},
     ) as gateway:
-        async with connect_channel(gateway) as channel, connect(gateway) as control:
+        async with connect_channel(gateway) as channel, connect(gateway) as control, rest_http(gateway) as http:
             await control.until_started()
+
+            async def used() -> dict[str, str]:
+                """When sessions were last used, by their names."""
+                async with control.http.get("/control/v1/clients") as response:
+                    return {each["name"]: each["lastUsedTime"] for each in (await response.json())["sessions"]}
+
             session = ConnectSession(channel, user="ann")
             assert await session.rows("SELECT 0") == [(0,)]
-            async with connect_rest(gateway) as rest:
-                unused = (await rest.call("POST", "/v2/sessions", {})).body["sessionHandle"]
+            before, other = (await used())["ann"], await open_rest(http, "other")
 
-                async def has_expired() -> bool:
-                    async with control.http.get("/control/v1/clients") as response:
-                        return unused not in {each["handle"] for each in (await response.json())["sessions"]}
+            async def has_come() -> bool:
+                return (await used())["ann"] > before
 
-                with gateway.jvm_held():
-                    task = asyncio.create_task(session.rows("SELECT 1"))
-                    assert (await rest.call("POST", f"/v2/sessions/{unused}/heartbeat")).status == 200
-                    await until("a session that was used later has expired", has_expired)
-                    assert not task.done()
-                assert await task == [(1,)]
+            async def has_expired() -> bool:
+                return "other" not in await used()
+
+            with gateway.jvm_held():
+                task = asyncio.create_task(session.rows("SELECT 1"))
+                await until("the request has come", has_come)
+                assert (await call(http, "POST", f"{other.path}/heartbeat"))[0] == 200
+                await until("a session that was used later has expired", has_expired)
+                assert "ann" in await used()
+                assert not task.done()
+            assert await task == [(1,)]
 
 
 @pytest.mark.thorough

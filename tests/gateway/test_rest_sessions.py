@@ -181,13 +181,10 @@ async def test_version_1_waits_for_what_waits(rest: RestClient, session: RestSes
     assert (await fetched).body["resultType"] == "PAYLOAD"
 
 
-async def test_a_page_that_is_not_ready_is_waited_for_a_moment(session: RestSession) -> None:
-    loop = asyncio.get_running_loop()
+async def test_a_page_of_an_endless_statement_is_not_ready(session: RestSession) -> None:
     endless = await session.submit(ENDLESS)
-    began = loop.time()
     answer = await session.client.call("GET", f"{session.path}/operations/{endless}/result/0")
     assert answer.body["resultType"] == "NOT_READY"
-    assert 0.5 < loop.time() - began < 60  # a moment, where the statement takes for ever
 
 
 async def test_closed_rest_operation_frees_its_slot_and_is_forgotten(session: RestSession) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,7 +26,6 @@ SLOTS = 2
 TASKS = "SELECT count(*) FROM range(0, {rows}, 1, {tasks}) WHERE hash(id, id + 1) = 5"
 ENDLESS = TASKS.format(rows=10**14, tasks=400)  # whose tasks keep both cores
 LONG = TASKS.format(rows=4 * 10**11, tasks=4000)  # whose tasks give a core back after about a second
-PROBE_SECONDS = 1.0
 PROBES = ["SELECT 1", "SELECT 3 AS n, current_date() AS d", "SHOW TABLES", "SELECT * FROM range(10) LIMIT 0"]
 
 
@@ -75,12 +73,12 @@ async def under_way(client: GatewayClient, *priorities: int, sql: str = ENDLESS)
 
 
 async def test_a_small_query_ends_long_before_a_large_query_submitted_earlier(client: GatewayClient) -> None:
-    async with under_way(client, 0, sql=TASKS.format(rows=2 * 10**10, tasks=120)) as (large,):
+    async with under_way(client, 0, sql=LONG) as (large,):
         small = await client.ok("SELECT sum(id) FROM range(0, 10, 1, 1)")
         seen = await client.get(large.operation_id)
         assert seen.state is OperationState.RUNNING, seen
         # In one pool it would have begun after all tasks of the large one.
-        assert tasks_done(seen) < 60, (seen, small)
+        assert seen.progress is not None and tasks_done(seen) < seen.progress.tasks_total / 2, (seen, small)
 
 
 async def test_tasks_are_shared_by_priority(own_gateway: Callable[..., GatewayProcess]) -> None:
@@ -206,17 +204,12 @@ async def test_a_query_that_needs_no_executor_is_answered_while_all_slots_are_ta
     async with asking(protocol, client) as ask:
         for probe in PROBES:
             await ask(probe)  # the first look loads classes
-        async with under_way(client, *[0] * SLOTS):
+        async with under_way(client, *[0] * SLOTS) as views:  # for hours
             for probe in PROBES:
-                seconds = [await _timed(ask, probe) for _ in range(3)]
-                assert min(seconds) < PROBE_SECONDS, (protocol, probe, seconds)
-
-
-async def _timed(ask: Ask, probe: str) -> float:
-    began = time.monotonic()
-    async with asyncio.timeout(60):
-        await ask(probe)
-    return time.monotonic() - began
+                async with asyncio.timeout(60):
+                    await ask(probe)
+            states = [(await client.get(view.operation_id)).state for view in views]
+            assert states == [OperationState.RUNNING] * SLOTS
 
 
 async def test_a_probe_gives_the_same_answer_with_and_without_an_executor(client: GatewayClient) -> None:
