@@ -45,7 +45,7 @@ class GatewayClient:
         async with self.http.get(f"{API}/info") as response:
             return GatewayInfo.model_validate_json(await response.text())
 
-    async def until_started(self, seconds: float = 240) -> GatewayInfo:
+    async def until_started(self, seconds: float = 600) -> GatewayInfo:
         """Until Spark is ready or init has failed."""
         deadline = asyncio.get_running_loop().time() + seconds
         try:

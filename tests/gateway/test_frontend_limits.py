@@ -176,7 +176,7 @@ async def _begin(crowd: Crowd) -> None:
         return all(socket.socket().connect_ex(("127.0.0.1", port)) == 0 for port in ports)
 
     await until("the frontends are open", are_open)
-    await crowd.serves(seconds=240)  # the first use of a frontend takes longer
+    await crowd.serves(seconds=600)  # the first use of a frontend takes longer
     async with rest_http(crowd.gateway) as http:
         session = await open_rest(http, "slow")
         operation = await session.submit(WIDE.format(8_000))

@@ -242,7 +242,7 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
     """A gateway of its own, whose threads end soon and whose sessions are those of this module alone."""
     with running(tmp_path_factory.mktemp("fuzz"), spark_conf=SETTINGS) as gateway:
         opened = Frontend(gateway)
-        opened.until(lambda: opened.ok("GET", "/control/v1/info")["state"], lambda state: state == "Ready", 240)
+        opened.until(lambda: opened.ok("GET", "/control/v1/info")["state"], lambda state: state == "Ready", 600)
         yield opened
 
 

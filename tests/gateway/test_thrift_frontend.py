@@ -106,7 +106,7 @@ def thrift_port(gateway: GatewayProcess) -> int:
     return config.endpoints.thrift_port
 
 
-def until_open(frontend: Frontend, seconds: float = 240) -> None:
+def until_open(frontend: Frontend, seconds: float = 600) -> None:
     """Until Spark is there; before, the frontend says so."""
     deadline = time.monotonic() + seconds
     while socket.socket().connect_ex(("127.0.0.1", frontend.port)) != 0:

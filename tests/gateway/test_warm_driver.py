@@ -19,7 +19,7 @@ from sparksql.wire.driver import TLS_CERT_FILE, TLS_KEY_FILE, DriverConfig
 from sparksql.wire.front import USER_HEADER, handle_prefix, prefix_of
 from tests.support.process import TOKEN, GatewayProcess, running, write_tls_pair
 
-SECONDS = 180.0
+SECONDS = 600.0
 UID = str(uuid.uuid4())
 
 

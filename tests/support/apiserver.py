@@ -32,7 +32,7 @@ from tests.cluster.localkube.processes import GO_ENVIRONMENT
 from tests.runner.starts import measured
 from tests.support.ports import free_port
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 STOP_SECONDS = 10.0
 MERGE_PATCH = "application/merge-patch+json"
 

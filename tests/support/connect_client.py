@@ -216,7 +216,7 @@ async def connect_channel(gateway: GatewayProcess, port: int | None = None) -> A
     target = f"localhost:{port or connect_port(gateway)}"
     async with grpc.aio.secure_channel(target, credentials, options=_OPTIONS) as channel:
         try:
-            await asyncio.wait_for(channel.channel_ready(), 240)
+            await asyncio.wait_for(channel.channel_ready(), 600)
         except TimeoutError:
             raise AssertionError(f"the Connect frontend does not open:\n{gateway.log_tail()}") from None
         yield channel

@@ -26,7 +26,7 @@ from tests.support.process import FILES, GatewayProcess, driver_config, running
 
 VALUES = REPOSITORY / "charts/spark-sql-operator/values.yaml"
 METASTORE_CONF = REPOSITORY / "images/session/conf/metastore/hive-site.xml"
-METASTORE_SECONDS = 120
+METASTORE_SECONDS = 600
 
 
 def class_defaults() -> dict[str, Any]:

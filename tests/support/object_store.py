@@ -18,7 +18,7 @@ from tests.support.ports import free_port
 BUCKET = "bucket"
 ROOT = f"s3a://{BUCKET}"
 _ACCESS, _SECRET = "tests", "tests-secret"
-_SECONDS = 60
+_SECONDS = 300
 
 
 @dataclass(frozen=True)

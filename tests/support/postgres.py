@@ -30,7 +30,7 @@ from tests.support.ports import free_port
 USER = "sparksql"
 DATABASE = "postgres"
 PASSWORD = "password-of-the-tests-database"
-_START_SECONDS = 60.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 30.0
 
 Cells = tuple[str | None, ...]

@@ -231,7 +231,7 @@ def running(folder: Path, optimised: bool = False, **changes: object) -> Iterato
         gateway.stop()
 
 
-def wait_until_listening(gateway: GatewayProcess, seconds: float = 180) -> None:
+def wait_until_listening(gateway: GatewayProcess, seconds: float = 600) -> None:
     """Until the port accepts connections. Fails when the process ends or takes too long."""
     deadline = time.monotonic() + seconds
     with measured("gateway"):

@@ -17,7 +17,7 @@ from tests.support.ports import free_port
 
 _IMAGE = REPOSITORY / "images" / "kafka"
 _CLUSTER_ID = "c3BhcmstcXVlcnktdGVzdA"
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 30.0
 _JAVA_OPTIONS = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
