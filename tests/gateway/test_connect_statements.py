@@ -30,7 +30,6 @@ from tests.support.ports import free_port
 from tests.support.process import GatewayProcess, running
 
 from .client import GatewayClient, connect
-from .rest_client import connect_rest
 
 SLOTS = 2
 
