@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -32,6 +33,11 @@ def main(arguments: list[str]) -> int:
     unknown = set(given.files) - set(suite.names())
     if unknown:
         parser.error(f"no such files: {' '.join(sorted(unknown))}")
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # a shell leaves SIGINT ignored in the background; the driver is to end
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="sqlsuite-") as folder:
         asyncio.run(_run(Path(folder), given.through or list(ProtocolName), given.files or suite.names()))
     return page.main([])
