@@ -29,9 +29,8 @@ UNTOLD_PORT = 9999  # of whatever else may listen in a driver
 PORTS = (*PROTOCOLS.values(), DRIVER_RPC_PORT, BLOCK_MANAGER_PORT, UNTOLD_PORT)
 ANALYST = {"role": "analyst"}
 COUNT_SECONDS = 90.0  # counts are written every 5 s at most; on a loaded machine it takes a while until they are seen
-IDLE_SECONDS = (
-    10  # of the SqlSession, and of a client's session in it; many times what a busy machine takes for a statement
-)
+# Of the SqlSession, and of a client's session in it; many times what a statement takes on a busy machine.
+IDLE_SECONDS = 10
 IDLE = {"timeoutSeconds": IDLE_SECONDS, "action": "Close"}
 CLIENT_IDLE = {
     "spark.sql.gateway.session.idle-timeout": f"{IDLE_SECONDS}s",
@@ -346,7 +345,7 @@ def test_cli_connect_forwards_a_port_until_it_is_interrupted(
 
 def keep_using(space: Space, client: Client, unused: str) -> None:
     """Statements in `brief`, until a session that nobody uses has come and gone by the same timeout."""
-    space.session(unused, wait=False, conf=CLIENT_IDLE, idle=IDLE)
+    space.session(unused, wait=False, idle=IDLE)
 
     def has_gone() -> bool:
         assert client.value("SELECT 1") == 1
