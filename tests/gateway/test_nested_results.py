@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from sparksql.wire.control import ResultOptions
+from tests.support.thorough import thorough_but
 
 from .client import API, GatewayClient
 from .rest_client import RestClient
@@ -111,7 +112,7 @@ async def test_nested_values_are_shown_and_paged_in_every_format(
         assert [len(row) for row in plain] == [len(KINDS) for _ in rows]
 
 
-@CASES
+@pytest.mark.parametrize("rows", thorough_but([CONTENTS["all, in rows"]], CONTENTS.values()), ids=CONTENTS)
 async def test_nested_values_are_paged_from_files(client: GatewayClient, rows: list[list[Any]]) -> None:
     count = MANY * len(rows)
     view = await client.ok(query(rows, MANY), result=ResultOptions(max_rows=count))

@@ -271,6 +271,7 @@ async def test_iceberg_snapshots_that_expire_before_they_are_read_end_the_stream
     assert await lake.ids() == list(range(10))
 
 
+@pytest.mark.thorough
 async def test_a_new_stream_of_a_table_whose_snapshots_expired_is_refused(streams: Streams) -> None:
     """It would read what the oldest snapshot that is left has added, and nothing from before."""
     lake = Lake(streams, ICEBERG, DELTA)
@@ -305,6 +306,7 @@ async def test_windows_with_a_watermark_equal_the_batch(lake: Lake) -> None:
     assert len(counted) > 5
 
 
+@pytest.mark.thorough
 @from_one_source(DELTA, ICEBERG)
 async def test_a_stream_joins_the_current_rows_of_an_iceberg_table_in_each_batch(lake: Lake) -> None:
     await lake.make(commits=1)

@@ -96,6 +96,7 @@ async def test_kafka_table_reads_declared_columns_of_json(kafka: Kafka) -> None:
     assert await kafka.rows("SELECT id FROM $.copy ORDER BY id") == [(1,), (2,)]
 
 
+@pytest.mark.thorough
 async def test_windows_are_over_kafka_tables_with_the_options_and_the_watermark_of_their_argument(kafka: Kafka) -> None:
     await kafka.ok(ORDERS.format(mode="FAILFAST"), "CREATE TABLE lake.$.dst (start TIMESTAMP, n BIGINT) USING iceberg")
     times = ("10:00:01", "10:00:59", "10:01:30", "10:01:31", "10:05:00", "10:10:00")

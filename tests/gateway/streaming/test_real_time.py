@@ -92,6 +92,7 @@ async def test_rows_go_from_kafka_to_kafka_before_their_batch_ends(topics: Strea
     await topics.stop(view)
 
 
+@pytest.mark.thorough
 async def test_a_stopped_real_time_stream_goes_on_from_its_checkpoint(topics: Streams) -> None:
     insert = "INSERT INTO $.go (value) SELECT CAST(value AS STRING) || '!' FROM STREAM $.come"
     await topics.committed(view := await topics.put(insert, **REAL_TIME), 0)
