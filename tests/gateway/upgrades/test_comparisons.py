@@ -8,6 +8,7 @@ import pytest
 
 from sparksql.api.execution import OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.wire.control import COMPARISON, ErrorReason, OperationState, OperationView, Parameter, RestoreOptions
+from tests.support.thorough import thorough_but
 
 from ..streams import Streams
 
@@ -99,28 +100,30 @@ async def test_changed_sql_is_compared_with_a_running_stream_that_goes_on(
     await goes_on(streams, counting)
 
 
-@pytest.mark.parametrize(
-    ("sql", "fields", "reason", "words"),
-    [
-        ("INSERT INTO $.dst SELECT FROM STREAM", {}, ErrorReason.SQL_ERROR, "with name `FROM` cannot be resolved"),
-        (COUNTING.replace("value % 3", "nothing"), {}, ErrorReason.SQL_ERROR, "nothing"),
-        (COUNTING.replace("$.dst", "$.absent"), {}, ErrorReason.SQL_ERROR, "absent"),
-        (COUNTING.replace("STREAM $.ticks", "STREAM $.absent"), {}, ErrorReason.SQL_ERROR, "absent"),
-        ("SELECT value FROM STREAM $.ticks", {}, ErrorReason.INVALID_SPEC, "INSERT INTO"),
-        (COUNTING, {"output_mode": OutputMode.COMPLETE}, ErrorReason.INVALID_SPEC, "takes Append, not Complete"),
-        (COUNTING.replace(WATERMARK, ""), {}, ErrorReason.STATE_INCOMPATIBLE, "watermark was timestamp, is none"),
-        (
-            COUNTING,
-            {"upsert": Upsert(keys=("k",)), "output_mode": OutputMode.UPDATE},
-            ErrorReason.INVALID_SPEC,
-            "spec.streaming.upsert",
-        ),
-        (COUNTING, {"trigger": TriggerMode.REAL_TIME}, ErrorReason.INVALID_SPEC, "mode: RealTime needs"),
-        (COUNTING, {"output_mode": OutputMode.UPDATE}, ErrorReason.INVALID_SPEC, "takes Append, not Update"),
-        (COUNTING.replace("$.dst", "$.other"), {}, ErrorReason.INVALID_SPEC, "another one"),
-        (COUNTING, {"conf": {"spark.driver.memory": "1g"}}, ErrorReason.NOT_ALLOWED, "spark.driver.memory"),
-    ],
-)
+REFUSED: list[tuple[str, dict[str, Any], ErrorReason, str]] = [
+    ("INSERT INTO $.dst SELECT FROM STREAM", {}, ErrorReason.SQL_ERROR, "with name `FROM` cannot be resolved"),
+    (COUNTING.replace("value % 3", "nothing"), {}, ErrorReason.SQL_ERROR, "nothing"),
+    (COUNTING.replace("$.dst", "$.absent"), {}, ErrorReason.SQL_ERROR, "absent"),
+    (COUNTING.replace("STREAM $.ticks", "STREAM $.absent"), {}, ErrorReason.SQL_ERROR, "absent"),
+    ("SELECT value FROM STREAM $.ticks", {}, ErrorReason.INVALID_SPEC, "INSERT INTO"),
+    (COUNTING, {"output_mode": OutputMode.COMPLETE}, ErrorReason.INVALID_SPEC, "takes Append, not Complete"),
+    (COUNTING.replace(WATERMARK, ""), {}, ErrorReason.STATE_INCOMPATIBLE, "watermark was timestamp, is none"),
+    (
+        COUNTING,
+        {"upsert": Upsert(keys=("k",)), "output_mode": OutputMode.UPDATE},
+        ErrorReason.INVALID_SPEC,
+        "spec.streaming.upsert",
+    ),
+    (COUNTING, {"trigger": TriggerMode.REAL_TIME}, ErrorReason.INVALID_SPEC, "mode: RealTime needs"),
+    (COUNTING, {"output_mode": OutputMode.UPDATE}, ErrorReason.INVALID_SPEC, "takes Append, not Update"),
+    (COUNTING.replace("$.dst", "$.other"), {}, ErrorReason.INVALID_SPEC, "another one"),
+    (COUNTING, {"conf": {"spark.driver.memory": "1g"}}, ErrorReason.NOT_ALLOWED, "spark.driver.memory"),
+]
+# One of each reason.
+DAILY = [*{each[2]: each for each in REFUSED}.values()]
+
+
+@pytest.mark.parametrize(("sql", "fields", "reason", "words"), thorough_but(DAILY, REFUSED))
 async def test_a_comparison_refuses_sql_that_the_stream_could_not_start_with(
     streams: Streams,
     counting: OperationView,
