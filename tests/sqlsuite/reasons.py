@@ -46,6 +46,9 @@ REASONS: Mapping[str, Reason] = {
         Cause.POLICY, "The text of EXECUTE IMMEDIATE must be a literal, so that it can be checked."
     ),
     "scripts": Reason(Cause.POLICY, "A text may hold several statements; Connect's `spark.sql` takes one."),
+    "write-counts": Reason(
+        Cause.POLICY, "A statement that writes answers with what Spark counts of it: rows, bytes, files."
+    ),
     "metastore": Reason(
         Cause.CATALOG,
         "The tables are in Hive's metastore, which keeps and shows more of them (owner, SerDe, statistics, properties) and"
@@ -202,6 +205,7 @@ _RULES: Sequence[tuple[str, Rule]] = (
     ("suite-session", _was_expected("AVRO_NOT_LOADED|PROTOBUF_NOT_LOADED")),
     ("suite-classes", _says(r"CANNOT_LOAD_FUNCTION_CLASS.* class (test\.)?org\.apache\.spark")),
     ("suite-classes", _says("DATA_SOURCE_NOT_FOUND.*org.apache.spark.sql")),
+    ("write-counts", _says(r"^\(\('num_(output|inserted|updated|deleted)_")),
     ("iceberg-catalog", _says("SCHEMA_LEVEL_COLLATIONS", "iceberg.spark.SparkSessionCatalog@")),
     ("iceberg-views", _both(_is_asked("^CREATE.* VIEW"), _was_expected("INVALID_TEMP_OBJ_REFERENCE"))),
     ("iceberg-views", _says("ICEBERG-VIEW", "ALTER VIEW <viewName> AS is not supported")),
