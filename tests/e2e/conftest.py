@@ -10,7 +10,7 @@ from tests.e2e.gate import Gate
 from tests.support import installation
 from tests.support.harness import Classes, Cluster, Space
 
-LONGEST_FILE = "test_spark_versions.py"
+LONGEST_FILES = ("test_spark_versions.py", "test_live_queries.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,8 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file comes first: begun last, it would run on alone."""
-    items.sort(key=lambda item: item.path.name != LONGEST_FILE)
+    """The longest files come first: begun last, they would run on alone."""
+    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
 
 
 @pytest.fixture(scope="module")
