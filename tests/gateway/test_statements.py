@@ -202,6 +202,7 @@ async def test_a_statement_that_changes_the_session_is_a_barrier(client: Gateway
 
 
 async def test_session_state_reaches_later_statements(client: GatewayClient) -> None:
+    [(database,)] = await client.rows("SELECT current_database()")
     await client.ok("CREATE TEMPORARY VIEW kept AS SELECT 7 AS a")
     await client.ok("DECLARE OR REPLACE VARIABLE counter INT DEFAULT 5")
     await client.ok("SET VARIABLE counter = 6")
@@ -211,7 +212,8 @@ async def test_session_state_reaches_later_statements(client: GatewayClient) -> 
         assert await client.rows("SELECT a, counter, current_database() FROM kept") == [(7, 6, "other")]
         assert (await client.info()).has_session_state is True
     finally:
-        await client.ok("USE default; DROP VIEW kept; DROP TEMPORARY VARIABLE counter; DROP DATABASE other")
+        restore = f"USE {database}; DROP VIEW kept; DROP TEMPORARY VARIABLE counter; DROP DATABASE other"
+        await client.ok(restore)  # other files run statements in the same session
 
 
 async def test_a_script_runs_in_order_and_answers_with_its_last_rows(client: GatewayClient) -> None:
