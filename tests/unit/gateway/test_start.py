@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparksql.gateway.settings import CONFIG_WAIT_SECONDS, ConfigError, PodIdentity, Settings, read_settings
-from sparksql.gateway.spark.driver import EXTENSIONS, FUNCTION_PARAMETERS, GUARANTEES, build_conf
+from sparksql.gateway.spark.driver import EXTENSIONS, FUNCTION_PARAMETERS, GUARANTEES, SESSION_VIEWS, build_conf
 from sparksql.gateway.spark.jvm import CLASS_PATH_FILE_ENV, MODULE_OPTIONS, OPTIONS_FILE_ENV, command
 from sparksql.gateway.spark.metastore import METASTORE_SECONDS, await_metastore
 from sparksql.kube.tls import session_certificate
@@ -212,3 +212,20 @@ def test_conf_of_a_laptop_keeps_to_loopback_and_nothing_overrides_the_guarantees
 def test_the_gateway_extension_comes_after_the_extensions_of_the_class(named: str | None, set_to: str | None) -> None:
     wish = {} if named is None else {EXTENSIONS: named}
     assert build_conf(settings(wish, PodIdentity())).get(EXTENSIONS) == set_to
+
+
+@pytest.mark.parametrize(
+    ("catalog", "has_views"),
+    [
+        ({}, True),
+        ({"type": "Hive"}, True),
+        ({"type": "rest"}, False),
+        ({"catalog-impl": "org.apache.iceberg.nessie.NessieCatalog"}, False),
+    ],
+)
+def test_views_are_left_to_spark_where_iceberg_shares_its_metastore(catalog: dict[str, str], has_views: bool) -> None:
+    key = "spark.sql.catalog.spark_catalog"
+    wish = {EXTENSIONS: "a.B", key: "org.apache.iceberg.spark.SparkSessionCatalog"}
+    wish |= {f"{key}.{name}": value for name, value in catalog.items()}
+    first = [SESSION_VIEWS] if has_views else []
+    assert build_conf(settings(wish, PodIdentity()))[EXTENSIONS].split(",") == [*first, "a.B", FUNCTION_PARAMETERS]

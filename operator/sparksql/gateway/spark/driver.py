@@ -58,6 +58,10 @@ EXTENSIONS = "spark.sql.extensions"
 # Of the session image; lets SQL functions work beside extensions whose parser cannot read their parameters, as Iceberg's. It
 # must be the last of them. Where an image does not have it, Spark warns and goes on without.
 FUNCTION_PARAMETERS = "dev.sparksql.functions.FunctionParameters"
+# Of the session image, too; leaves the views of Spark's own catalog to Spark. It must come before Iceberg's extension.
+SESSION_VIEWS = "dev.sparksql.views.SessionViews"
+_SESSION_CATALOG = "spark.sql.catalog.spark_catalog"
+_ICEBERG_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 _CATALOG = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 _CATALOGS = re.compile(r"spark\.sql\.catalog(\.|Impl)")
 
@@ -80,11 +84,21 @@ def build_conf(settings: Settings) -> dict[str, str]:
             conf["spark.kubernetes.executor.podTemplateFile"] = str(settings.executor_template)
     conf.update(GUARANTEES)
     if extensions := conf.get(EXTENSIONS, "").strip():
-        conf[EXTENSIONS] = f"{extensions},{FUNCTION_PARAMETERS}"
+        first = f"{SESSION_VIEWS}," if _shares_metastore_with_iceberg(conf) else ""
+        conf[EXTENSIONS] = f"{first}{extensions},{FUNCTION_PARAMETERS}"
     for key, value in tuple(conf.items()):
         if _CATALOG.fullmatch(key) and "iceberg" in value.lower():
             conf[f"{key}.cache-enabled"] = "false"
     return conf
+
+
+def _shares_metastore_with_iceberg(conf: Mapping[str, str]) -> bool:
+    """Whether Iceberg stands before Spark's own catalog and has its tables in the same Hive metastore."""
+    return (
+        conf.get(_SESSION_CATALOG) == _ICEBERG_SESSION_CATALOG
+        and f"{_SESSION_CATALOG}.catalog-impl" not in conf
+        and conf.get(f"{_SESSION_CATALOG}.type", "hive").lower() == "hive"
+    )
 
 
 def _unread_mib(settings: Settings) -> int:
