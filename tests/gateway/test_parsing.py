@@ -12,6 +12,7 @@ from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.init_statements import run_init
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.classifier import Classifier
+from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.kinds import KINDS, UNKNOWN
 from sparksql.gateway.sql.lexer import Lexed
 from sparksql.wire.control import ErrorReason
@@ -332,6 +333,33 @@ def test_markers_are_found_outside_of_strings_and_comments(driver: SparkDriver) 
     markers = Lexed(driver.jvm, sql).markers()
     assert [name.strip("`") for _, name in markers] == ["a", "d", "f", "a"]
     assert all(sql[offset] == ":" for offset, _ in markers)
+
+
+def test_double_quotes_are_those_of_names_where_the_session_reads_them_so(driver: SparkDriver) -> None:
+    conf, key = driver.base.conf(), "spark.sql.ansi.doubleQuotedIdentifiers"
+    sql = """SELECT :"a", "b""c`d", 'e "f"'"""
+    driver.activate(driver.base)
+    try:
+        conf.set(key, "true")
+        lexed = Lexed(driver.jvm, sql)
+        assert [name for _, name in lexed.markers()] == ["`a`"]
+        names = [word.text for word in lexed.words()]
+        assert names == ["SELECT", ":", "`A`", ",", '`B"C``D`', ",", "'E \"F\"'"]
+        conf.set(key, "false")
+        assert [word.text for word in Lexed(driver.jvm, sql).words()][2] == '"A"'
+    finally:
+        conf.unset(key)
+        driver.deactivate()
+
+
+def test_a_block_changes_ansi_unless_double_quotes_depend_on_it(driver: SparkDriver) -> None:
+    session = driver.clone()
+    classifier = Classifier(driver.jvm, session, SqlPolicy(conf_allow=("spark.sql.*",)))
+    text = "BEGIN EXECUTE IMMEDIATE 'SET spark.sql.ansi.enabled = false'; SELECT 1; END"
+    classifier.classify(text, (), StatementMode.EXECUTE)
+    session.conf().set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    with pytest.raises(StatementError, match="changes how texts are read"):
+        classifier.classify(text, (), StatementMode.EXECUTE)
 
 
 INIT_FAILURES = [

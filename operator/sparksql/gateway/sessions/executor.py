@@ -20,7 +20,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
-from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
 from sparksql.gateway.sql.kinds import Kind, kind_of
 from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import ErrorReason, SubmitRequest
@@ -75,7 +75,7 @@ class ClientExecutor:
         self._command = flink_dialect.interpret(request.sql)
         match self._command:
             case flink_dialect.SparkSql(text):
-                classifier = Classifier(client.driver.jvm, client.session, client.policy)
+                classifier = Classifier(client.driver.jvm, client.session, client.policy, may_change_reading=True)
                 client.driver.activate(client.session)  # the parser follows the settings of the thread's session
                 try:
                     self.classified = classifier.classify(text, request.parameters, StatementMode.EXECUTE)
@@ -102,11 +102,11 @@ class ClientExecutor:
                 result = client.executor.run_in(operation, lambda: client.session)
             case flink_dialect.SetProperty(key, value):
                 operation.started()
-                self._set(key, value)
+                self._configure(operation, key, value)
                 return EMPTY
             case flink_dialect.ResetProperty(key):
                 operation.started()
-                self._reset(key)
+                self._configure(operation, key, None)
                 return EMPTY
         if not client.quota.take(client.handle, self._operation_id, result.bytes):
             client.store.discard(result)
@@ -117,15 +117,16 @@ class ClientExecutor:
     def _kinds(self) -> tuple[Kind, ...]:
         return () if self.classified is None else tuple(statement.kind for statement in self.classified.statements)
 
-    def _set(self, key: str, value: str) -> None:
+    def _configure(self, operation: Operation, key: str, value: str | None) -> None:
+        """Sets a property, or takes it back. Raises StatementError for what Spark refuses."""
+        conf = self._client.session.conf()
         if key.startswith(flink_dialect.SPARK_KEY):
-            self._client.session.conf().set(key, value)
+            try:
+                conf.unset(key) if value is None else conf.set(key, value)
+            except Exception as exception:
+                sql = operation.request.sql
+                raise StatementError(operation_error(exception, Fragment(sql, 0), sql)) from exception
         self._client.property_set(key, value)
-
-    def _reset(self, key: str) -> None:
-        if key.startswith(flink_dialect.SPARK_KEY):
-            self._client.session.conf().unset(key)
-        self._client.property_set(key, None)
 
 
 def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str, str], *, share_views: bool) -> Any:
@@ -134,7 +135,7 @@ def open_session(driver: SparkDriver, policy: SqlPolicy, properties: Mapping[str
     Raises StatementError for a property that is not allowed.
     """
     own = {key: value for key, value in properties.items() if key.startswith(flink_dialect.SPARK_KEY)}
-    settings = rules.statement_conf(own, policy)
+    settings = rules.session_conf(own, policy)
     session = driver.clone() if share_views else driver.clone_without_views()
     for key, value in settings.items():
         session.conf().set(key, value)

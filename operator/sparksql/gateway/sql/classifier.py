@@ -79,12 +79,23 @@ class _Asks:
 
 
 class Classifier:
-    """Reads texts with the parser of one session. Safe to use from several threads."""
+    """Reads texts with the parser of one session. Safe to use from several threads.
 
-    def __init__(self, jvm: Jvm, session: JvmSession, policy: SqlPolicy) -> None:
+    `may_change_reading` tells that what a text has become is checked once more when it runs, as it is read then.
+    """
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        session: JvmSession,
+        policy: SqlPolicy,
+        *,
+        may_change_reading: bool = False,
+    ) -> None:
         self._jvm = jvm
         self._session = session
         self._policy = policy
+        self._may_change_reading = may_change_reading
 
     def fragments(self, sql: str) -> list[Fragment]:
         """Returns the statements of a text. Raises StatementError for one with too many."""
@@ -114,7 +125,8 @@ class Classifier:
             kind = kind_of(simple_name(plan))
             if kind.type in _NO_SUBSTITUTION:
                 check_unbindable(parameters, names, kind.type)
-            kind = self._check(plan, fragment, sql, asks=asks)
+            may_change_reading = self._may_change_reading and len(fragments) == 1
+            kind = self._check(plan, fragment, sql, asks=asks, may_change_reading=may_change_reading)
             local = _on_driver(self._jvm, plan, kind)
             windows = asks.windows and any(window_calls(plan))
             states = asks.states and any(state_calls(plan))
@@ -132,7 +144,7 @@ class Classifier:
 
     def check(self, plan: LogicalPlan, text: str) -> None:
         """Checks a plan of a text that has passed before: settings may have changed how it is read. Raises StatementError."""
-        self._checked(plan, asks=self._asks(text))
+        self._checked(plan, asks=self._asks(text), may_change_reading=True)
 
     def _asks(self, sql: str) -> _Asks:
         relations_options = source_options.may_give_relations_options(sql)
@@ -180,17 +192,19 @@ class Classifier:
         except Exception as exception:
             raise StatementError(operation_error(exception, fragment, sql)) from exception
 
-    def _check(self, plan: LogicalPlan, fragment: Fragment, sql: str, *, asks: _Asks) -> Kind:
+    def _check(self, plan: LogicalPlan, fragment: Fragment, sql: str, *, asks: _Asks, may_change_reading: bool) -> Kind:
         try:
-            return self._checked(plan, asks=asks)
+            return self._checked(plan, asks=asks, may_change_reading=may_change_reading)
         except Exception as exception:
             raise StatementError(operation_error(exception, fragment, sql)) from exception
 
-    def _checked(self, plan: LogicalPlan, *, asks: _Asks, nesting: int = 0) -> Kind:
+    def _checked(self, plan: LogicalPlan, *, asks: _Asks, nesting: int = 0, may_change_reading: bool = False) -> Kind:
         """The kind of a parsed plan after the policy has passed it and everything in it."""
         if nesting > _MAX_NESTING:
             raise rules.not_allowed("statements are nested too deeply to be checked")
         rules.check_plan(plan, self._policy)
+        if not may_change_reading:
+            rules.check_reading(plan, self._session)
         rules.check_transform(plan, has_keyword=asks.transform)
         source_options.check_plan(self._jvm, plan, self._policy, relations=asks.relations_options)
         name = simple_name(plan)

@@ -34,6 +34,10 @@ class Lexed:
         self._tokens = antlr.CommonTokenStream(parser.SqlBaseLexer(stream))
         self._tokens.fill()
         self._count = int(self._tokens.size())
+        # By the settings of the thread's session, as the parser. The lexer makes one token of what it quotes in any case.
+        self._quotes_names = '"' in sql and bool(
+            jvm.org.apache.spark.sql.internal.SQLConf.get().doubleQuotedIdentifiers()
+        )
 
     def sections(self) -> list[Section]:
         """Returns what lies between semicolons; the last section is the rest of the text."""
@@ -55,7 +59,7 @@ class Lexed:
         for colon in self._of_type("COLON"):
             following = next(self._visible(range(int(colon.getTokenIndex()) + 1, self._count)), None)
             if following is not None:
-                found.append((int(colon.getStartIndex()), self._text(following)))
+                found.append((int(colon.getStartIndex()), self._named(self._text(following))))
         return found
 
     def words(self) -> list[Word]:
@@ -71,13 +75,20 @@ class Lexed:
             if rest is None:
                 raise ValueError("ANTLR prints tokens in another way")
             if rest[2] is None and int(rest[1]) != _EOF:
-                found.append(Word(start, end, text.upper()))
+                found.append(Word(start, end, self._named(text).upper()))
             at = rest.end()
         return found
 
     def has_any(self, *type_names: str) -> bool:
         """Returns whether any token has one of these types."""
         return any(True for name in type_names for _ in self._of_type(name))
+
+    def _named(self, token: str) -> str:
+        """A token's text, of a name in backquotes if it has double ones."""
+        if not self._quotes_names or not token.startswith('"'):
+            return token
+        name = token[1:-1].replace('""', '"').replace("`", "``")
+        return f"`{name}`"
 
     def _of_type(self, name: str) -> list[Any]:
         if self._count == 0:

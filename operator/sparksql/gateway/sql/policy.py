@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise, wrong_value
 from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.spark.scala import elements, fields, option, simple_name
-from sparksql.gateway.spark.shapes import LogicalPlan
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
 from sparksql.wire.driver import SqlPolicy
@@ -29,8 +29,9 @@ DENIED_FUNCTION_CLASSES = frozenset(
 # Spark reads a place of code or files as a URI here and as a pattern there; one that has none of these is the same to all
 # of them.
 _AMBIGUOUS = re.compile(r"[*?#\[\]{}\\\x00-\x20\x7f]")
-# What they are must not change between a text's reading and its run.
-_PARSER_KEYS = frozenset({"spark.sql.ansi.doublequotedidentifiers", "spark.sql.parser.escapedstringliterals"})
+# How Spark reads literals and names. Without ANSI double quotes are those of literals.
+_DOUBLE_QUOTES, _ANSI = "spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.ansi.enabled"
+_READING_KEYS = (_DOUBLE_QUOTES, "spark.sql.parser.escapedStringLiterals")
 _BLOCK_NODES = frozenset(
     [
         "CompoundBody",
@@ -62,7 +63,7 @@ def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
         raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
     if is_denied(key):
         raise not_allowed(f"configuration key {key!r} is never allowed")
-    if normalise(key).startswith(PREFIX) or normalise(key) in _PARSER_KEYS:
+    if normalise(key).startswith(PREFIX):
         raise not_allowed(f"configuration key {key!r} is read when a driver starts: set it in the session's spec.conf")
     if not is_allowed(key, policy.conf_allow):
         raise not_allowed(f"configuration key {key!r} is not among the keys that the session's class allows")
@@ -70,8 +71,55 @@ def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
         raise not_allowed(f"configuration key {key!r} is {value[:200]!r}: it takes {fits}")
 
 
-def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]:
-    """Returns the statement's own configuration, checked, without what the class enforces (the session has that already).
+def check_reading_key(key: str) -> None:
+    """Refuses a setting by which texts are read where one that was read before runs after it. Raises StatementError."""
+    if _is_among(key, _READING_KEYS):
+        raise _reading_changes(key)
+
+
+def check_reading(plan: LogicalPlan, session: JvmSession) -> None:
+    """Refuses a SET or RESET that changes how texts are read, see `check_reading_key`. Raises StatementError."""
+    if simple_name(plan) not in ("SetCommand", "ResetCommand"):
+        return
+    conf = session.sessionState().conf()
+    reading = (*_READING_KEYS, _ANSI) if _is_true(conf.getConfString(_DOUBLE_QUOTES)) else _READING_KEYS
+    for key in _changed(plan, session, reading):
+        if _is_among(key, reading):
+            raise _reading_changes(key)
+
+
+def _changed(plan: LogicalPlan, session: JvmSession, reading: Iterable[str]) -> Iterable[str]:
+    """The keys of a SET or RESET; of one that resets all, those among `reading` that are not as the driver has started with."""
+    match simple_name(plan):
+        case "SetCommand" if (pair := option(plan.kv())) is not None and pair._2().isDefined():
+            return (str(pair._1()),)
+        case "ResetCommand" if (key := option(plan.config())) is not None:
+            return (str(key),)
+        case "SetCommand":
+            return ()
+        case _:
+            conf, start = session.sessionState().conf(), session.sparkContext().conf()
+            given = {key: str(conf.getConfString(key)) if conf.contains(key) else None for key in reading}
+            return [key for key, value in given.items() if value != option(start.getOption(key))]
+
+
+def _is_true(value: str) -> bool:
+    return value.strip().lower() == "true"
+
+
+def _is_among(key: str, keys: Iterable[str]) -> bool:
+    return normalise(key) in map(normalise, keys)
+
+
+def _reading_changes(key: str) -> StatementError:
+    return not_allowed(
+        f"configuration key {key!r} changes how texts are read, and this one has been read: SET it in a client's session by a statement "
+        "of its own, make it a property of that session, or set it in the session's spec.conf"
+    )
+
+
+def session_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]:
+    """Returns the configuration that a session begins with, checked, without what the class enforces (it has that already).
 
     Raises StatementError.
     """
@@ -79,6 +127,17 @@ def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]
     own = {key: value for key, value in conf.items() if normalise(key) not in enforced}
     for key, value in own.items():
         check_key(key, policy, value)
+    return own
+
+
+def statement_conf(conf: Mapping[str, str], policy: SqlPolicy) -> dict[str, str]:
+    """Returns the statement's own configuration, checked as a session's. It holds for a text that has been read.
+
+    Raises StatementError.
+    """
+    own = session_conf(conf, policy)
+    for key in own:
+        check_reading_key(key)
     return own
 
 

@@ -7,7 +7,7 @@ from pyspark.sql.connect.proto import base_pb2 as wire
 from sparksql.api.conf_policy import redacted
 from sparksql.gateway.frontends.connect.errors import malformed
 from sparksql.gateway.frontends.connect.plans import decode
-from sparksql.gateway.sql.policy import check_key
+from sparksql.gateway.sql.policy import check_key, check_reading_key
 from sparksql.wire.driver import SqlPolicy
 
 
@@ -19,9 +19,11 @@ def read_config(data: bytes, policy: SqlPolicy) -> wire.ConfigRequest:
         case "set":
             for pair in operation.set.pairs:
                 check_key(pair.key, policy, pair.value)
+                check_reading_key(pair.key)
         case "unset":
             for key in operation.unset.keys:
                 check_key(key, policy)
+                check_reading_key(key)
         case None:
             raise malformed("the request asks for an operation on settings that this Spark does not know")
         case _:
