@@ -195,9 +195,6 @@ STATEMENTS = [
     ("EXPLAIN SELECT 1", "EXPLAIN", True, False),
     ("EXPLAIN EXTENDED INSERT INTO t SELECT 1", "EXPLAIN", True, False),
     ("EXPLAIN EXECUTE IMMEDIATE 'SELECT 1'", "EXECUTE IMMEDIATE", False, True),
-    ("INSERT INTO IDENTIFIER('t') SELECT 1", "IDENTIFIER", False, True),
-    ("CREATE TABLE IDENTIFIER('t') (a INT)", "IDENTIFIER", False, True),
-    ("DROP TABLE IDENTIFIER('t')", "DROP TABLE", False, True),
 ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error, refusal
+from sparksql.gateway.sql.identifiers import with_names
 from sparksql.gateway.sql.local_queries import is_local, with_rows_of_driver
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.sql.state_calls import state_calls
@@ -66,7 +67,7 @@ class SparkExecutor:
         self._policy = policy
         self._store = store
         self._files = files
-        self._classifier = Classifier(driver.jvm, driver.base, policy)
+        self._classifier = Classifier(driver.jvm, driver.base, policy, checks_again=True)
         self._streams = Streams(driver, files)
         self._states = SavepointStates(driver, files)
         self.pools = Pools(driver)
@@ -173,14 +174,15 @@ class SparkExecutor:
         binder = ParameterBinder(self._driver.jvm, session)
         parameters = [p for p in operation.request.parameters if p.name in statement.names]
         plan = binder.parse(statement.fragment.parsed_text, binder.literals(parameters))
-        Classifier(self._driver.jvm, session, self._policy).check(plan, statement.fragment.text)
+        plan = with_names(self._driver.jvm, session, plan)
+        Classifier(self._driver.jvm, session, self._policy, checks_again=True).check(plan, statement.fragment.text)
         if (
             statement.windows and not statement.kind.dynamic
         ):  # what analysis executes, Spark itself refuses for its calls
             plan = opened(self._driver.jvm, plan)
         if statement.states:
             plan = self._states.read(session, plan, operation.request)
-        check_resources(plan, self._files, lambda text: session.sessionState().sqlParser().parsePlan(text))
+        check_resources(self._driver.jvm, session, plan, self._files)
         masker = operation.classified.masker
         if operation.request.validate_against is not None:
             return self._compare(scope, statement, plan, operation.request.validate_against)

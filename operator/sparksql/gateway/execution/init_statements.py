@@ -74,7 +74,7 @@ def _run(driver: SparkDriver, fragment: Fragment, sql: str) -> OperationError | 
     try:
         plan = ParameterBinder(driver.jvm, driver.base).parse(fragment.parsed_text, {})
         files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
-        check_resources(plan, files, driver.base.sessionState().sqlParser().parsePlan)
+        check_resources(driver.jvm, driver.base, plan, files)
         if fragment.edited is not None:
             plan = analysis.prepared(driver, driver.base, opened(driver.jvm, plan))
         driver.of_rows(driver.base, plan)

@@ -5,15 +5,16 @@ Spark adds a jar that it cannot find with a line in its log alone, and a functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, simple_name
-from sparksql.gateway.spark.shapes import LogicalPlan
+from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.sql.identifiers import with_any_name
+from sparksql.gateway.sql.immediate import immediate_plan
 from sparksql.wire.control import OperationError
 
 _NOT_FOUND, _NOT_FOUND_STATE = "PATH_NOT_FOUND", "42K03"  # as Spark names it where it looks
@@ -28,12 +29,12 @@ class _Resource:
     uri: str
 
 
-def check_resources(plan: LogicalPlan, files: HadoopFiles, parse: Callable[[str], Any]) -> None:
-    """Looks for the files that an ADD names.
+def check_resources(jvm: Jvm, session: JvmSession, plan: LogicalPlan, files: HadoopFiles) -> None:
+    """Looks for the files that a parsed ADD names.
 
     Raises StatementError for the first that is not there, and for a folder where a jar or an archive is meant.
     """
-    for resource in _named(plan, parse):
+    for resource in _named(jvm, session, plan):
         place = (
             resource.uri.partition("#")[0] if resource.kind == "archive" else resource.uri
         )  # the name to unpack it under
@@ -44,9 +45,10 @@ def check_resources(plan: LogicalPlan, files: HadoopFiles, parse: Callable[[str]
             raise _not_found(f"{resource.uri!r} is a folder where a {resource.kind} is meant; name a file in it")
 
 
-def _named(plan: LogicalPlan, parse: Callable[[str], Any], nesting: int = 0) -> Iterator[_Resource]:
+def _named(jvm: Jvm, session: JvmSession, plan: LogicalPlan, nesting: int = 0) -> Iterator[_Resource]:
     if nesting > _MAX_NESTING:  # the policy has refused it
         return
+    plan = with_any_name(jvm, plan)
     match simple_name(plan):
         case "AddJarsCommand":
             yield from (_Resource("jar", str(path)) for path in elements(plan.paths()))
@@ -59,9 +61,10 @@ def _named(plan: LogicalPlan, parse: Callable[[str], Any], nesting: int = 0) -> 
                 yield _Resource(str(resource.resourceType().resourceType()).lower(), str(resource.uri()))
         case "CompoundBody":
             for inner in rules.block_statements(plan):
-                yield from _named(inner, parse, nesting + 1)
+                yield from _named(jvm, session, inner, nesting + 1)
         case "UnresolvedExecuteImmediate":
-            yield from _named(parse(rules.immediate_text(plan)), parse, nesting + 1)
+            inner = immediate_plan(jvm, session, plan, variables=nesting == 0)
+            yield from _named(jvm, session, inner, nesting + 1)
         case _:
             return
 

@@ -75,7 +75,9 @@ class ClientExecutor:
         self._command = flink_dialect.interpret(request.sql)
         match self._command:
             case flink_dialect.SparkSql(text):
-                classifier = Classifier(client.driver.jvm, client.session, client.policy, may_change_reading=True)
+                classifier = Classifier(
+                    client.driver.jvm, client.session, client.policy, checks_again=True, may_change_reading=True
+                )
                 client.driver.activate(client.session)  # the parser follows the settings of the thread's session
                 try:
                     self.classified = classifier.classify(text, request.parameters, StatementMode.EXECUTE)

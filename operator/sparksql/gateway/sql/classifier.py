@@ -15,6 +15,8 @@ from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql import source_options
 from sparksql.gateway.sql.errors import PlacedError, StatementError, condition_of, operation_error, refusal
+from sparksql.gateway.sql.identifiers import with_any_name
+from sparksql.gateway.sql.immediate import immediate_plan, immediate_text
 from sparksql.gateway.sql.kinds import MULTI_INSERT, SHOW_SETTINGS, Kind, kind_of, script_type
 from sparksql.gateway.sql.lexer import Lexed
 from sparksql.gateway.sql.local_queries import is_local
@@ -81,7 +83,8 @@ class _Asks:
 class Classifier:
     """Reads texts with the parser of one session. Safe to use from several threads.
 
-    `may_change_reading` tells that what a text has become is checked once more when it runs, as it is read then.
+    `checks_again` tells that what a text has become is checked once more when it runs, whatever the session's variables are then;
+    `may_change_reading` that this holds for the settings by which it is read as well.
     """
 
     def __init__(
@@ -90,11 +93,13 @@ class Classifier:
         session: JvmSession,
         policy: SqlPolicy,
         *,
+        checks_again: bool = False,
         may_change_reading: bool = False,
     ) -> None:
         self._jvm = jvm
         self._session = session
         self._policy = policy
+        self._checks_again = checks_again
         self._may_change_reading = may_change_reading
 
     def fragments(self, sql: str) -> list[Fragment]:
@@ -186,7 +191,7 @@ class Classifier:
 
     def _parse(self, binder: ParameterBinder, literals: dict[str, Any], fragment: Fragment, sql: str) -> Any:
         try:
-            return binder.parse(fragment.parsed_text, literals)
+            return with_any_name(self._jvm, binder.parse(fragment.parsed_text, literals))
         except StatementError:
             raise
         except Exception as exception:
@@ -202,6 +207,7 @@ class Classifier:
         """The kind of a parsed plan after the policy has passed it and everything in it."""
         if nesting > _MAX_NESTING:
             raise rules.not_allowed("statements are nested too deeply to be checked")
+        plan = with_any_name(self._jvm, plan)
         rules.check_plan(plan, self._policy)
         if not may_change_reading:
             rules.check_reading(plan, self._session)
@@ -220,15 +226,12 @@ class Classifier:
                 inner = self._checked(plan.logicalPlan(), asks=asks, nesting=nesting + 1)
                 return inner if inner.dynamic else kind_of(name)
             case "UnresolvedExecuteImmediate":
-                text = rules.immediate_text(plan)
+                text = immediate_text(plan)
                 check_text(text)  # which in the outer one was a single word
-                inner_plan = self._session.sessionState().sqlParser().parsePlan(text)
+                variables = self._checks_again and nesting == 0  # those of a block may change before
+                inner_plan = immediate_plan(self._jvm, self._session, plan, variables=variables)
                 _check_no_calls(inner_plan, asks)
                 self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
-                return kind_of(name)
-            case "PlanWithUnresolvedIdentifier":  # what it does shows once it has a name, whichever
-                named = plan.planBuilder().apply(self._jvm.PythonUtils.toSeq(["name"]), plan.children())
-                self._checked(named, asks=asks, nesting=nesting + 1)
                 return kind_of(name)
             case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
                 body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))

@@ -28,6 +28,7 @@ _TOO_DEEP = (
     "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "
     "divide it, or take inner parts into tables or views"
 )
+_UNKNOWN_ROUTINE = frozenset({"UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND"})  # by its name, and by IDENTIFIER(...)
 _CONFINED = ": SQL may not use this "  # images/session/java, Confinement
 _TAILS = (
     "\n== SQL",
@@ -200,7 +201,7 @@ def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
     if _CONFINED in chosen.message:
         return ErrorReason.NOT_ALLOWED
     routine = dict(chosen.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
-    if chosen.condition == "UNRESOLVED_ROUTINE" and routine in REFLECTION_FUNCTIONS:
+    if chosen.condition in _UNKNOWN_ROUTINE and routine in REFLECTION_FUNCTIONS:
         return ErrorReason.NOT_ALLOWED
     return ErrorReason.SQL_ERROR
 

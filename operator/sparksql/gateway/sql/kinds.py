@@ -159,9 +159,6 @@ KINDS: dict[str, Kind] = {
     **_writes("ANALYZE", "AnalyzeTable AnalyzeTables AnalyzeColumn"),
 }
 
-# `INSERT INTO IDENTIFIER(...)`, `CREATE TABLE IDENTIFIER(...)` and others: what it is shows only once the name is known.
-KINDS["PlanWithUnresolvedIdentifier"] = Kind("IDENTIFIER", Effect.MAYBE_SESSION, dml=True)
-
 # `SET`, `SET -v` and `SET key` only show settings.
 SHOW_SETTINGS = Kind("SET", Effect.READ, in_init=True)
 UNKNOWN = Kind("UNKNOWN", Effect.MAYBE_SESSION, dynamic=True)

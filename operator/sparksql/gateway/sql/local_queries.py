@@ -48,6 +48,8 @@ def is_local(jvm: Jvm, plan: LogicalPlan) -> bool:
     """Returns whether a parsed query computes nothing but rows of its own text, or asks for no rows at all (LIMIT 0)."""
     if _asks_for_nothing(plan):
         return True
+    if plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_IDENTIFIER()):
+        return False  # IDENTIFIER(...) with a name that is computed, maybe that of a function
     node, calls_functions = plan, _calls_functions(jvm, plan)
     for _ in range(_MAX_LEVELS):
         name = simple_name(node)

@@ -200,14 +200,6 @@ def block_statements(block: Any) -> Iterable[Any]:
         yield from _nested(field)
 
 
-def immediate_text(plan: LogicalPlan) -> str:
-    """Returns the SQL of an EXECUTE IMMEDIATE. Raises StatementError when it is not a literal."""
-    text = plan.sqlStmtStr()
-    if simple_name(text) != "Literal" or text.value() is None:
-        raise not_allowed("the text of EXECUTE IMMEDIATE must be a literal, so that it can be checked before it runs")
-    return str(text.value().toString())
-
-
 def function_body(plan: LogicalPlan) -> str:
     """Returns the query that a SQL function stands for."""
     query = option(plan.queryText())

@@ -17,6 +17,7 @@ from sparksql.gateway.spark.scala import elements, option, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
 from sparksql.gateway.sql import kafka_options
 from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.sql.identifiers import with_any_name
 from sparksql.gateway.sql.relations import given_options
 from sparksql.wire.control import ErrorReason
 from sparksql.wire.driver import SqlPolicy
@@ -68,8 +69,8 @@ def may_give_relations_options(text: str) -> bool:
 def _relations(jvm: Jvm, plan: LogicalPlan) -> Iterator[Any]:
     """Yields the unresolved relations of a plan, also those that are not among its nodes.
 
-    Such are the relations that are there once IDENTIFIER(...) has a name, the targets of INSERTs, and what is read AS
-    OF a time.
+    Such are the targets of INSERTs, what is read AS OF a time, and within subqueries the relations that are there once
+    IDENTIFIER(...) has a name.
     """
     for node in nodes(plan):
         match simple_name(node):
@@ -80,8 +81,7 @@ def _relations(jvm: Jvm, plan: LogicalPlan) -> Iterator[Any]:
             case "RelationTimeTravel":
                 yield from _relations(jvm, node.relation())
             case "PlanWithUnresolvedIdentifier":
-                named = node.planBuilder().apply(jvm.PythonUtils.toSeq(["name"]), node.children())
-                yield from _relations(jvm, named)
+                yield from _relations(jvm, with_any_name(jvm, node))
             case _:
                 pass
 

@@ -120,9 +120,8 @@ def _statement(classifier: Classifier, text: str) -> Statement:
 def _command(driver: SparkDriver, session: JvmSession, classifier: Classifier, text: str) -> Statement:
     statement = _statement(classifier, text)
     if statement.kind.type in _MAY_NAME_FILES:
-        parse = session.sessionState().sqlParser().parsePlan
-        files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
-        check_resources(parse(statement.fragment.text), files, parse)
+        plan = session.sessionState().sqlParser().parsePlan(statement.fragment.text)
+        check_resources(driver.jvm, session, plan, HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration()))
     return statement
 
 

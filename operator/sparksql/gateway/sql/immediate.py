@@ -1,0 +1,66 @@
+"""The text of EXECUTE IMMEDIATE, and what Spark makes of it: a statement of its own, with the values behind USING in it.
+
+A value may stand where the parser wants a literal, that of a name or of a class, so that the text must be read with it. Values
+that are not known before the statement runs are left as markers, which only expressions may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.shapes import Expression, Jvm, JvmSession, LogicalPlan
+from sparksql.gateway.sql.errors import condition_of
+from sparksql.gateway.sql.identifiers import analysed
+from sparksql.gateway.sql.policy import not_allowed
+
+_MARKER_FOR_LITERAL = "UNEXPECTED_USE_OF_PARAMETER_MARKER"
+
+
+def immediate_text(plan: LogicalPlan) -> str:
+    """Returns the SQL of an EXECUTE IMMEDIATE. Raises StatementError when it is not a literal."""
+    text = plan.sqlStmtStr()
+    if simple_name(text) != "Literal" or text.value() is None:
+        raise not_allowed("the text of EXECUTE IMMEDIATE must be a literal, so that it can be checked before it runs")
+    return str(text.value().toString())
+
+
+def immediate_plan(jvm: Jvm, session: JvmSession, plan: LogicalPlan, *, variables: bool) -> LogicalPlan:
+    """Returns the parsed statement that an EXECUTE IMMEDIATE executes.
+
+    With `variables` those of the session have the values that they have now. Raises StatementError, or what the parser throws.
+    """
+    text, parser = immediate_text(plan), session.sessionState().sqlParser()
+    arguments = elements(plan.args())
+    values = [_value(jvm, session, argument, variables=variables) for argument in arguments]
+    if arguments and None not in values:
+        return parser.parsePlanWithParameters(text, _context(jvm, arguments, values))
+    try:
+        return parser.parsePlan(text)
+    except Exception as exception:
+        if not arguments or condition_of(exception) != _MARKER_FOR_LITERAL:
+            raise
+    raise not_allowed(
+        "the text of EXECUTE IMMEDIATE has a parameter in the place of a literal or a name: give it a literal behind USING, so that it can "
+        "be checked before it runs"
+    )
+
+
+def _value(jvm: Jvm, session: JvmSession, argument: Expression, *, variables: bool) -> Expression | None:
+    """The literal that an argument stands for, None if only the run tells."""
+    value = argument.child() if simple_name(argument) == "Alias" else argument
+    if simple_name(value) == "Literal":
+        return value
+    resolved = analysed(jvm, session, value) if variables else None
+    if resolved is None or simple_name(resolved) != "VariableReference":
+        return None
+    return resolved.varDef().currentValue()
+
+
+def _context(jvm: Jvm, arguments: Sequence[Expression], values: Sequence[Expression]) -> Any:
+    parser = jvm.org.apache.spark.sql.catalyst.parser
+    if any(simple_name(argument) != "Alias" for argument in arguments):
+        return parser.PositionalParameterContext(jvm.PythonUtils.toSeq(list(values)))
+    named = {str(argument.name()): value for argument, value in zip(arguments, values, strict=True)}
+    return parser.NamedParameterContext(jvm.PythonUtils.toScalaMap(named))
