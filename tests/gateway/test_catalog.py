@@ -12,6 +12,7 @@ from sparksql.gateway.catalog.catalog import Catalog, ColumnEntry, FunctionEntry
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.spark.driver import SparkDriver
 from tests.support.default_class import image_connectors
+from tests.support.thorough import thorough_but
 
 from .connectors import iceberg_catalog
 from .local_spark import jvm_calls, local_spark, run
@@ -38,7 +39,7 @@ _OBJECTS = (
 )
 
 
-@pytest.fixture(scope="module", params=["in-memory", "hive"])
+@pytest.fixture(scope="module", params=thorough_but(["hive"], ["hive", "in-memory"]))
 def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     folder = tmp_path_factory.mktemp("spark")
     conf = {**_CONF, **iceberg_catalog(OTHER, folder), "spark.sql.catalogImplementation": request.param}

@@ -18,6 +18,7 @@ from sparksql.protocols.hiveserver2 import messages as m
 from tests.support.connect_client import ConnectSession, Failed, connect_channel, until
 from tests.support.ports import free_port
 from tests.support.process import GatewayProcess, running
+from tests.support.thorough import thorough_but
 from tests.support.thrift_client import Fields, ThriftClient, rows_of
 
 from .client import connect
@@ -227,8 +228,12 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("protocol", ["rest", "thrift"])
+@pytest.mark.parametrize(
+    ("protocol", "place"),
+    thorough_but(
+        [*(("rest", place) for place in PLACES), ("thrift", "second")], itertools.product(["rest", "thrift"], PLACES)
+    ),
+)
 async def test_a_forbidden_client_statement_is_refused_with_its_reason_and_no_effect(
     frontends: Frontends, words: dict[str, str], protocol: str, place: str
 ) -> None:
@@ -304,8 +309,16 @@ TRICKS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-@pytest.mark.parametrize("protocol", ["rest", "thrift", "connect"])
+@pytest.mark.parametrize(
+    ("protocol", "trick"),
+    thorough_but(
+        [
+            *(("rest", trick) for trick in TRICKS),
+            *((each, "a function that runs a command") for each in ("thrift", "connect")),
+        ],
+        itertools.product(["rest", "thrift", "connect"], TRICKS),
+    ),
+)
 async def test_a_forbidden_client_statement_in_disguise_has_no_effect(
     frontends: Frontends, words: dict[str, str], protocol: str, trick: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from sparksql.wire.control import ErrorReason, OperationState
 from sparksql.wire.driver import CONFIG_FILE, FILE_ROOTS_ENV, TLS_CERT_FILE, TLS_KEY_FILE, TOKEN_FILE
 from tests.support.java_classes import class_path
 from tests.support.process import TOKEN, GatewayProcess
+from tests.support.thorough import thorough_but
 
 from .client import GatewayClient, connect
 
@@ -151,6 +153,11 @@ SPELLINGS = [
 ]  # fmt: skip
 
 
+# What `make test` tries: a plain path, one with its scheme, dots, an escape, a pattern in a folder's name and one in the file's.
+DAILY_SPELLINGS = ["{p}", "FILE:{p}", "/x#/..{p}", "/tmp/%2e%2e{p}", "{d}/t*n", "file:/[v]ar/tmp/{n}/token"]
+SOURCES = ["text", "csv", "json", "binaryFile", "parquet"]
+
+
 def spelled(spelling: str, file: Path) -> str:
     return spelling.format(p=file, d=file.parent, n=file.parent.name)
 
@@ -164,7 +171,7 @@ async def assert_hidden(client: GatewayClient, sql: str, *secrets: str) -> None:
         assert secret not in str(view), sql
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("spelling", thorough_but(DAILY_SPELLINGS, SPELLINGS))
 async def test_load_data_takes_nothing_from_outside(
     connected: GatewayClient, table: str, private: Path, spelling: str
 ) -> None:
@@ -175,11 +182,22 @@ async def test_load_data_takes_nothing_from_outside(
     assert lines_of(private) == [CONTENT]
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-async def test_no_reader_of_files_looks_outside(client: GatewayClient, private: Path, spelling: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "spelling"),
+    thorough_but(
+        [("text", spelling) for spelling in SPELLINGS] + [(source, "{d}/t*n") for source in SOURCES[1:]],
+        itertools.product(SOURCES, SPELLINGS),
+    ),
+)
+async def test_no_reader_of_files_looks_outside(
+    client: GatewayClient, private: Path, source: str, spelling: str
+) -> None:
+    await assert_hidden(client, f"SELECT * FROM {source}.`{spelled(spelling, private)}`")
+
+
+@pytest.mark.parametrize("spelling", thorough_but(DAILY_SPELLINGS, SPELLINGS))
+async def test_no_table_and_no_view_lies_outside(client: GatewayClient, private: Path, spelling: str) -> None:
     path = spelled(spelling, private)
-    for source in ("text", "csv", "json", "binaryFile", "parquet"):
-        await assert_hidden(client, f"SELECT * FROM {source}.`{path}`")
     if "%" in path:  # to Spark it is no escape but a new folder's name, below /tmp
         await client.ok(f"CREATE TABLE inside (line STRING) USING text LOCATION '{path}'")
         assert await client.rows("SELECT * FROM inside") == []

@@ -32,7 +32,7 @@ from schemathesis.hooks import unregister
 
 from tests.support.process import TOKEN, GatewayProcess, running
 
-EXAMPLES = 6
+EXAMPLES = 3
 CHAINS_PER_EXAMPLE = 3
 EXAMPLES_VARIABLE = "REST_FUZZ_EXAMPLES"
 REQUEST_SECONDS = 60.0

@@ -17,6 +17,7 @@ from tests.support.client_session import open_rest, rest_http
 from tests.support.connect_client import ConnectSession, connect_channel, sql_relation, until
 from tests.support.ports import free_port
 from tests.support.process import GatewayProcess, running
+from tests.support.thorough import thorough_but
 from tests.support.thrift_client import ThriftClient
 
 from .client import GatewayClient, connect
@@ -197,7 +198,7 @@ async def asking(protocol: str, client: GatewayClient) -> AsyncIterator[Ask]:
                 await connected.close()
 
 
-@pytest.mark.parametrize("protocol", ["control", "rest", "thrift", "connect"])
+@pytest.mark.parametrize("protocol", thorough_but(["control", "connect"], ["control", "rest", "thrift", "connect"]))
 async def test_a_query_that_needs_no_executor_is_answered_while_all_slots_are_taken(
     client: GatewayClient, protocol: str
 ) -> None:
