@@ -174,6 +174,28 @@ async def test_a_value_of_execute_immediate_may_be_part_of_a_literal(session: Re
     assert await session.value(f"EXECUTE IMMEDIATE {using}") in ("v", "x")
 
 
+@pytest.mark.parametrize(
+    ("using", "condition"),
+    [
+        ("'SELECT :p' USING p", None),
+        ("'SELECT :p' USING 7", "ALL_PARAMETERS_MUST_BE_NAMED"),
+        ("'SELECT :p' USING p, 'x'", "ALL_PARAMETERS_MUST_BE_NAMED"),
+        ("'SELECT :q' USING p", "UNBOUND_SQL_PARAMETER"),
+        ("'SELECT ?' USING p", None),
+        ("'SELECT ? + :p' USING p, 1 AS x", "INVALID_QUERY_MIXED_QUERY_PARAMETERS"),
+    ],
+)
+async def test_a_value_of_execute_immediate_has_its_own_name_or_that_of_its_variable(
+    session: RestSession, using: str, condition: str | None
+) -> None:
+    await session.run("DECLARE VARIABLE p INT = 7")
+    text = f"EXECUTE IMMEDIATE {using}"
+    if condition is None:
+        assert await session.value(text) == 7
+    else:
+        assert condition in await session.failure(text)
+
+
 async def test_a_parameter_may_be_part_of_a_literal(client: GatewayClient) -> None:
     parameters = (Parameter(name="c", type="STRING", value="t"),)
     assert await client.rows(f"SELECT IDENTIFIER(:c '.x') FROM {TABLE}", parameters=parameters) == [("v",)]

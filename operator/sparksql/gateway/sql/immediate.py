@@ -7,6 +7,7 @@ that are not known before the statement runs are left as markers, which only exp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sparksql.gateway.spark.scala import elements, simple_name
@@ -34,8 +35,9 @@ def immediate_plan(jvm: Jvm, session: JvmSession, plan: LogicalPlan, *, variable
     text, parser = immediate_text(plan), session.sessionState().sqlParser()
     arguments = elements(plan.args())
     values = [_value(jvm, session, argument, variables=variables) for argument in arguments]
-    if arguments and None not in values:
-        return parser.parsePlanWithParameters(text, _context(jvm, arguments, values))
+    known = [value for value in values if value is not None]
+    if arguments and len(known) == len(values):
+        return parser.parsePlanWithParameters(text, _context(jvm, known))
     try:
         return parser.parsePlan(text)
     except Exception as exception:
@@ -47,20 +49,27 @@ def immediate_plan(jvm: Jvm, session: JvmSession, plan: LogicalPlan, *, variable
     )
 
 
-def _value(jvm: Jvm, session: JvmSession, argument: Expression, *, variables: bool) -> Expression | None:
+@dataclass(frozen=True)
+class _Value:
+    """A literal behind USING. `name` is empty for one that has neither a name of its own nor that of a variable."""
+
+    name: str
+    literal: Expression
+
+
+def _value(jvm: Jvm, session: JvmSession, argument: Expression, *, variables: bool) -> _Value | None:
     """The literal that an argument stands for, None if only the run tells."""
-    value = argument.child() if simple_name(argument) == "Alias" else argument
+    is_named = simple_name(argument) == "Alias"
+    name, value = (str(argument.name()), argument.child()) if is_named else ("", argument)
     if simple_name(value) == "Literal":
-        return value
+        return _Value(name, value)
     resolved = analysed(jvm, session, value) if variables else None
     if resolved is None or simple_name(resolved) != "VariableReference":
         return None
-    return resolved.varDef().currentValue()
+    return _Value(name or str(resolved.originalNameParts().last()), resolved.varDef().currentValue())
 
 
-def _context(jvm: Jvm, arguments: Sequence[Expression], values: Sequence[Expression]) -> Any:
-    parser = jvm.org.apache.spark.sql.catalyst.parser
-    if any(simple_name(argument) != "Alias" for argument in arguments):
-        return parser.PositionalParameterContext(jvm.PythonUtils.toSeq(list(values)))
-    named = {str(argument.name()): value for argument, value in zip(arguments, values, strict=True)}
-    return parser.NamedParameterContext(jvm.PythonUtils.toScalaMap(named))
+def _context(jvm: Jvm, values: Sequence[_Value]) -> Any:
+    """The values as Spark gives them to its parser, which takes those that the text's markers want."""
+    context, to_seq = jvm.org.apache.spark.sql.catalyst.parser.HybridParameterContext, jvm.PythonUtils.toSeq
+    return context(to_seq([value.literal for value in values]), to_seq([value.name for value in values]))
