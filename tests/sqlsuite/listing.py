@@ -6,7 +6,7 @@ In `differences.yaml` each file of the suite has the number of its statements an
       statements: 90
       differences:
       - {are: 2 7-10, differ: rows, because: metastore}
-      - {are: 24, differ: failed, through: rest thrift, because: iceberg-views}
+      - {are: 24, differ: failed, through: rest thrift, because: metastore}
 
 A line without `through` holds for all protocols. Number 0 stands for the settings of a file.
 """
