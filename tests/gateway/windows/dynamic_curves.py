@@ -42,13 +42,16 @@ def silent_events(seed: int, per_window: int = 14, windows: int = 3) -> list[Eve
     return sorted(made, key=lambda event: (str(event.ts), event.k))
 
 
-def cut(events: Iterable[Event], seed: int, disorder: float = 25) -> list[list[Event]]:
-    """Returns events in batches of random sizes as they come: out of order, none later than `disorder` seconds."""
+def cut(events: Iterable[Event], seed: int, disorder: float = 25, ends: float = 0.02) -> list[list[Event]]:
+    """Returns events in batches of random sizes as they come: out of order, none later than `disorder` seconds.
+
+    `ends` is how often one is the last of a batch.
+    """
     draw = random.Random(seed)
     coming = sorted(events, key=lambda event: (event.ts or BASE) + timedelta(seconds=draw.uniform(0, disorder)))
     batches: list[list[Event]] = [[]]
     for event in coming:
-        if batches[-1] and draw.random() < 0.04:
+        if batches[-1] and draw.random() < ends:
             batches.append([])
         batches[-1].append(event)
     return [*batches, [END_EVENT]]

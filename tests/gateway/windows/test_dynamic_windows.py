@@ -17,7 +17,7 @@ from tests.support.thorough import thorough_but
 from ..client import GatewayClient
 from ..streams import Streams
 from .dynamic_curves import END_EVENT, Shape, curves, cut, silent_events
-from .window_events import BASE, Event, store
+from .window_events import BASE, Event, append, store
 
 MINUTE = timedelta(minutes=1)
 SHAPE = Shape(MINUTE, 5 * MINUTE)
@@ -26,6 +26,8 @@ POINTS = "k, window_start, window_end, count(*) AS n, sum(v) AS s, count(DISTINC
 COLUMNS = "k STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT, s BIGINT, u BIGINT"
 BY = "GROUP BY k, window_start, window_end"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+# Of so few rows, a state needs one partition, and compiling takes longer than all else.
+FAST = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
 STORES = "org.apache.spark.sql.execution.streaming.state."
 
 
@@ -101,19 +103,18 @@ async def test_curves_of_a_batch_and_of_a_stream_are_those_that_python_computes(
 async def test_a_replay_of_history_gives_every_point_that_was_live(tables: Streams, seed: int) -> None:
     events = silent_events(seed)
     batches = cut(events, seed)
-    await tables.ok("CREATE TABLE $.live (ts TIMESTAMP, k STRING, uid INT, item INT, v INT) USING parquet")
+    await store(tables, "live", [])
     await tables.ok(
         f"CREATE TABLE $.curve ({COLUMNS}) USING parquet", f"CREATE TABLE $.again ({COLUMNS}) USING parquet"
     )
     insert = f"INSERT INTO $.{{}} {points(STREAM.format('live'))}"
     for nth, batch in enumerate(batches):  # each run goes on from the checkpoint of the one before
-        await store(tables, f"batch_{nth}", [batch])
-        await tables.ok(f"INSERT INTO $.live SELECT /*+ COALESCE(1) */ * FROM $.batch_{nth}")
-        if nth % 3 == 0 or nth == len(batches) - 1:
-            await tables.drained(insert.format("curve"), "live")
+        await append(tables, "live", batch)
+        if nth in (1, len(batches) - 1):
+            await tables.drained(insert.format("curve"), "live", conf=FAST)
     live = seen(await tables.rows("SELECT * FROM $.curve"))
     history = insert.format("again").replace("'maxFilesPerTrigger' = '1'", "'maxFilesPerTrigger' = '1000'")
-    await tables.drained(history, "history")
+    await tables.drained(history, "history", conf=FAST)
     assert seen(await tables.rows("SELECT * FROM $.again")) == live
     assert seen(await tables.rows(points("$.live"))) == live
     assert live == expected(events)
@@ -132,7 +133,7 @@ async def test_a_late_row_is_dropped_and_a_row_behind_the_end_begins_a_window_at
     ]
     await store(tables, "live", batches)
     await tables.ok(f"CREATE TABLE $.curve ({COLUMNS}) USING parquet")
-    await tables.drained(f"INSERT INTO $.curve {points(STREAM.format('live'))}")
+    await tables.drained(f"INSERT INTO $.curve {points(STREAM.format('live'))}", conf=FAST)
     on_time = [each for batch in batches[:4] for each in batch if each.v != 100]
     found = seen(await tables.rows("SELECT * FROM $.curve"))
     assert found == expected(on_time)
@@ -160,7 +161,7 @@ async def test_each_aggregate_has_the_same_value_in_a_stream_as_in_a_batch(table
     assert view.result is not None
     declared = ", ".join(f"{column.name} {column.type}" for column in view.result.columns)
     await tables.ok(f"CREATE TABLE $.curve ({declared}) USING parquet")
-    await tables.drained(f"INSERT INTO $.curve {stream}")
+    await tables.drained(f"INSERT INTO $.curve {stream}", conf=FAST)
     found = seen(await tables.rows("SELECT * FROM $.curve"))
     assert found == seen(await tables.rows(batch))
     assert {"None", "a"} <= {row[0] for row in found}
@@ -202,7 +203,7 @@ async def test_a_curve_goes_on_from_the_state_of_its_own_text_and_of_no_other(ta
     await store(tables, "live", [events[:half]])
     await tables.ok(f"CREATE TABLE $.curve ({COLUMNS}) USING parquet")
     insert = f"INSERT INTO $.curve {points(STREAM.format('live'))}"
-    await tables.drained(insert)
+    await tables.drained(insert, conf=FAST)
     place = SavepointPlace(name="curve", phase="Completed", location=tables.options().checkpoint)
     for sql, shown in STATES.items():
         view = await tables.client.ok(sql, savepoints=(place,))
@@ -211,11 +212,9 @@ async def test_a_curve_goes_on_from_the_state_of_its_own_text_and_of_no_other(ta
         view = await tables.run(f"INSERT INTO $.curve {changed}")
         assert view.error is not None and view.error.reason is ErrorReason.STATE_INCOMPATIBLE, view
         assert told in view.error.message
-    await store(tables, "more", [events[half:]])
-    await tables.ok("INSERT INTO $.live SELECT /*+ COALESCE(1) */ * FROM $.more")
-    await store(tables, "last", [[END_EVENT]])
-    await tables.ok("INSERT INTO $.live SELECT * FROM $.last")
-    await tables.drained(f"{insert} -- the same with a comment\nHAVING count(*) > 0")
+    await append(tables, "live", events[half:])
+    await append(tables, "live", [END_EVENT])
+    await tables.drained(f"{insert} -- the same with a comment\nHAVING count(*) > 0", conf=FAST)
     assert seen(await tables.rows("SELECT * FROM $.curve")) == expected(events)
 
 
@@ -226,7 +225,7 @@ async def test_a_store_of_state_that_cannot_keep_curves_is_refused_by_its_settin
     view = await tables.run(insert, "hdfs", conf={STATE_STORE: f"{STORES}HDFSBackedStateStoreProvider"})
     assert view.error is not None and view.error.reason is ErrorReason.INVALID_SPEC, view
     assert f"set {STATE_STORE} to {STORES}RocksDBStateStoreProvider" in view.error.message
-    view = await tables.run(insert, "rocks", conf={STATE_STORE: f"{STORES}RocksDBStateStoreProvider"})
+    view = await tables.run(insert, "rocks", conf={**FAST, STATE_STORE: f"{STORES}RocksDBStateStoreProvider"})
     assert view.state is OperationState.FINISHED, view
 
 

@@ -27,7 +27,7 @@ class Event:
     v: int
 
 
-def events(seed: int, batches: int = 5, per_batch: int = 60) -> list[list[Event]]:
+def events(seed: int, batches: int = 3, per_batch: int = 100) -> list[list[Event]]:
     """Returns events in the order in which they come, some out of order, none later than the watermark, some without a time."""
     draw = random.Random(seed)
     made = []
@@ -35,7 +35,7 @@ def events(seed: int, batches: int = 5, per_batch: int = 60) -> list[list[Event]
         rows = []
         for _ in range(per_batch):
             late = 20 if draw.random() < 0.1 else 0
-            seconds = batch * 180 + round(draw.uniform(0, 190), 3) - late
+            seconds = batch * 300 + round(draw.uniform(0, 310), 3) - late
             ts = None if draw.random() < 0.02 else BASE + timedelta(seconds=seconds)
             rows.append(Event(ts, draw.choice("abc"), draw.randint(1, 25), draw.randint(1, 12), draw.randint(1, 100)))
         made.append(rows)
@@ -46,8 +46,13 @@ async def store(streams: Streams, table: str, batches: Iterable[Iterable[Event]]
     """Makes a table of one file a batch, whose order is that of their coming."""
     await streams.ok(f"CREATE TABLE $.{table} (ts {kind}, k STRING, uid INT, item INT, v INT) USING parquet")
     for rows in batches:
-        values = ", ".join(_values(row, kind) for row in rows)
-        await streams.ok(f"INSERT INTO $.{table} SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
+        await append(streams, table, rows, kind)
+
+
+async def append(streams: Streams, table: str, rows: Iterable[Event], kind: str = "TIMESTAMP") -> None:
+    """Adds a file to a table of events."""
+    values = ", ".join(_values(row, kind) for row in rows)
+    await streams.ok(f"INSERT INTO $.{table} SELECT /*+ COALESCE(1) */ * FROM VALUES {values}")
 
 
 def _values(row: Event, kind: str) -> str:
