@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-import pytest
 
 from sparksql.api.execution import OutputMode, StatementMode, Upsert
-from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.sql.lexer import Lexed
-from sparksql.gateway.sql.window_syntax import edited
-from sparksql.gateway.streaming import analysis
-from sparksql.gateway.streaming.state.describe import describe
-from sparksql.gateway.windowing.calls import opened
-from sparksql.gateway.windowing.rewrite import for_stream
-from sparksql.gateway.windowing.time_windows import lengths
 from sparksql.wire.control import ErrorReason, OperationState
 
-from ..local_spark import local_spark
-from ..local_spark import run as execute
 from ..streams import Streams
 
 MINUTE = "INTERVAL '1' MINUTE"
 WATERMARKED = "TABLE(SELECT * FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 MINUTE)"
 COUNTED = "SELECT window_start, window_end, count(*) AS n FROM"
 BY_WINDOW = "GROUP BY window_start, window_end"
+# Of so few rows, a state needs one partition, and compiling takes longer than all else.
+FAST = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
 
 
 @dataclass(frozen=True)
@@ -171,7 +159,7 @@ async def test_plans_speak_of_windows_as_they_were_called(streams: Streams) -> N
 async def test_a_stream_over_windows_goes_on_after_a_stop_and_refuses_another_size(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT) USING parquet")
     query = f"INSERT INTO $.dst {COUNTED} CUMULATE({WATERMARKED}, DESCRIPTOR(ts), {MINUTE}, INTERVAL '5' MINUTE) {BY_WINDOW}"
-    await streams.drained(query)
+    await streams.drained(query, conf=FAST)
     await streams.ok(
         "INSERT INTO $.src VALUES (3, 'c', TIMESTAMP '2026-01-01 00:01:30'), (4, 'd', TIMESTAMP '2026-01-01 00:09:00')"
     )
@@ -205,75 +193,10 @@ async def test_daily_visitors_are_counted_in_update_mode_as_the_query_divides_th
     )
     shown = await streams.client.ok(query.replace("$", streams.database), mode=StatementMode.PREVIEW)
     assert [row async for row in streams.client.pages(shown.operation_id)] == [("2023-12-19", 3)]
-    by_day = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("day",))}
+    by_day = {"output_mode": OutputMode.UPDATE, "upsert": Upsert(keys=("day",)), "conf": FAST}
     totals = "SELECT * FROM $.total ORDER BY day"
     await streams.drained(f"INSERT INTO $.total {query}", **by_day)
     assert await streams.rows(totals) == [("2023-12-19", 3)]
     await streams.ok("INSERT INTO $.visits VALUES (2, '2023-12-19'), (21, '2023-12-19'), (1, '2023-12-20')")
     await streams.drained(f"INSERT INTO $.total {query}", **by_day)
     assert await streams.rows(totals) == [("2023-12-19", 4), ("2023-12-20", 1)]
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    with local_spark(tmp_path_factory.mktemp("spark")) as started:
-        yield started
-
-
-INFERRED = {
-    "called": (f"{COUNTED} CUMULATE(TABLE ev, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '30' SECOND) {BY_WINDOW}", {2000, 30_000}),
-    "in a temporary view": (f"{COUNTED} hops {BY_WINDOW}", {15_000, 45_000}),
-    "Spark's own in a view": ("SELECT n FROM own", {20_000}),
-    "Spark's own in a function": ("SELECT n FROM counted()", {25_000, 5_000}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", INFERRED)
-def test_windows_are_seen_wherever_they_are_written(driver: SparkDriver, name: str) -> None:
-    text, expected = INFERRED[name]
-    session = driver.clone()
-    execute(
-        driver,
-        session,
-        "CREATE OR REPLACE TEMPORARY VIEW ev AS SELECT TIMESTAMP'2026-01-01' AS ts",
-        "CREATE OR REPLACE TEMPORARY VIEW own AS SELECT count(*) AS n FROM ev GROUP BY window(ts, '20 seconds')",
-        "CREATE OR REPLACE TEMPORARY FUNCTION counted() RETURNS TABLE(n BIGINT) RETURN SELECT count(*) AS n FROM ev "
-        "GROUP BY window(ts, '25 seconds', '5 seconds')",
-    )
-
-    def read(sql: str) -> object:
-        driver.activate(session)
-        calls = edited(sql, Lexed(driver.jvm, sql).words())
-        plan = session.sessionState().sqlParser().parsePlan(calls.text)
-        return driver.of_rows(session, analysis.prepared(driver, session, opened(driver.jvm, plan)))
-
-    read(
-        "CREATE OR REPLACE TEMPORARY VIEW hops AS SELECT * FROM HOP(TABLE ev, DESCRIPTOR(ts), INTERVAL '15' SECOND, INTERVAL '45' SECOND)"
-    )
-    found = read(text)
-    assert set(lengths(driver.jvm, found.queryExecution().analyzed())) == expected  # type: ignore[attr-defined]
-
-
-def test_distincts_are_described_the_same_whenever_they_are_prepared(driver: SparkDriver, tmp_path: Path) -> None:
-    """Spark's rule has them in the order of a hash table, another one in each analysis."""
-    session = driver.clone()
-    execute(
-        driver,
-        session,
-        f"CREATE TABLE many (ts TIMESTAMP, a INT, b INT, c INT, d INT) USING json LOCATION '{tmp_path}'",
-    )
-    (tmp_path / "0.json").write_text("{}")
-    sql = (
-        "SELECT window_end, d % 3, count(DISTINCT a), count(DISTINCT b) FILTER (WHERE c > 1), sum(DISTINCT c), count(DISTINCT a, c), "
-        "avg(d) FROM TUMBLE(TABLE(FROM STREAM many WATERMARK ts DELAY OF INTERVAL 1 MINUTE), DESCRIPTOR(ts), INTERVAL 1 HOUR) "
-        "GROUP BY window_start, window_end, d % 3"
-    )
-    calls = edited(sql, Lexed(driver.jvm, sql).words())
-    seen = []
-    for _ in range(8):
-        driver.activate(session)
-        plan = opened(driver.jvm, session.sessionState().sqlParser().parsePlan(calls.text))
-        frame = driver.of_rows(session, analysis.prepared(driver, session, plan))
-        analysed = for_stream(driver, session, frame, "append").queryExecution().analyzed()
-        seen.append(describe(driver, session, analysed, text=sql, output_mode="append", mask=str, qualified=str))
-    assert all(description == seen[0] for description in seen), [description.operators for description in seen]

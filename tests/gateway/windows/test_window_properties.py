@@ -227,16 +227,24 @@ DAYS = (
 )
 
 
-@pytest.mark.parametrize("zone", thorough_but(["America/Havana"], CHANGES))
-def test_windows_of_days_begin_and_end_with_the_days_of_a_zone(driver: SparkDriver, folder: Path, zone: str) -> None:
+# One of each function and one of a part of an hour, and the others.
+CALLS = {"some": (DAYS[1], DAYS[3], DAYS[6], DAYS[7]), "others": (DAYS[0], DAYS[2], *DAYS[4:6], *DAYS[8:])}
+
+
+@pytest.mark.parametrize(
+    ("zone", "calls"), thorough_but([("America/Havana", "some")], [(zone, each) for zone in CHANGES for each in CALLS])
+)
+def test_windows_of_days_begin_and_end_with_the_days_of_a_zone(
+    driver: SparkDriver, folder: Path, zone: str, calls: str
+) -> None:
     """Every half hour around each change of clocks, and the instants beside it."""
     middles = [round(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * SECOND for day in CHANGES[zone]]
     times = {middle + half * HOUR // 2 - beside for middle in middles for half in range(-60, 60) for beside in (0, 1)}
     rows = [blank_row(number, time) for number, time in enumerate(sorted(times))]
-    bench = Bench(driver, folder, zone.replace("/", "_").lower(), Setting("TIMESTAMP", zone, False, False))
+    bench = Bench(driver, folder, f"{zone.replace('/', '_').lower()}_{calls}", Setting("TIMESTAMP", zone, False, False))
     bench.write([rows])
     query = Query((), ((),), BY_WINDOW, ("n", "max_ts"))
-    for function, size, step, offset in DAYS:
+    for function, size, step, offset in CALLS[calls]:
         call = Call(function, size, step, offset, zone)
         shown = call.sql(bench.name)
         every = [(*window, row["ts"]) for row in rows for window in call.windows(row["ts"])]

@@ -1,8 +1,10 @@
-"""The text that Spark reads for one with window functions: it parses, and each of its places has one in the text of the user."""
+"""The text that Spark reads for one with window functions: it parses, each of its places has one in the text of the user, and its
+windows are told."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +13,14 @@ from hypothesis import strategies as st
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.lexer import Lexed
 from sparksql.gateway.sql.window_syntax import Edited, edited
+from sparksql.gateway.streaming import analysis
+from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.windowing.calls import opened
+from sparksql.gateway.windowing.rewrite import for_stream
+from sparksql.gateway.windowing.time_windows import lengths
 
 from ..local_spark import local_spark
+from ..local_spark import run as execute
 
 drawn = settings(
     max_examples=150,
@@ -160,3 +167,64 @@ def test_places_are_kept_in_texts_that_are_no_sql(driver: SparkDriver, text: str
 )
 def test_texts_without_calls_are_left_as_they_are(driver: SparkDriver, text: str) -> None:
     assert as_read(driver, text) == Edited(text)
+
+
+COUNTED = "SELECT window_start, window_end, count(*) AS n FROM"
+BY_WINDOW = "GROUP BY window_start, window_end"
+INFERRED = {
+    "called": (f"{COUNTED} CUMULATE(TABLE ev, DESCRIPTOR(ts), INTERVAL '2' SECOND, INTERVAL '30' SECOND) {BY_WINDOW}", {2000, 30_000}),
+    "in a temporary view": (f"{COUNTED} hops {BY_WINDOW}", {15_000, 45_000}),
+    "Spark's own in a view": ("SELECT n FROM own", {20_000}),
+    "Spark's own in a function": ("SELECT n FROM counted()", {25_000, 5_000}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INFERRED)
+def test_windows_are_seen_wherever_they_are_written(driver: SparkDriver, name: str) -> None:
+    text, expected = INFERRED[name]
+    session = driver.clone()
+    execute(
+        driver,
+        session,
+        "CREATE OR REPLACE TEMPORARY VIEW ev AS SELECT TIMESTAMP'2026-01-01' AS ts",
+        "CREATE OR REPLACE TEMPORARY VIEW own AS SELECT count(*) AS n FROM ev GROUP BY window(ts, '20 seconds')",
+        "CREATE OR REPLACE TEMPORARY FUNCTION counted() RETURNS TABLE(n BIGINT) RETURN SELECT count(*) AS n FROM ev "
+        "GROUP BY window(ts, '25 seconds', '5 seconds')",
+    )
+
+    def read(sql: str) -> object:
+        driver.activate(session)
+        calls = edited(sql, Lexed(driver.jvm, sql).words())
+        plan = session.sessionState().sqlParser().parsePlan(calls.text)
+        return driver.of_rows(session, analysis.prepared(driver, session, opened(driver.jvm, plan)))
+
+    read(
+        "CREATE OR REPLACE TEMPORARY VIEW hops AS SELECT * FROM HOP(TABLE ev, DESCRIPTOR(ts), INTERVAL '15' SECOND, INTERVAL '45' SECOND)"
+    )
+    found = read(text)
+    assert set(lengths(driver.jvm, found.queryExecution().analyzed())) == expected  # type: ignore[attr-defined]
+
+
+def test_distincts_are_described_the_same_whenever_they_are_prepared(driver: SparkDriver, tmp_path: Path) -> None:
+    """Spark's rule has them in the order of a hash table, another one in each analysis."""
+    session = driver.clone()
+    execute(
+        driver,
+        session,
+        f"CREATE TABLE many (ts TIMESTAMP, a INT, b INT, c INT, d INT) USING json LOCATION '{tmp_path}'",
+    )
+    (tmp_path / "0.json").write_text("{}")
+    sql = (
+        "SELECT window_end, d % 3, count(DISTINCT a), count(DISTINCT b) FILTER (WHERE c > 1), sum(DISTINCT c), count(DISTINCT a, c), "
+        "avg(d) FROM TUMBLE(TABLE(FROM STREAM many WATERMARK ts DELAY OF INTERVAL 1 MINUTE), DESCRIPTOR(ts), INTERVAL 1 HOUR) "
+        "GROUP BY window_start, window_end, d % 3"
+    )
+    calls = edited(sql, Lexed(driver.jvm, sql).words())
+    seen = []
+    for _ in range(8):
+        driver.activate(session)
+        plan = opened(driver.jvm, session.sessionState().sqlParser().parsePlan(calls.text))
+        frame = driver.of_rows(session, analysis.prepared(driver, session, plan))
+        analysed = for_stream(driver, session, frame, "append").queryExecution().analyzed()
+        seen.append(describe(driver, session, analysed, text=sql, output_mode="append", mask=str, qualified=str))
+    assert all(description == seen[0] for description in seen), [description.operators for description in seen]
