@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,24 @@ from .cases import CASES
 from .texts import BASE_OPTIONS, BASES, COLUMNS, TARGET, Accepted, Case, Parked, Rewritten, rows
 
 AT_A_TIME = 4  # queries
+# Of so few rows, compiling takes longer than all else, and a state needs no second partition.
+FAST = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
 BY_NAME = {case.name: case for case in CASES}
+# Bases whose change is daily as one of another base, or shown by a text of test_structures.
+LATER: Set[tuple[type[Parked] | type[Accepted], str]] = {
+    *((Parked, base) for base in ("branches", "regions", "unions", "distincts")),
+    *((Accepted, base) for base in ("enriched", "spellings", "sessions", "appended", "merged")),
+}
+ALWAYS = ("windows", "plain", "joined")  # for tests that are of no case
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class BaseCheckpoints:
-    """Tables, and a checkpoint of each base text that has read part 1. Only copies of checkpoints and targets are gone on with."""
+    """Tables, and a checkpoint of each base text of these that has read part 1. Only copies of checkpoints and targets are gone on with."""
 
-    def __init__(self, streams: Streams, warehouse: Path) -> None:
+    def __init__(self, streams: Streams, warehouse: Path, bases: Set[str]) -> None:
         self.streams = streams
+        self._bases = [base for base in BASES if base in bases]
         self.folder = streams.folder
         self._copies = 0
         self._tables = warehouse / f"{streams.database}.db"
@@ -48,19 +57,26 @@ class BaseCheckpoints:
             "CREATE TABLE $.dim2 (code STRING, region STRING) USING parquet",
             "INSERT INTO $.dim VALUES ('de', 'north'), ('fr', 'west'), ('it', 'south')",
             "INSERT INTO $.dim2 VALUES ('de', 'centre'), ('fr', 'centre'), ('it', 'centre')",
-            *(f"CREATE TABLE $.{base} ({TARGET}) USING {format_of(base)}" for base in BASES),
+            *(f"CREATE TABLE $.{base} ({TARGET}) USING {format_of(base)}" for base in self._bases),
         )
         await self._add(1)
-        bases = list(BASES.items())
-        for start in range(0, len(bases), AT_A_TIME):
-            some = bases[start : start + AT_A_TIME]
-            await asyncio.gather(
-                *(self.streams.drained(text, base, **BASE_OPTIONS.get(base, {})) for base, text in some)
-            )
+        for start in range(0, len(self._bases), AT_A_TIME):
+            await asyncio.gather(*map(self._run_base, self._bases[start : start + AT_A_TIME]))
         await self._add(2)
+
+    async def _run_base(self, base: str) -> None:
+        await self.drained(BASES[base], base, **BASE_OPTIONS.get(base, {}))
 
     async def _add(self, part: int) -> None:
         await self.streams.ok(f"INSERT INTO $.src {rows(part)}", f"INSERT INTO $.other {rows(part)}")
+
+    async def run(
+        self, sql: str, checkpoint: str, conf: Mapping[str, str] | None = None, **fields: Any
+    ) -> OperationView:
+        return await self.streams.run(sql, checkpoint, conf={**FAST, **(conf or {})}, **fields)
+
+    async def drained(self, sql: str, checkpoint: str, conf: Mapping[str, str] | None = None, **fields: Any) -> None:
+        await self.streams.drained(sql, checkpoint, conf={**FAST, **(conf or {})}, **fields)
 
     async def copy(self, case: Case) -> str:
         """A checkpoint and a target like the base's, for one case alone; answers the target's name."""
@@ -97,7 +113,11 @@ class BaseCheckpoints:
         against = self.streams.options(checkpoint, **fields)
         text = sql.replace("$", self.streams.database)
         return await self.streams.client.run(
-            text, mode=StatementMode.VALIDATE, validate_against=against, conf=dict(conf or {}), parameters=parameters
+            text,
+            mode=StatementMode.VALIDATE,
+            validate_against=against,
+            conf={**FAST, **(conf or {})},
+            parameters=parameters,
         )
 
     async def rows(self, query: str) -> list[str]:
@@ -111,13 +131,17 @@ def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def base_checkpoints(
-    gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory
+    gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[BaseCheckpoints]:
+    """Of the base texts that the collected tests change."""
+    mine = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    asked = [item.callspec.params.get("case") for item in mine if hasattr(item, "callspec")]
+    bases = {*ALWAYS, *(case.base for case in asked if isinstance(case, Case))}
     async with connect(gateway) as client:
         await client.until_started()
         streams = Streams(client, tmp_path_factory.mktemp("upgrades"), "upgrades")
         await client.ok("CREATE DATABASE upgrades")
-        made = BaseCheckpoints(streams, gateway.folder / "warehouse")
+        made = BaseCheckpoints(streams, gateway.folder / "warehouse", bases)
         await made.make()
         yield made
         for operation_id in streams.started:
@@ -144,12 +168,12 @@ def incompatible(view: OperationView) -> str:
 
 
 def cases(kind: type[Parked] | type[Accepted] | type[Rewritten]) -> list[Any]:
-    """The first case of each base is daily, all others are thorough: the page's tables are of all of them."""
+    """The first case of each base is daily but for those of `LATER`, all others are thorough: the page's tables are of all of them."""
     of_kind = [case for case in CASES if isinstance(case.outcome, kind)]
     first = {case.base: case.name for case in reversed(of_kind)}
+    daily = {name for base, name in first.items() if (kind, base) not in LATER}
     return [
-        pytest.param(case, id=case.name, marks=() if case.name == first[case.base] else pytest.mark.thorough)
-        for case in of_kind
+        pytest.param(case, id=case.name, marks=() if case.name in daily else pytest.mark.thorough) for case in of_kind
     ]
 
 
@@ -160,8 +184,8 @@ async def test_changed_sql_that_does_not_fit_the_stream_state_is_refused_without
     assert isinstance(case.outcome, Parked)
     name = await base_checkpoints.copy(case)
     before = base_checkpoints.checkpoint(name)
-    told = await base_checkpoints.compare(into(case, name), name, conf=dict(case.conf), **case.options)
-    view = await base_checkpoints.streams.run(into(case, name), name, conf=dict(case.conf), **case.options)
+    told = await base_checkpoints.compare(into(case, name), name, conf=case.conf, **case.options)
+    view = await base_checkpoints.run(into(case, name), name, conf=case.conf, **case.options)
     message = incompatible(view)
     assert incompatible(told) == message
     assert told.result is not None and told.result.row_count >= 1
@@ -178,10 +202,10 @@ async def test_changed_sql_accepted_for_a_stream_state_equals_a_recomputation(
     assert isinstance(case.outcome, Accepted)
     name = await base_checkpoints.copy(case)
     before = base_checkpoints.checkpoint(name)
-    told = await base_checkpoints.compare(into(case, name), name, conf=dict(case.conf), **case.options)
+    told = await base_checkpoints.compare(into(case, name), name, conf=case.conf, **case.options)
     assert told.state is OperationState.FINISHED, told
     assert base_checkpoints.checkpoint(name) == before
-    await base_checkpoints.streams.drained(into(case, name), name, conf=dict(case.conf), **case.options)
+    await base_checkpoints.drained(into(case, name), name, conf=case.conf, **case.options)
     columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
     assert await base_checkpoints.rows(f"SELECT {columns} FROM $.{name}") == await base_checkpoints.rows(
         case.outcome.query
@@ -195,11 +219,11 @@ async def test_a_changed_text_goes_on_with_its_rewritten_stream_state_as_a_recom
     assert isinstance(case.outcome, Rewritten)
     name = await base_checkpoints.copy(case)
     before = base_checkpoints.checkpoint(name)
-    assert case.outcome.words in incompatible(await base_checkpoints.streams.run(into(case, name), name))
+    assert case.outcome.words in incompatible(await base_checkpoints.run(into(case, name), name))
     told = await base_checkpoints.compare(into(case, name), name, rewrites=True)
     assert told.state is OperationState.FINISHED and told.result is not None and told.result.row_count == 1, told
     restore = RestoreOptions(location=base_checkpoints.streams.options(name).checkpoint, query_id="", rewrite=True)
-    await base_checkpoints.streams.drained(into(case, name), f"{name}_new", rewrites=True, restore=restore)
+    await base_checkpoints.drained(into(case, name), f"{name}_new", rewrites=True, restore=restore)
     assert base_checkpoints.checkpoint(name) == before
     columns = ", ".join(part.split()[0] for part in TARGET.split(", "))
     assert await base_checkpoints.rows(f"SELECT {columns} FROM $.{name}") == await base_checkpoints.rows(
@@ -212,7 +236,7 @@ async def test_a_checkpoint_without_description_is_taken_over_and_described(base
     name = await base_checkpoints.copy(case)
     described = json.loads((base_checkpoints.folder / name / NAME).read_text())
     base_checkpoints.forget(name)
-    await base_checkpoints.streams.drained(into(case, name), name)
+    await base_checkpoints.drained(into(case, name), name)
     again = json.loads((base_checkpoints.folder / name / NAME).read_text())
     assert {**again, "text_hash": ""} == {**described, "text_hash": ""}
 
@@ -227,10 +251,10 @@ async def test_a_stream_state_that_spark_refuses_is_incompatible_and_left_undesc
     assert case.base == base
     name = await base_checkpoints.copy(case)
     base_checkpoints.forget(name)
-    message = incompatible(await base_checkpoints.streams.run(into(case, name), name))
+    message = incompatible(await base_checkpoints.run(into(case, name), name))
     assert "Spark refuses the state" in message and "upgradeMode Stateless" in message
     assert not (base_checkpoints.folder / name / NAME).exists()
-    await base_checkpoints.streams.drained(BASES[base].replace(f"$.{base} ", f"$.{name} "), name)
+    await base_checkpoints.drained(BASES[base].replace(f"$.{base} ", f"$.{name} "), name)
 
 
 async def test_a_description_that_cannot_be_read_is_told(base_checkpoints: BaseCheckpoints) -> None:
@@ -238,7 +262,7 @@ async def test_a_description_that_cannot_be_read_is_told(base_checkpoints: BaseC
     name = await base_checkpoints.copy(case)
     base_checkpoints.forget(name)
     (base_checkpoints.folder / name / NAME).write_text("{}")
-    assert f"{NAME} in the checkpoint" in incompatible(await base_checkpoints.streams.run(into(case, name), name))
+    assert f"{NAME} in the checkpoint" in incompatible(await base_checkpoints.run(into(case, name), name))
 
 
 async def test_the_same_text_goes_on_from_a_description_of_the_first_version_and_another_one_does_not(
@@ -255,9 +279,9 @@ async def test_the_same_text_goes_on_from_a_description_of_the_first_version_and
     raw["text_hash"] = hashlib.sha256(same.replace("$", base_checkpoints.streams.database).encode()).hexdigest()
     base_checkpoints.forget(name)
     file.write_text(json.dumps(raw))
-    message = incompatible(await base_checkpoints.streams.run(into(case, name), name))
+    message = incompatible(await base_checkpoints.run(into(case, name), name))
     assert "start the text that the state is of once" in message
-    await base_checkpoints.streams.drained(same, name)
+    await base_checkpoints.drained(same, name)
     assert json.loads(file.read_text())["version"] == 3
     assert (await base_checkpoints.compare(into(case, name), name)).state is OperationState.FINISHED
 
@@ -276,10 +300,10 @@ async def test_a_stream_whose_driver_died_before_its_description_goes_on_with_th
     base_checkpoints.forget(name)
     file.write_text(outline.to_json())
     if not fits:
-        incompatible(await base_checkpoints.streams.run(into(case, name), name))
+        incompatible(await base_checkpoints.run(into(case, name), name))
         assert file.read_text() == outline.to_json()
         return
-    await base_checkpoints.streams.drained(into(case, name), name)
+    await base_checkpoints.drained(into(case, name), name)
     again = json.loads(file.read_text())
     assert {**again, "text_hash": ""} == {**described, "text_hash": ""}, "once it has started it is described whole"
 
@@ -290,7 +314,7 @@ async def test_a_text_that_never_began_a_batch_binds_nobody(base_checkpoints: Ba
     case = BY_NAME["aggregation: aggregate added"]
     (base_checkpoints.folder / "unbegun").mkdir()
     shutil.copy(base_checkpoints.folder / case.base / NAME, base_checkpoints.folder / "unbegun" / NAME)
-    await base_checkpoints.streams.drained(into(case, "unbegun"), "unbegun")
+    await base_checkpoints.drained(into(case, "unbegun"), "unbegun")
 
 
 async def test_secret_values_are_not_written_down(base_checkpoints: BaseCheckpoints) -> None:
@@ -303,6 +327,7 @@ async def test_secret_values_are_not_written_down(base_checkpoints: BaseCheckpoi
     view = await base_checkpoints.streams.client.put(
         text.replace("$", base_checkpoints.streams.database),
         streaming=base_checkpoints.streams.options("secrets"),
+        conf=FAST,
         parameters=(salt,),
     )
     assert (await base_checkpoints.streams.client.end(view)).state is OperationState.FINISHED
