@@ -57,7 +57,8 @@ async def counting(streams: Streams) -> OperationView:
         "CREATE TABLE $.dst (k BIGINT, n BIGINT, until TIMESTAMP) USING parquet",
         "CREATE TABLE $.other (k BIGINT, n BIGINT, until TIMESTAMP) USING parquet",
     )
-    return await streams.committed(await streams.endless(COUNTING, conf={"spark.sql.shuffle.partitions": "1"}), 2)
+    running = await streams.endless(COUNTING, conf={"spark.sql.shuffle.partitions": "1"}, interval_millis=500)
+    return await streams.committed(running, 2)
 
 
 async def goes_on(streams: Streams, running: OperationView) -> None:
@@ -119,24 +120,21 @@ REFUSED: list[tuple[str, dict[str, Any], ErrorReason, str]] = [
     (COUNTING.replace("$.dst", "$.other"), {}, ErrorReason.INVALID_SPEC, "another one"),
     (COUNTING, {"conf": {"spark.driver.memory": "1g"}}, ErrorReason.NOT_ALLOWED, "spark.driver.memory"),
 ]
-# One of each reason.
-DAILY = [*{each[2]: each for each in REFUSED}.values()]
+# The last of each reason, and all others. They are compared with one query.
+LAST = [*{each[2]: each for each in REFUSED}.values()]
+TOGETHER = {"one of each reason": LAST, "further ones": [each for each in REFUSED if each not in LAST]}
 
 
-@pytest.mark.parametrize(("sql", "fields", "reason", "words"), thorough_but(DAILY, REFUSED))
+@pytest.mark.parametrize("some", thorough_but(["one of each reason"], TOGETHER))
 async def test_a_comparison_refuses_sql_that_the_stream_could_not_start_with(
-    streams: Streams,
-    counting: OperationView,
-    sql: str,
-    fields: dict[str, Any],
-    reason: ErrorReason,
-    words: str,
+    streams: Streams, counting: OperationView, some: str
 ) -> None:
-    view = await compare(streams, sql, **fields)
-    assert refused(view)[0] is reason, view
-    assert words in refused(view)[1]
-    if reason is ErrorReason.SQL_ERROR and "$.dst" in sql:  # Spark has no place for a target that is missing
-        assert view.error is not None and view.error.line == 1, view
+    for sql, fields, reason, words in TOGETHER[some]:
+        view = await compare(streams, sql, **fields)
+        assert refused(view)[0] is reason, view
+        assert words in refused(view)[1]
+        if reason is ErrorReason.SQL_ERROR and "$.dst" in sql:  # Spark has no place for a target that is missing
+            assert view.error is not None and view.error.line == 1, view
     await goes_on(streams, counting)
 
 
