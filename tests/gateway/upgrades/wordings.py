@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.scala import elements
-from sparksql.gateway.streaming.state.compatibility import differences
-from sparksql.gateway.streaming.state.messages import message
-from tests.support.thorough import thorough_but
 
-from ..local_spark import local_spark, run
-from .structures import OTHER, RECOMPUTED, SAME, SRC, described, make_tables
+from ..local_spark import run
+from .structures import OTHER, SAME, SRC
 
 # id, country, amount, seconds. The last row closes all windows, and is joined with nothing: Spark leaves rows out before it takes the
 # watermark where a join needs a value that they do not have.
@@ -33,13 +28,12 @@ def _values(rows: tuple[tuple[int, str, int, int], ...]) -> str:
 
 
 class Ran:
-    """What the new text of each named pair has written, going on from the state of the old one."""
+    """What the new text of each named pair has written, going on from the state of the old one. All run at the same time."""
 
     def __init__(self, driver: SparkDriver, folder: Path, names: Sequence[str]) -> None:
         self.driver = driver
         self._names = names
         self._folder = folder
-        make_tables(driver)
         run(driver, driver.base, *(f"INSERT INTO {table} VALUES {_DIM}" for table in ("dim", "dim2")))
         for name in ("src", "other"):
             rows = f"CREATE TEMPORARY VIEW {name}_rows AS SELECT * FROM {name} WHERE id <> 0"
@@ -78,23 +72,3 @@ class Ran:
     def _shown(self, sql: str) -> list[str]:
         rows = elements(self.driver.jvm.PythonUtils.toSeq(self._frame(sql).collectAsList()))
         return sorted(str(row.toString()) for row in rows)
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Ran]:
-    """Of the tests that were collected; the queries of all run at the same time."""
-    folder = tmp_path_factory.mktemp("wordings")
-    mine = [item for item in request.session.items if item.path == request.path]
-    names = [item.callspec.params["name"] for item in mine if isinstance(item, pytest.Function)]
-    with local_spark(folder, **{"spark.sql.shuffle.partitions": "1"}) as driver:
-        yield Ran(driver, folder, names)
-
-
-@pytest.mark.parametrize("name", thorough_but(list(SAME)[::3], SAME))
-def test_a_reworded_stream_has_no_differences_and_writes_what_a_batch_gives(ran: Ran, name: str) -> None:
-    old, new = (described(ran.driver, text, text) for text in SAME[name])
-    found = differences(old, new)
-    assert not found, message(found, old, new)
-    expected = ran.recomputed(RECOMPUTED.get(name, SAME[name][1]))
-    assert expected
-    assert ran.written(name) == expected
