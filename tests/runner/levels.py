@@ -24,7 +24,7 @@ LEVELS = {
     level.name: level
     for level in (
         Level("unit", ("tests/unit", "tests/chart"), processes=2),
-        Level("integration", ("tests/integration",), processes=4),
+        Level("integration", ("tests/integration",), processes=6),
         # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
         Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3),
         Level("images", ("tests/images",)),
