@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,15 +12,9 @@ from sparksql.wire.control import ErrorReason
 from tests.support.process import GatewayProcess
 
 from ..streams import Streams
-from .kafka_broker import Broker, running_broker
+from .kafka_broker import Broker
 from .kafka_tables import Kafka
 from .test_kafka import change
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with running_broker(tmp_path_factory.mktemp("kafka")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from sparksql.api.execution import OutputMode, TriggerMode
 from sparksql.wire.control import ErrorReason, OperationState
 from tests.support.process import GatewayProcess
+from tests.support.thorough import thorough_but
 
 from ..listed import PARKED, listed
 from ..streams import Streams
@@ -31,38 +30,33 @@ async def test_available_now_reads_up_what_is_there_and_ends(streams: Streams) -
     assert await streams.rows("SELECT id FROM $.dst ORDER BY id") == [(1,), (2,), (3,)]
 
 
-@pytest.mark.parametrize(
-    ("insert", "expected"),
-    [
-        ("INSERT INTO $.dst SELECT name, id, ts FROM STREAM $.src WHERE id = 1", [("a", 1)]),
-        ("INSERT INTO $.dst (b, a) SELECT id, name FROM STREAM $.src WHERE id = 1", [("a", 1)]),
-        ("INSERT INTO $.dst (b) SELECT id FROM STREAM $.src WHERE id = 1", [("none", 1)]),
-        ("INSERT INTO $.dst BY NAME SELECT id AS b, ts AS c, name AS a FROM STREAM $.src WHERE id = 1", [("a", 1)]),
-        (
-            "WITH x AS (SELECT * FROM STREAM $.src) INSERT INTO $.dst SELECT name, id, ts FROM x WHERE id = 1",
-            [("a", 1)],
-        ),
-        (
-            "INSERT INTO $.dst SELECT s.name, t.id, s.ts FROM STREAM $.src s JOIN $.src t USING (id) WHERE id = 1",
-            [("a", 1)],
-        ),
-        (
-            "CREATE TEMP VIEW v AS SELECT * FROM STREAM $.src; INSERT INTO $.dst SELECT name, id, ts FROM v WHERE id = 1",
-            [("a", 1)],
-        ),
-    ],
-    ids=["by position", "column list", "default", "by name", "with", "stream-static join", "script"],
-)
-async def test_columns_come_where_the_text_says(streams: Streams, insert: str, expected: list[tuple[Any, ...]]) -> None:
-    await streams.ok("CREATE TABLE $.dst (a STRING DEFAULT 'none', b BIGINT, c TIMESTAMP) USING parquet")
-    view = await streams.drained(insert)
-    assert await streams.rows("SELECT a, b FROM $.dst") == expected
-    assert view.progress is not None and view.progress.statement_count == insert.count(";") + 1
+# By name: a text, and the row that it writes.
+PLACED = {
+    "by_position": ("INSERT INTO $.@ SELECT name, id, ts FROM STREAM $.src WHERE id = 1", ("a", 1)),
+    "column_list": ("INSERT INTO $.@ (b, a) SELECT id, name FROM STREAM $.src WHERE id = 1", ("a", 1)),
+    "defaults": ("INSERT INTO $.@ (b) SELECT id FROM STREAM $.src WHERE id = 1", ("none", 1)),
+    "by_name": ("INSERT INTO $.@ BY NAME SELECT id AS b, ts AS c, name AS a FROM STREAM $.src WHERE id = 1", ("a", 1)),
+    "in_with": ("WITH x AS (SELECT * FROM STREAM $.src) INSERT INTO $.@ SELECT name, id, ts FROM x WHERE id = 1", ("a", 1)),
+    "joined": ("INSERT INTO $.@ SELECT s.name, t.id, s.ts FROM STREAM $.src s JOIN $.src t USING (id) WHERE id = 1", ("a", 1)),
+    "script": (
+        "CREATE TEMP VIEW v AS SELECT * FROM STREAM $.src; INSERT INTO $.@ SELECT name, id, ts FROM v WHERE id = 1",
+        ("a", 1),
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "spec", ["", "PARTITION (p = 'z', q) ", "PARTITION (p, q) "], ids=["none", "static", "dynamic"]
-)
+async def test_columns_come_where_the_text_says(streams: Streams) -> None:
+    for name, (insert, expected) in PLACED.items():
+        await streams.ok(f"CREATE TABLE $.{name} (a STRING DEFAULT 'none', b BIGINT, c TIMESTAMP) USING parquet")
+        view = await streams.drained(insert.replace("@", name), name)
+        assert await streams.rows(f"SELECT a, b FROM $.{name}") == [expected], name
+        assert view.progress is not None and view.progress.statement_count == insert.count(";") + 1, name
+
+
+SPECS = ["", "PARTITION (p = 'z', q) ", "PARTITION (p, q) "]
+
+
+@pytest.mark.parametrize("spec", thorough_but(SPECS[1:2], SPECS), ids=["none", "static", "dynamic"])
 async def test_a_stream_writes_into_the_partitions_of_its_target(streams: Streams, spec: str) -> None:
     await streams.ok("CREATE TABLE $.dst (a BIGINT, p STRING, q INT) USING parquet PARTITIONED BY (p, q)")
     columns = "id, id" if "'z'" in spec else "id, name, id"
@@ -75,36 +69,34 @@ async def test_a_stream_writes_into_the_partitions_of_its_target(streams: Stream
     assert files == [(f"p={values[0]}/q=1",), (f"p={values[1]}/q=2",)]
 
 
-@pytest.mark.parametrize(
-    ("insert", "reason", "says"),
-    [
-        ("INSERT INTO $.dst SELECT id, name FROM $.src", ErrorReason.INVALID_SPEC, "reads no STREAM"),
-        ("SELECT * FROM STREAM $.src", ErrorReason.INVALID_SPEC, "must be one INSERT INTO"),
-        ("CREATE TABLE $.made AS SELECT id FROM STREAM $.src", ErrorReason.INVALID_SPEC, "create the table first"),
-        ("INSERT OVERWRITE $.dst SELECT id, name FROM STREAM $.src", ErrorReason.INVALID_SPEC, "outputMode Complete"),
-        ("INSERT INTO $.dst REPLACE WHERE id = 1 SELECT id, name FROM STREAM $.src", ErrorReason.INVALID_SPEC, "REPLACE WHERE"),
-        ("INSERT INTO $.dst SELECT id FROM STREAM $.src", ErrorReason.SQL_ERROR, "not enough data columns"),
-        ("INSERT INTO $.dst SELECT id, name, ts FROM STREAM $.src", ErrorReason.SQL_ERROR, "too many data columns"),
-        ("INSERT INTO $.dst SELECT name, name FROM STREAM $.src", ErrorReason.SQL_ERROR, "Cannot safely cast"),
-        ("INSERT INTO $.nowhere SELECT id, name FROM STREAM $.src", ErrorReason.SQL_ERROR, "nowhere"),
-        ("INSERT INTO $.dst SELECT id, name FROM STREAM $.nowhere", ErrorReason.SQL_ERROR, "nowhere"),
-        ("INSERT INTO $.aview SELECT id, name FROM STREAM $.src", ErrorReason.INVALID_SPEC, "is a view"),
-        ("INSERT INTO $.dst SELECT CAST(count(*) AS INT), name FROM STREAM $.src GROUP BY name", ErrorReason.SQL_ERROR, "WATERMARK"),
-    ],
+REFUSED = (
+    ("INSERT INTO $.dst SELECT id, name FROM $.src", ErrorReason.INVALID_SPEC, "reads no STREAM"),
+    ("SELECT * FROM STREAM $.src", ErrorReason.INVALID_SPEC, "must be one INSERT INTO"),
+    ("CREATE TABLE $.made AS SELECT id FROM STREAM $.src", ErrorReason.INVALID_SPEC, "create the table first"),
+    ("INSERT OVERWRITE $.dst SELECT id, name FROM STREAM $.src", ErrorReason.INVALID_SPEC, "outputMode Complete"),
+    ("INSERT INTO $.dst REPLACE WHERE id = 1 SELECT id, name FROM STREAM $.src", ErrorReason.INVALID_SPEC, "REPLACE WHERE"),
+    ("INSERT INTO $.dst SELECT id FROM STREAM $.src", ErrorReason.SQL_ERROR, "not enough data columns"),
+    ("INSERT INTO $.dst SELECT id, name, ts FROM STREAM $.src", ErrorReason.SQL_ERROR, "too many data columns"),
+    ("INSERT INTO $.dst SELECT name, name FROM STREAM $.src", ErrorReason.SQL_ERROR, "Cannot safely cast"),
+    ("INSERT INTO $.nowhere SELECT id, name FROM STREAM $.src", ErrorReason.SQL_ERROR, "nowhere"),
+    ("INSERT INTO $.dst SELECT id, name FROM STREAM $.nowhere", ErrorReason.SQL_ERROR, "nowhere"),
+    ("INSERT INTO $.aview SELECT id, name FROM STREAM $.src", ErrorReason.INVALID_SPEC, "is a view"),
+    ("INSERT INTO $.dst SELECT CAST(count(*) AS INT), name FROM STREAM $.src GROUP BY name", ErrorReason.SQL_ERROR, "WATERMARK"),
 )  # fmt: skip
-async def test_an_invalid_streaming_statement_is_refused_and_writes_nothing(
-    streams: Streams, insert: str, reason: ErrorReason, says: str
-) -> None:
+
+
+async def test_an_invalid_streaming_statement_is_refused_and_writes_nothing(streams: Streams) -> None:
     await streams.ok(
         "CREATE TABLE $.dst (id INT, name STRING) USING parquet", "CREATE VIEW $.aview AS SELECT id, name FROM $.src"
     )
-    view = await streams.run(insert)
-    assert view.state is OperationState.ERROR
-    assert view.error is not None
-    assert (view.error.reason, says in view.error.message) == (reason, True), view.error
-    assert view.progress is not None and view.progress.stream is None
+    for number, (insert, reason, says) in enumerate(REFUSED):
+        view = await streams.run(insert, f"c{number}")
+        assert view.state is OperationState.ERROR, (insert, view)
+        assert view.error is not None
+        assert (view.error.reason, says in view.error.message) == (reason, True), (insert, view.error)
+        assert view.progress is not None and view.progress.stream is None
+        assert not (streams.folder / f"c{number}" / "commits").exists()
     assert await streams.rows("SELECT * FROM $.dst") == []
-    assert not (streams.folder / "c" / "commits").exists()
 
 
 async def test_a_stream_of_a_path_is_refused_in_streaming_and_batch_statements(
