@@ -111,6 +111,11 @@ def test_files_are_made_and_moved_without_starting_a_program(tmp_path: Path) -> 
     assert modes == {"new": "0o640", "made": "0o1777", "moved": "0o644"}
 
 
+def test_a_folder_that_is_deleted_while_it_is_looked_at_is_not_refused(tmp_path: Path) -> None:
+    """As that of a writer which commits while a stream lists the table: Spark skips what is gone, and fails on a refusal."""
+    assert java("Vanishing", str(tmp_path), roots=tmp_path) == "0 refused" + os.linesep
+
+
 def java(program: str, *arguments: str, roots: Path, **environment: str) -> str:
     """What one of the programs beside the tests prints, confined to a folder."""
     source = Path(__file__).parent / "java" / f"{program}.java"

@@ -7,6 +7,7 @@ import java.net.URL;
 import java.nio.file.Files;
 import java.nio.file.InvalidPathException;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -117,18 +118,34 @@ public final class Confinement {
     private static Path resolved(Path path) throws IOException {
         Path existing = path.toAbsolutePath();
         Deque<Path> rest = new ArrayDeque<>();
-        while (!Files.exists(existing, LinkOption.NOFOLLOW_LINKS)) {
+        Path real = realPath(existing);
+        while (real == null) {
             if (existing.getParent() == null || existing.getFileName().toString().equals("..")) {
                 throw new IOException("climbs from a folder that does not exist");
             }
             rest.push(existing.getFileName());
             existing = existing.getParent();
+            real = realPath(existing);
         }
-        Path real = existing.toRealPath(); // throws for a link to nothing
         for (Path name : rest) {
             real = real.resolve(name);
         }
         return real;
+    }
+
+    /** A path with all links followed, null where nothing is; IOException for a link to nothing. */
+    private static Path realPath(Path path) throws IOException {
+        if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+            return null;
+        }
+        try {
+            return path.toRealPath();
+        } catch (NoSuchFileException gone) {
+            if (Files.isSymbolicLink(path)) {
+                throw gone;
+            }
+            return null; // deleted meanwhile, as the folder of a writer that commits
+        }
     }
 
     private static AccessControlException refusal(Object place) {
