@@ -44,8 +44,8 @@ def immediate_plan(jvm: Jvm, session: JvmSession, plan: LogicalPlan, *, variable
         if not arguments or condition_of(exception) != _MARKER_FOR_LITERAL:
             raise
     raise not_allowed(
-        "the text of EXECUTE IMMEDIATE has a parameter in the place of a literal or a name: give it a literal behind USING, so that it can "
-        "be checked before it runs"
+        "EXECUTE IMMEDIATE has a parameter in place of a literal or a name: give it a literal or a session variable in USING, so that the "
+        "statement can be checked before it runs"
     )
 
 
@@ -63,7 +63,9 @@ def _value(jvm: Jvm, session: JvmSession, argument: Expression, *, variables: bo
     name, value = (str(argument.name()), argument.child()) if is_named else ("", argument)
     if simple_name(value) == "Literal":
         return _Value(name, value)
-    resolved = analysed(jvm, session, value) if variables else None
+    if not variables or simple_name(value) != "UnresolvedAttribute":  # analysis of other expressions may read sources
+        return None
+    resolved = analysed(jvm, session, value)
     if resolved is None or simple_name(resolved) != "VariableReference":
         return None
     return _Value(name or str(resolved.originalNameParts().last()), resolved.varDef().currentValue())
