@@ -15,7 +15,7 @@ from tests.support.process import GatewayProcess
 
 from ..streams import Streams
 
-INSERT = "INSERT INTO $.{} SELECT id, name FROM STREAM $.src"
+INSERT = "INSERT INTO lake.$.{} SELECT id, name FROM STREAM $.src"
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def gateway(connected_gateway: GatewayProcess) -> GatewayProcess:
 @pytest.fixture
 async def copied(streams: Streams) -> Streams:
     """With a checkpoint `c` that has read what there is, and the folders `one` and `two`, which are copies of it."""
-    # Delta lets each query begin with any batch; the tables of files of another one would be refused.
-    await streams.ok(*(f"CREATE TABLE $.{name} (id INT, name STRING) USING delta" for name in ("dst", "a", "b")))
+    # Iceberg lets each query begin with any batch; the tables of files of another one would be refused.
+    await streams.ok(*(f"CREATE TABLE lake.$.{name} (id INT, name STRING) USING iceberg" for name in ("dst", "a", "b")))
     await streams.drained(INSERT.format("dst"))
     for name in ("one", "two"):
         shutil.copytree(streams.folder / "c", streams.folder / name)
@@ -47,8 +47,9 @@ async def assert_goes_on(streams: Streams, view: OperationView, table: str, coun
     """Fails unless the query writes a further row: `count` is how many there are then."""
     await streams.ok("INSERT INTO $.src VALUES (100, 'more', NULL)")
     async with asyncio.timeout(60):
-        while await streams.rows(f"SELECT count(*) FROM $.{table}") != [(count,)]:
+        while await streams.rows(f"SELECT count(*) FROM lake.$.{table}") != [(count,)]:
             assert not (await streams.client.get(view.operation_id)).state.is_terminal
+            await asyncio.sleep(0.3)
     assert query_id(await streams.client.get(view.operation_id)) == query_id(view)
 
 

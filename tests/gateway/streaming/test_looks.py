@@ -10,31 +10,31 @@ from sparksql.api.execution import StatementMode
 from sparksql.wire.control import ErrorReason, OperationState, OperationView, ResultOptions
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 from tests.support.process import GatewayProcess
+from tests.support.thorough import thorough_but
 
 from ..client import API
 from ..streams import Streams
 
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("INSERT INTO $.dst SELECT id FROM STREAM $.src WHERE id > 1", (("2",),)),
-        ("SELECT name, id FROM STREAM $.src WHERE id = 1", (("a", "1"),)),
-        pytest.param("SELECT count(*) FROM STREAM $.src", (("2",),), marks=pytest.mark.thorough),
-        (
-            "SELECT count(*), window.end FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 HOUR "
-            "GROUP BY window(ts, '1 minute')",
-            (("2", "2026-01-01 00:01:00"),),
-        ),
-    ],
+PREVIEWED = (
+    ("INSERT INTO $.dst SELECT id FROM STREAM $.src WHERE id > 1", (("2",),)),
+    ("SELECT name, id FROM STREAM $.src WHERE id = 1", (("a", "1"),)),
+    ("SELECT count(*) FROM STREAM $.src", (("2",),)),
+    (
+        "SELECT count(*), window.end FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 HOUR "
+        "GROUP BY window(ts, '1 minute')",
+        (("2", "2026-01-01 00:01:00"),),
+    ),
 )
+
+
 async def test_a_preview_of_a_stream_shows_what_is_there_and_leaves_nothing(
-    streams: Streams, gateway: GatewayProcess, query: str, expected: tuple[tuple[str, ...], ...]
+    streams: Streams, gateway: GatewayProcess
 ) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
-    view = await streams.client.ok(query.replace("$", streams.database), mode=StatementMode.PREVIEW)
-    assert view.result is not None
-    assert view.result.preview == expected
+    for query, expected in PREVIEWED:
+        view = await streams.client.ok(query.replace("$", streams.database), mode=StatementMode.PREVIEW)
+        assert view.result is not None
+        assert view.result.preview == expected, query
     limited = await streams.client.ok(
         f"SELECT * FROM STREAM {streams.database}.src", mode=StatementMode.PREVIEW, result=ResultOptions(max_rows=1)
     )
@@ -55,33 +55,34 @@ def shown(view: OperationView) -> int:
     return len(view.result.preview) if view.result else 0
 
 
+ENDLESS = ["INSERT INTO $.dst SELECT value FROM STREAM $.ticks", "SELECT value FROM STREAM $.ticks"]
+
+
+@pytest.mark.parametrize("sql", thorough_but(ENDLESS[:1], ENDLESS), ids=["insert", "select"])
 async def test_a_preview_of_an_endless_stream_shows_rows_until_its_time_is_over(
-    streams: Streams, gateway: GatewayProcess
+    streams: Streams, gateway: GatewayProcess, sql: str
 ) -> None:
     ticks = await ticking(streams)
     await streams.ok("CREATE TABLE $.dst (value BIGINT) USING parquet")
-    # There before the others: what ends them ends this one, too, unless it is their time.
+    # There before the other: what ends that ends this one, too, unless it is its time.
     few = f"SELECT value FROM STREAM {ticks} WHERE value < 5"
     longer = await streams.client.put(few, mode=StatementMode.PREVIEW, execution_seconds=3600)
     await streams.client.until(longer.operation_id, lambda seen: shown(seen) > 0 or seen.state.is_terminal)
-    for sql in (
-        f"INSERT INTO {streams.database}.dst SELECT value FROM STREAM {ticks}",
-        f"SELECT value FROM STREAM {ticks}",
-    ):
-        view = await streams.client.put(sql, mode=StatementMode.PREVIEW, execution_seconds=12)
-        running = await streams.client.until(view.operation_id, lambda seen: shown(seen) > 0 or seen.state.is_terminal)
-        assert (running.state, running.progress is not None) == (OperationState.RUNNING, True), running
-        assert running.result is not None
-        assert (running.result.preview[0], running.result.truncated) == (("0",), True), running
-        ended = await streams.client.end(view)
-        assert (ended.state, ended.error) == (OperationState.FINISHED, None), ended
-        assert ended.result is not None
-        assert ended.result.truncated and ended.result.row_count >= running.result.row_count, (running, ended)
-        assert ended.result.row_count < ResultOptions().max_rows, "it ended with rows enough"
-        assert [row async for row in streams.client.pages(view.operation_id)] == [
-            (number,) for number in range(ended.result.row_count)
-        ]
-        assert (await streams.client.get(longer.operation_id)).state is OperationState.RUNNING
+    text = sql.replace("$", streams.database)
+    view = await streams.client.put(text, mode=StatementMode.PREVIEW, execution_seconds=12)
+    running = await streams.client.until(view.operation_id, lambda seen: shown(seen) > 0 or seen.state.is_terminal)
+    assert (running.state, running.progress is not None) == (OperationState.RUNNING, True), running
+    assert running.result is not None
+    assert (running.result.preview[0], running.result.truncated) == (("0",), True), running
+    ended = await streams.client.end(view)
+    assert (ended.state, ended.error) == (OperationState.FINISHED, None), ended
+    assert ended.result is not None
+    assert ended.result.truncated and ended.result.row_count >= running.result.row_count, (running, ended)
+    assert ended.result.row_count < ResultOptions().max_rows, "it ended with rows enough"
+    assert [row async for row in streams.client.pages(view.operation_id)] == [
+        (number,) for number in range(ended.result.row_count)
+    ]
+    assert (await streams.client.get(longer.operation_id)).state is OperationState.RUNNING
     await streams.client.cancel(longer.operation_id)
     await streams.client.end(longer)
     assert await streams.rows("SELECT * FROM $.dst") == []

@@ -24,7 +24,7 @@ COLUMNS = "k STRING, w TIMESTAMP, n BIGINT, a DOUBLE, m INT, d DECIMAL(30, 2), b
 # Windows of 5 minutes: of part 1 the first one is closed, the second one is open and has rows of both parts.
 PART = (
     "SELECT {part} AS part, concat('k', id % 7) AS k, CAST(id * 37 % 101 AS INT) AS v, CAST(id % 9 AS INT) AS d, "
-    "timestamp_seconds({start} + id) AS ts FROM range({rows})"
+    "timestamp_seconds({start} + id) AS ts FROM range(0, {rows}, 1, 1)"
 )
 FIRST, SECOND = PART.format(part=1, start=0, rows=540), PART.format(part=2, start=500, rows=700)
 CLOSING = "SELECT 2, 'end', 0, 0, timestamp_seconds(10000)"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -54,7 +53,7 @@ class Rebuilds(Rewrites):
         provider, sql, conf, options = BASES[name]
         await self.streams.ok(f"CREATE TABLE $.{name} ({TARGETS[provider]}) USING {provider}")
         conf = {"spark.sql.shuffle.partitions": "2", **conf}
-        await self.streams.drained(sql.replace("@", name), name, conf=conf, max_files_per_trigger=1, **options)
+        await self.streams.drained(sql.replace("@", name), name, conf=conf, **options)
 
     async def rebuilt(self, name: str, sql: str, place: str) -> OperationView:
         _, _, conf, options = BASES[name]
@@ -84,27 +83,39 @@ def away(file: Path) -> Iterator[None]:
         moved.rename(file)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rebuilds(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rebuilds]:
+@asynccontextmanager
+async def begun(gateway: GatewayProcess, folder: Path, name: str) -> AsyncIterator[Rebuilds]:
+    """One of the bases, in a database of its own."""
     async with connect(gateway) as client:
         await client.until_started()
-        streams = Streams(client, tmp_path_factory.mktemp("rebuilds"), "rebuilds")
-        await client.ok("CREATE DATABASE rebuilds")
-        await streams.ok(f"CREATE TABLE $.src USING parquet AS {PARTS[1]}")
+        streams = Streams(client, folder, f"rebuilt_{name}")
+        await streams.ok("CREATE DATABASE $", f"CREATE TABLE $.src USING parquet AS {PARTS[1]}")
         made = Rebuilds(streams)
-        await asyncio.gather(*map(made.started, BASES))
+        await made.started(name)
         await streams.ok(f"INSERT INTO $.src {PARTS[2]}", f"INSERT INTO $.src {CLOSING}")
         yield made
-        await client.ok("DROP DATABASE rebuilds CASCADE")
+        await streams.ok("DROP DATABASE $ CASCADE")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def rebuilds(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rebuilds]:
+    async with begun(gateway, tmp_path_factory.mktemp("sums"), "sums") as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def windows(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rebuilds]:
+    async with begun(gateway, tmp_path_factory.mktemp("windows"), "windows") as made:
+        yield made
 
 
 @pytest.mark.thorough
-async def test_windows_of_a_rebuilt_state_are_those_of_a_computation(rebuilds: Rebuilds) -> None:
-    name = "windows"
+async def test_windows_of_a_rebuilt_state_are_those_of_a_computation(windows: Rebuilds) -> None:
+    name, rebuilds = "windows", windows
     before, place = rebuilds.files(name), rebuilds.streams.folder / f"{name}_new"
     told = await rebuilds.looked_at(name, BY_MORE)
     assert told.state is OperationState.FINISHED and told.result is not None, told
-    assert [(row[0], row[1], row[4]) for row in told.result.preview][:1] == [(HISTORY_READ, "source src", "2 files")]
+    assert [(row[0], row[1], row[4]) for row in told.result.preview][:1] == [(HISTORY_READ, "source src", "1 file")]
     view = await rebuilds.rebuilt(name, BY_MORE, place.name)
     assert view.state is OperationState.FINISHED, view
     assert rebuilds.files(name) == before
@@ -152,8 +163,9 @@ async def test_a_state_is_computed_from_the_snapshots_of_an_iceberg_table(rebuil
     await rebuilds.streams.ok(f"CREATE TABLE {source} (k STRING, v INT) USING iceberg")
     for part in (1, 2):
         await rebuilds.streams.ok(f"INSERT INTO {source} SELECT k, v FROM $.src WHERE part = {part} AND k <> 'end'")
-    counts, sums = (sql.replace("$.src", source) for sql in (COUNTS, SUMS))
-    await rebuilds.streams.ok("CREATE TABLE $.iced (k STRING, n BIGINT) USING delta")
+    counts, sums = (sql.replace("$.src", source).replace("$.@", "lake.$.@") for sql in (COUNTS, SUMS))
+    target = "lake.$.iced"
+    await rebuilds.streams.ok(f"CREATE TABLE {target} (k STRING, n BIGINT) USING iceberg")
     conf = {"spark.sql.shuffle.partitions": "2"}
     await rebuilds.streams.drained(counts.replace("@", "iced"), "iced", conf=conf, **BY_KEY)
     BASES["iced"] = BASES["sums"]
@@ -167,7 +179,7 @@ async def test_a_state_is_computed_from_the_snapshots_of_an_iceberg_table(rebuil
         sums.replace("@", "iced"), "iced_new", conf=conf, rewrites=True, rebuilds=True, **BY_KEY
     )
     assert view.state is OperationState.FINISHED, view
-    found = await rebuilds.rows("SELECT * FROM $.iced")
+    found = await rebuilds.rows(f"SELECT * FROM {target}")
     assert found == await rebuilds.rows(f"SELECT k, sum(v) FROM {source} GROUP BY k") and found
 
     [[first]] = await rebuilds.streams.rows(f"SELECT min_by(snapshot_id, committed_at) FROM {source}.snapshots")

@@ -32,7 +32,7 @@ TARGET = "k STRING, until TIMESTAMP, n BIGINT, a DOUBLE, s BIGINT, m INT, c BIGI
 # Windows of 5 minutes: by the end of part 1 the first one is closed, the second one is open and has rows of both parts.
 SOURCE = (
     "SELECT {part} AS part, concat('k', id % 7) AS k, CAST(id * 37 % 101 AS INT) AS v, CAST(id % 9 AS INT) AS d, "
-    "timestamp_seconds({start} + id) AS ts FROM range({rows})"
+    "timestamp_seconds({start} + id) AS ts FROM range(0, {rows}, 1, 1)"
 )
 PARTS = {1: SOURCE.format(part=1, start=0, rows=540), 2: SOURCE.format(part=2, start=500, rows=700)}
 CLOSING = "SELECT 2, 'end', 0, 0, timestamp_seconds(10000)"
@@ -110,6 +110,7 @@ CHANGES = [
     ("both", BOTH_MORE),
 ]
 KEPT = [each for each in CHANGES if each[0] in ("changelog_more", "chained")]
+FOR_REFUSALS_AND_READING = {"asked", "sessions", "sides", "format_1"}
 
 
 class Rewrites:
@@ -174,14 +175,19 @@ def refusal(view: OperationView) -> tuple[str, bool]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def rewrites(gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Rewrites]:
+async def rewrites(
+    gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> AsyncIterator[Rewrites]:
+    """With the bases that the tests of this run need."""
+    names = {each.callspec.params.get("name") for each in request.session.items if hasattr(each, "callspec")}
+    needed = FOR_REFUSALS_AND_READING | names
     async with connect(gateway) as client:
         await client.until_started()
         streams = Streams(client, tmp_path_factory.mktemp("rewrites"), "rewrites")
         await client.ok("CREATE DATABASE rewrites")
         await streams.ok(f"CREATE TABLE $.src USING parquet AS {PARTS[1]}")
         made = Rewrites(streams)
-        bases = list(BASES.items())
+        bases = [(name, base) for name, base in BASES.items() if name in needed]
         for start in range(0, len(bases), AT_A_TIME):
             await asyncio.gather(*(made.begin(name, *base) for name, base in bases[start : start + AT_A_TIME]))
         await streams.ok(f"INSERT INTO $.src {PARTS[2]}", f"INSERT INTO $.src {CLOSING}")

@@ -60,7 +60,11 @@ class Counting:
         run(driver, self.session, f"CREATE TABLE {name} (id INT) USING parquet")
 
     def add(self) -> None:
-        run(self.driver, self.session, f"INSERT INTO {self.name} SELECT id FROM range({self.rows}, {self.rows + 10})")
+        run(
+            self.driver,
+            self.session,
+            f"INSERT INTO {self.name} SELECT id FROM range({self.rows}, {self.rows + 10}, 1, 1)",
+        )
         self.rows += 10
 
     def start(self, checkpoint: Path, sink: str) -> Any:
