@@ -64,7 +64,7 @@ RUNNER = $(PYTHON) -m tests.runner $(if $(THOROUGH),--thorough) $(if $(COVERAGE)
 test: venv $(if $(filter tests/images% tests/e2e% tests/conformance%,$(TESTS)),images,tools-local) ## What needs neither cluster nor images, half an hour on two cores; TESTS="PATH..." for some of them
 	@$(RUNNER) local
 
-test-cluster: venv images ## What runs on the cluster: images, operator and drivers as pods, faults, unmodified clients
+test-cluster: venv images ## What runs on the cluster: images, operator and drivers as pods, faults and outages, unmodified clients
 	@$(RUNNER) cluster
 
 test-all: venv images ## All levels
@@ -83,6 +83,6 @@ test-gateway: venv ## Real Spark in local mode
 test-images: venv images ## What the images promise
 	@$(RUNNER) images
 test-e2e: venv images ## Operator, drivers and executors as pods on the cluster
-	@$(RUNNER) e2e faults
+	@$(RUNNER) e2e faults outages
 test-conformance: venv images ## Unmodified clients against a session on the cluster
 	@$(RUNNER) conformance

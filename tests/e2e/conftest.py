@@ -15,7 +15,8 @@ LONGEST_FILES = ("test_spark_versions.py", "test_live_queries.py")
 
 def pytest_configure(config: pytest.Config) -> None:
     installation.use(config)
-    config.addinivalue_line("markers", "alone: takes away what all tests share, the operator or the node")
+    config.addinivalue_line("markers", "operator_lost: kills the operator, which all tests share")
+    config.addinivalue_line("markers", "alone: takes away what all tests share, the node or the storage")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,7 @@ INSERTS = 4  # statements under way whenever the operator goes
 SECONDS = 420.0
 DELETION_SECONDS = 120.0  # the operator promises 15; the rest is for a loaded machine
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.operator_lost
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ def ticks(main: Space) -> Space:
 
 
 @pytest.mark.thorough
-@pytest.mark.alone
+@pytest.mark.operator_lost
 def test_every_row_once_through_stops_kills_and_restarts(ticks: Space, cluster: Cluster) -> None:
     assert phase(ticks.run("CREATE TABLE counted (value BIGINT, at TIMESTAMP) USING iceberg")) == "Finished"
     insert = "INSERT INTO counted (at, value) SELECT timestamp, value FROM STREAM ticks"

@@ -25,7 +25,7 @@ KILLS = int(os.environ.get("SPARKSQL_KILLS", "3"))
 SEED = int(os.environ.get("SPARKSQL_SEED") or random.randrange(1 << 30))
 CHUNK = 200
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.operator_lost
 
 
 class Writer(threading.Thread):

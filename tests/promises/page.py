@@ -12,7 +12,7 @@ _HEAD = """# What the tests show
 Each promise of the product with the tests that show it, at the lowest level that can and on a cluster where there is one. The first tables
 have its features, the others what pages of these docs say. Daily is `make test`; `make test-thorough` has the rest as well:
 further draws of what a daily test shows in one, and combinations. "A part" stands at a test some of whose parameters are daily. Levels are those of
-[CONTRIBUTING.md](../CONTRIBUTING.md#tests): `e2e`, `faults` and `conformance` run on a cluster.
+[CONTRIBUTING.md](../CONTRIBUTING.md#tests): `e2e`, `faults`, `outages` and `conformance` run on a cluster.
 
 This page is made of the files in [tests/promises](../tests/promises) by `python -m tests.promises`; never edit it by hand. A test that is renamed, a new heading
 of a page, and a test that is marked thorough without a reason fail `python -m tests.promises --check`.

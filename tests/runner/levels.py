@@ -28,30 +28,34 @@ LEVELS = {
         # One level with streaming, windows and upgrades: each process starts the Sparks that its files share once.
         Level("gateway", ("tests/gateway", "tests/sqlsuite"), processes=3),
         Level("images", ("tests/images",)),
-        Level("e2e", ("tests/e2e",), mark="not alone", processes=4),
-        Level("faults", ("tests/e2e",), mark="alone"),
+        Level("e2e", ("tests/e2e",), mark="not operator_lost and not alone", processes=4),
+        Level("faults", ("tests/e2e",), mark="operator_lost", processes=2),
+        Level("outages", ("tests/e2e",), mark="alone"),
         Level("conformance", ("tests/conformance",)),
     )
 }
 # What `make test` and `make test-cluster` run.
 GROUPS = {
     "local": ("unit", "integration", "gateway"),
-    "cluster": ("images", "e2e", "faults", "conformance"),
+    "cluster": ("images", "e2e", "faults", "outages", "conformance"),
 }
+
+# Names the stage that a pytest runs in: levels side by side on the cluster share one installation.
+STAGE_ENV = "SPARKSQL_TEST_STAGE"
 
 Lane = tuple[str, ...]
 Stage = tuple[Lane, ...]
 # Stages follow each other, lanes of a stage run side by side, levels of a lane follow each other. The processes of one level keep two
-# cores busy; levels side by side only wait longer, some beyond their deadlines. Faults take the operator or the node away from all
-# others.
+# cores busy; levels side by side only wait longer, some beyond their deadlines. Faults kill the operator: clients of a session do not
+# need it, and other faults are the same promise. Outages take the node or the storage away from all others.
 STAGES: tuple[Stage, ...] = (
     (("unit",),),
     (("integration",),),
     (("gateway",),),
     (("images",),),
     (("e2e",),),
-    (("faults",),),
-    (("conformance",),),
+    (("faults",), ("conformance",)),
+    (("outages",),),
 )
 
 

@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.runner import events
-from tests.runner.levels import LEVELS, Lane, Level, Stage
+from tests.runner.levels import LEVELS, STAGE_ENV, Lane, Level, Stage
 from tests.runner.order import ORDER_ENV
 from tests.runner.schedule import Progress
 
@@ -80,22 +81,23 @@ class Run:
     async def stages(self, stages: Sequence[Stage]) -> None:
         """Runs all levels. When cancelled, interrupts those under way and waits for their clean-up."""
         for stage in stages:
+            name = uuid.uuid4().hex
             async with asyncio.TaskGroup() as lanes:
                 for lane in stage:
-                    lanes.create_task(self._lane(lane))
+                    lanes.create_task(self._lane(lane, name))
 
-    async def _lane(self, lane: Lane) -> None:
+    async def _lane(self, lane: Lane, stage: str) -> None:
         for name in lane:
-            await self._level(LEVELS[name])
+            await self._level(LEVELS[name], stage)
 
-    async def _level(self, level: Level) -> None:
+    async def _level(self, level: Level, stage: str) -> None:
         made = LevelRun(level, self._logs / f"{level.name}.log", time.monotonic())
         self.levels[level.name] = made
         file = self._logs / f"{level.name}.events"
         file.unlink(missing_ok=True)
         try:
             async with self._following(made, file):
-                made.exit_code = await self._pytest(level, made.log, file)
+                made.exit_code = await self._pytest(level, stage, made.log, file)
         finally:
             made.seconds = time.monotonic() - made.started
         self._on_end(made)
@@ -132,10 +134,11 @@ class Run:
                     made.failed.append(test)
                     self._on_failure(made, event)
 
-    async def _pytest(self, level: Level, log: Path, file: Path) -> int:
+    async def _pytest(self, level: Level, stage: str, log: Path, file: Path) -> int:
         # Each worker reads all files of its level: it compiles them again where the environment forbids to keep what was compiled.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {events.FILE_ENV: str(file), ORDER_ENV: str(self._order), **self._selection.variables}
+        environment |= {events.FILE_ENV: str(file), ORDER_ENV: str(self._order), STAGE_ENV: stage}
+        environment |= self._selection.variables
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
                 *command(level, self._selection),

@@ -19,6 +19,7 @@ from typing import TextIO
 
 import pytest
 
+from tests.runner.levels import STAGE_ENV
 from tests.runner.starts import measured
 from tests.support.class_archive import QUICK_COMPILER_ONLY
 from tests.support.harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Space
@@ -65,7 +66,10 @@ RUN_LOCK = pytest.StashKey[TextIO]()
 
 
 def use(config: pytest.Config) -> None:
-    """Makes the fixtures of this module known to the tests, once. Waits for other runs: all share the cluster."""
+    """Makes the fixtures of this module known to the tests, once. Waits for other runs: all share the cluster.
+
+    Levels of one stage of the runner run side by side.
+    """
     this = sys.modules[__name__]
     if config.pluginmanager.is_registered(this):
         return
@@ -74,7 +78,7 @@ def use(config: pytest.Config) -> None:
     if not is_worker and not config.option.collectonly:
         CACHE.mkdir(parents=True, exist_ok=True)
         config.stash[RUN_LOCK] = (CACHE / "e2e.lock").open("w")
-        fcntl.flock(config.stash[RUN_LOCK], fcntl.LOCK_EX)
+        fcntl.flock(config.stash[RUN_LOCK], fcntl.LOCK_SH if STAGE_ENV in os.environ else fcntl.LOCK_EX)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -91,12 +95,13 @@ def _run(*command: str) -> str:
 @pytest.fixture(scope="session")
 def cluster(testrun_uid: str) -> Cluster:
     """The cluster with the chart installed, by the first process that asks. It stays up: `make cluster-down` ends it."""
+    stage = os.environ.get(STAGE_ENV, testrun_uid)
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "e2e.installed").open("a+") as installed:
         fcntl.flock(installed, fcntl.LOCK_EX)
         installed.seek(0)
-        by_this_run = installed.read() == testrun_uid
-        if not by_this_run:
+        by_this_stage = installed.read() == stage
+        if not by_this_stage:
             with measured("images and cluster"):
                 _run("make", "--no-print-directory", "images", "cluster-up")
         kubeconfig = Path(_run(sys.executable, "tests/cluster/cluster.py", "kubeconfig").strip())
@@ -104,11 +109,11 @@ def cluster(testrun_uid: str) -> Cluster:
         tools = _run(sys.executable, "tests/cluster/cluster.py", "tools").strip()
         os.environ["PATH"] = os.pathsep.join((tools, os.environ["PATH"]))
         found = Cluster(kubeconfig)
-        if not by_this_run:
+        if not by_this_stage:
             with measured("chart"):
                 _install(found)
             installed.truncate(0)
-            installed.write(testrun_uid)
+            installed.write(stage)
     return found
 
 

@@ -143,8 +143,9 @@ def test_interrupted_run_cleans_up_and_ends(levels: Path) -> None:
     [
         ("gateway", Selection(), ["-n", "tests/gateway", "not thorough"], ["coverage"]),
         ("gateway", Selection(thorough=True), ["-n"], ["-m not thorough"]),
-        ("e2e", Selection(), ["not alone and not thorough"], []),
-        ("faults", Selection(thorough=True), ["alone"], ["-n"]),
+        ("e2e", Selection(), ["not operator_lost and not alone and not thorough"], []),
+        ("faults", Selection(thorough=True), ["operator_lost", "-n"], []),
+        ("outages", Selection(thorough=True), ["alone"], ["-n"]),
         ("unit", Selection(variables={"COVERAGE_FILE": "x"}), ["coverage"], []),
         ("unit", Selection(paths={"unit": ("tests/unit/test_logs.py",)}), ["not thorough"], ["-n", "tests/chart"]),
         ("unit", Selection(paths={"unit": ("tests/unit/api",)}), ["-n"], ["tests/chart"]),
@@ -152,7 +153,7 @@ def test_interrupted_run_cleans_up_and_ends(levels: Path) -> None:
             "e2e",
             Selection(paths={"e2e": ("tests/e2e/test_front.py",)}),
             ["not thorough"],
-            ["not alone and not thorough"],
+            ["not operator_lost and not alone and not thorough"],
         ),
     ],
 )
