@@ -104,6 +104,7 @@ def test_the_state_of_a_savepoint_is_read_and_previewed_by_its_name(counted: Spa
     assert later and all(n == (top - k) // KEYS + 1 for k, n, top in later), shown
 
 
+@pytest.mark.thorough
 def test_a_stream_goes_on_from_a_state_that_a_query_gives(counted: Space) -> None:
     """A repair of one group; both savepoints are applied at once, and the second one waits for the first."""
     read = "SELECT {} FROM savepoint_state('counted-wrong', 'aggregate')"

@@ -62,7 +62,7 @@ def own_gateway(tmp_path: Path) -> Iterator[Callable[..., GatewayProcess]]:
     def start(optimised: bool = False, **changes: object) -> GatewayProcess:
         folder = tmp_path / f"gateway-{len(started)}"
         folder.mkdir()
-        process = start_gateway(folder, driver_config(folder, **changes), optimised)
+        process = start_gateway(folder, driver_config(folder, optimised, **changes), optimised)
         started.append(process)
         wait_until_listening(process)
         return process

@@ -27,6 +27,8 @@ COMPILER = re.findall(r'"(-XX:Tier4\w+=\d+)"', (REPOSITORY / "images/session/tra
 # The archive stays at its own address, as in the image: moved, each JVM writes all pointers in it, 0.2 s.
 UNMOVED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
 OPTIONS = (*MODULE_OPTIONS, "-XX:+UseSerialGC", "-XX:-UsePerfData", *UNMOVED, *COMPILER)
+# As large as what Spark loads: no collection of all objects while classes are loaded, no code thrown away and compiled again.
+ROOM = ("-XX:MetaspaceSize=256m", "-XX:ReservedCodeCacheSize=240m")
 # Most tests run most code but a few times: what the optimising compiler takes for it is never given back.
 QUICK_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 
@@ -41,7 +43,7 @@ def java_options(class_path: str, optimised: bool = False) -> Sequence[str]:
     inputs = [version, class_path.encode(), "\n".join(OPTIONS).encode(), PROGRAM.read_bytes()]
     folder = made("classes", inputs, lambda folder: _train(class_path, folder))
     options = OPTIONS if optimised else (*OPTIONS, QUICK_COMPILER_ONLY)
-    return (*options, f"-XX:SharedArchiveFile={folder / ARCHIVE}")
+    return (*options, *ROOM, f"-XX:SharedArchiveFile={folder / ARCHIVE}")
 
 
 def java() -> str:

@@ -66,6 +66,7 @@ def class_conf(folder: Path) -> Iterator[dict[str, str]]:
     with class_path(folder) as jars_of_image, _metastore(folder / "metastore", jars_of_image) as address:
         yield {
             **class_defaults()["conf"],
+            "spark.sql.codegen.wholeStage": "true",
             "spark.sql.catalogImplementation": "hive",
             "spark.hadoop.hive.metastore.uris": address,
         }

@@ -154,12 +154,17 @@ def _held(*processes: int) -> Iterator[None]:
             os.kill(each, signal.SIGCONT)
 
 
-def driver_config(folder: Path, **changes: object) -> DriverConfig:
-    """Local Spark with its warehouse and results below the folder."""
+def driver_config(folder: Path, optimised: bool = False, **changes: object) -> DriverConfig:
+    """Local Spark with its warehouse and results below the folder.
+
+    Compiling the stages of a query costs more than running them over a few rows: only an `optimised` driver does, and one of the
+    chart's default class.
+    """
     spark_conf = {
         "spark.master": "local[2]",
         "spark.sql.warehouse.dir": f"file://{folder}/warehouse",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": str(optimised).lower(),
         "spark.sql.session.timeZone": "UTC",
         "spark.hadoop.fs.s3a.secret.key": "storage-credential",
         "spark.ui.enabled": "true",
@@ -223,7 +228,7 @@ def running(folder: Path, optimised: bool = False, **changes: object) -> Iterato
 
     `optimised` is for tests that compute for long, see `java_options`.
     """
-    gateway = start_gateway(folder, driver_config(folder, **changes), optimised)
+    gateway = start_gateway(folder, driver_config(folder, optimised, **changes), optimised)
     try:
         wait_until_listening(gateway)
         yield gateway

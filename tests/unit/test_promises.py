@@ -119,7 +119,8 @@ def test_tests_of_classes_have_their_names_and_marks() -> None:
         ("gateway/test_x.py", "", "gateway"),
         ("gateway/windows/test_x.py", "", "gateway"),
         ("e2e/test_x.py", "", "e2e"),
-        ("e2e/test_x.py", "@pytest.mark.alone\n", "faults"),
+        ("e2e/test_x.py", "@pytest.mark.operator_lost\n", "faults"),
+        ("e2e/test_x.py", "@pytest.mark.alone\n", "outages"),
     ],
 )
 def test_level_of_a_test_is_that_which_runs_its_file(file: str, mark: str, level: str) -> None:

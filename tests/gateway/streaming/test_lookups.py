@@ -77,7 +77,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, database: Postgres) -> Ite
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         **iceberg_catalog("lake", folder),
     }
-    with class_path(folder), running(folder, optimised=True, spark_conf=conf) as started:
+    with class_path(folder), running(folder, spark_conf=conf) as started:
         yield started
 
 

@@ -118,7 +118,7 @@ HARMLESS_SETTINGS: tuple[tuple[str, str], ...] = (
     ("spark.sql.adaptive.enabled", "false"),
     ("spark.sql.autoBroadcastJoinThreshold", "-1"),
     ("spark.sql.shuffle.partitions", "3"),
-    ("spark.sql.codegen.wholeStage", "false"),
+    ("spark.sql.codegen.wholeStage", "true"),
     ("spark.sql.files.maxPartitionBytes", "4096"),
     ("spark.sql.streaming.minBatchesToRetain", "5"),
     ("spark.sql.ansi.enabled", "true"),  # as it is

@@ -226,7 +226,7 @@ HARMLESS = {
     **{
         "spark.sql.shuffle.partitions": "7",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.wholeStage": "true",
     },
     **{
         "spark.sql.autoBroadcastJoinThreshold": "-1",

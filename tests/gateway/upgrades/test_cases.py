@@ -27,8 +27,8 @@ from .cases import CASES
 from .texts import BASE_OPTIONS, BASES, COLUMNS, TARGET, Accepted, Case, Parked, Rewritten, rows
 
 AT_A_TIME = 4  # queries
-# Of so few rows, compiling takes longer than all else, and a state needs no second partition.
-FAST = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
+# Of so few rows, a state needs one partition.
+FAST = {"spark.sql.shuffle.partitions": "1"}
 BY_NAME = {case.name: case for case in CASES}
 # Bases whose change is daily as one of another base, or shown by a text of test_structures.
 LATER: Set[tuple[type[Parked] | type[Accepted], str]] = {

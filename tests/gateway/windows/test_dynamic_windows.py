@@ -26,8 +26,8 @@ POINTS = "k, window_start, window_end, count(*) AS n, sum(v) AS s, count(DISTINC
 COLUMNS = "k STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT, s BIGINT, u BIGINT"
 BY = "GROUP BY k, window_start, window_end"
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
-# Of so few rows, a state needs one partition, and compiling takes longer than all else.
-FAST = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
+# Of so few rows, a state needs one partition.
+FAST = {"spark.sql.shuffle.partitions": "1"}
 STORES = "org.apache.spark.sql.execution.streaming.state."
 
 
@@ -93,7 +93,7 @@ async def test_curves_of_a_batch_and_of_a_stream_are_those_that_python_computes(
     assert found == expected(events, shape)
     assert_curves_have_no_dents(found, shape.step)
     await tables.ok(f"CREATE TABLE $.curve ({COLUMNS}) USING parquet")
-    view = await tables.drained(f"INSERT INTO $.curve {points(STREAM.format('live'), shape)}")
+    view = await tables.drained(f"INSERT INTO $.curve {points(STREAM.format('live'), shape)}", conf=FAST)
     assert seen(await tables.rows("SELECT * FROM $.curve")) == expected(events, shape)
     assert view.progress is not None and view.progress.stream is not None
     assert view.progress.stream.state_rows == 1, "all that is kept is the pane of the last event"

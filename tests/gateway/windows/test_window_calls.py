@@ -13,8 +13,8 @@ MINUTE = "INTERVAL '1' MINUTE"
 WATERMARKED = "TABLE(SELECT * FROM STREAM $.src WATERMARK ts DELAY OF INTERVAL 1 MINUTE)"
 COUNTED = "SELECT window_start, window_end, count(*) AS n FROM"
 BY_WINDOW = "GROUP BY window_start, window_end"
-# Of so few rows, a state needs one partition, and compiling takes longer than all else.
-FAST = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
+# Of so few rows, a state needs one partition.
+FAST = {"spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass(frozen=True)
