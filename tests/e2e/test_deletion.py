@@ -72,6 +72,7 @@ def test_deleted_session_with_running_statements_goes_in_time(space: Space, gate
     cluster.wait_until(lambda: not pods_of(space, "working"), "without pods", 120, lambda: pods_of(space, "working"))
 
 
+@pytest.mark.thorough
 def test_deleted_session_that_drains_goes_in_time(space: Space, gate: Gate, cluster: Cluster) -> None:
     gate.session(space, "draining")
     name = space.statement(NEEDS_A_TASK, session="draining")
@@ -82,6 +83,7 @@ def test_deleted_session_that_drains_goes_in_time(space: Space, gate: Gate, clus
     assert phase(space.get(name)) == "Closed"
 
 
+@pytest.mark.thorough
 def test_a_session_without_a_driver(space: Space, classes: Classes, cluster: Cluster) -> None:
     homeless = classes.make(podTemplate=NOWHERE)
     space.session("failed", wait=False, className=homeless)

@@ -147,6 +147,7 @@ def test_a_session_with_a_failing_init_statement_fails_once_and_names_it(space: 
     assert space.rows("SET spark.sql.shuffle.partitions", session="bad-init")[0][1] == "5"
 
 
+@pytest.mark.thorough
 def test_init_from_a_config_map_is_waited_for(space: Space) -> None:
     source = {"configMapKeyRef": {"name": "prepare", "key": "init.sql"}}
     space.cluster.create(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparksql.api.names import child_base, driver_pod_name
 from tests.e2e.gate import Gate
 from tests.support.harness import Object, Space, condition, phase, pod_ready, reason
@@ -67,6 +69,7 @@ def test_a_lost_driver_is_replaced(main: Space) -> None:
     assert main.rows("SELECT 1") == [["1"]]
 
 
+@pytest.mark.thorough
 def test_stopped_session_starts_again_when_it_is_wished(main: Space) -> None:
     main.change("SqlSession", "main", desiredState="Stopped")
     stopped = main.wait_session("main", "Stopped")
@@ -129,6 +132,7 @@ def test_an_idle_session_closes_for_good(space: Space, gate: Gate) -> None:
     assert (phase(late), reason(late)) == ("Closed", "SessionClosed"), late["status"]
 
 
+@pytest.mark.thorough
 def test_a_session_has_a_longest_life(space: Space) -> None:
     space.session("mortal", wait=False, maxLifetimeSeconds=1)
     closed = space.wait_session("mortal", "Closed")
