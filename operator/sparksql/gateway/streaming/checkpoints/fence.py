@@ -152,8 +152,11 @@ class CheckpointLease:
         try:
             is_own = self._is_own()
         except Exception as error:
-            fields = {"operation": self._record.operation_id, "error": type(error).__name__}
-            log.warning("the mark of a checkpoint could not be read", extra={"fields": fields})
+            log.warning(
+                "the mark of a checkpoint could not be read: %s",
+                type(error).__name__,
+                extra={"operation_id": self._record.operation_id},
+            )
             return
         if is_own:
             self._verified = now
@@ -185,12 +188,18 @@ class CheckpointLease:
             if self._is_own():
                 self._fence.files.delete(self._uri)
         except Exception as error:
-            fields = {"operation": self._record.operation_id, "error": type(error).__name__}
-            log.warning("the mark of a checkpoint could not be removed", extra={"fields": fields})
+            log.warning(
+                "the mark of a checkpoint could not be removed: %s",
+                type(error).__name__,
+                extra={"operation_id": self._record.operation_id},
+            )
 
     def _wait_for_other_writer(self, check: Callable[[], None]) -> None:
-        fields = {"operation": self._record.operation_id, "seconds": WAIT_SECONDS}
-        log.warning("waits for a driver that may still write the checkpoint", extra={"fields": fields})
+        log.warning(
+            "waits for a driver that may still write the checkpoint, at most %.0f s",
+            WAIT_SECONDS,
+            extra={"operation_id": self._record.operation_id},
+        )
         until = self._fence.clock() + WAIT_SECONDS
         while self._fence.clock() < until:
             check()
