@@ -73,6 +73,14 @@ class Difference:
     expected: str
     actual: str
 
+    @property
+    def shown(self) -> str:
+        """Returns the statement, what was expected and what came, as text."""
+        return (
+            f"statement {self.number} differs in its {self.kind}:\n{self.sql}\n"
+            f"--- expected\n{self.expected}\n--- came\n{self.actual}"
+        )
+
 
 class Reading(Protocol):
     """How a protocol writes types and values."""

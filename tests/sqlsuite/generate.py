@@ -21,7 +21,7 @@ from tests.sqlsuite import page, suite
 from tests.sqlsuite.comparing import Difference, ProtocolName
 from tests.sqlsuite.listing import FileList, listed, parse, written
 from tests.sqlsuite.place import Place
-from tests.sqlsuite.reasons import explained
+from tests.sqlsuite.reasons import UNEXPLAINED, explained
 from tests.sqlsuite.running import differences
 
 
@@ -49,18 +49,21 @@ async def _run(folder: Path, protocols: Sequence[ProtocolName], names: Sequence[
         for name in names:
             for protocol in protocols:
                 found = await differences(place, protocol, name)
-                _enter(name, protocol, found)
                 print(f"{protocol} {name}: {len(found)} differ", flush=True)
+                for each in _enter(name, protocol, found):
+                    print(f"{each.shown}\n", flush=True)
     finally:
         place.close()
 
 
-def _enter(name: str, protocol: ProtocolName, found: Sequence[Difference]) -> None:
-    """Writes what a run has found at once, so that one that is broken off has done something."""
+def _enter(name: str, protocol: ProtocolName, found: Sequence[Difference]) -> list[Difference]:
+    """Writes what a run has found at once, so that one that is broken off has done something. Returns what has no reason."""
     listing = parse(page.LIST.read_text()) if page.LIST.exists() else {}
     entry = listing.setdefault(name, FileList(len(suite.read(name).statements)))
     entry.differences[protocol] = listed(entry, protocol, found, explained(name, found))
     page.LIST.write_text(_HEAD + written(listing))
+    unexplained = {(each.number, each.kind) for each in entry.differences[protocol] if each.reason == UNEXPLAINED}
+    return [each for each in found if (each.number, each.kind) in unexplained]
 
 
 _HEAD = "# Written by tests/sqlsuite/generate.py; listing.py says how it is read, reasons.py what the reasons mean.\n"
