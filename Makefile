@@ -47,6 +47,7 @@ lint: venv ## Format, lint, types, layers, generated files, chart
 	@$(PYTHON) -m tests.gateway.upgrades.page --check
 	@$(PYTHON) -m tests.promises --check
 	@$(PYTHON) -m tests.sqlsuite.page --check
+	@$(PYTHON) -m tests.conformance.suites.page --check
 	@$(PYTHON) charts/sync_crds.py --check
 
 generate: venv ## CRDs and API reference from the models, chart copies from the CRDs, tables of docs/upgrades.md and docs/test-coverage.md from the tests
@@ -55,6 +56,7 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 	@$(PYTHON) -m tests.gateway.upgrades.page
 	@$(PYTHON) -m tests.promises
 	@$(PYTHON) -m tests.sqlsuite.page
+	@$(PYTHON) -m tests.conformance.suites.page
 	@$(PYTHON) charts/sync_crds.py
 
 # TESTS="PATH..." runs these files, folders or tests only; THOROUGH=1 runs what is marked thorough too.

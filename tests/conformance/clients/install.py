@@ -133,6 +133,21 @@ def _python(name: str, version: str, pins: str = "") -> Client:
     return Client(name, version, (file,), _venv(file))
 
 
+def _with_source(name: str, version: str, package: str) -> Client:
+    """Beside the environment there is the package's source, which has its tests: `source/NAME-VERSION`."""
+    file = HERE / "pins" / f"{name}.txt"
+
+    def make(folder: Path) -> None:
+        _venv(file)(folder)
+        archives = folder / "archives"
+        download = ("download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:")
+        _run(folder / "bin" / "python", "-m", "pip", *download, "-d", archives, package)
+        for archive in archives.iterdir():
+            shutil.unpack_archive(archive, folder / "source", filter="data")
+
+    return Client(name, version, (file,), make)
+
+
 def _flink(name: str, version: str, pom: Path) -> Client:
     return Client(name, version, (pom,), _maven(pom, version))
 
@@ -146,7 +161,9 @@ FLINK_JDBC = _flink("flink-jdbc", "2.3.0", JDBC_POM)
 FLINK_JDBC_OLD = _flink("flink-jdbc", "1.18.0", JDBC_POM)
 PYHIVE = _python("pyhive", "0.7.0")
 IMPYLA = _python("impyla", "0.24.0")
+IMPYLA_TESTS = _python("impyla-tests", "0.24.0")
 DBT = _python("dbt-spark", "1.11.0", "dbt")
+DBT_TESTS = _with_source("dbt-tests", "1.20.0", "dbt-spark==1.11.0")
 HIVE_DRIVER = Client(
     "hive-driver", "1.0.0", (HERE / "node" / "package.json", HERE / "node" / "package-lock.json"), _npm
 )
