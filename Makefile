@@ -63,7 +63,7 @@ generate: venv ## CRDs and API reference from the models, chart copies from the 
 RUNNER = $(PYTHON) -m tests.runner $(if $(THOROUGH),--thorough) $(if $(COVERAGE),--coverage) $(if $(TESTS),--tests "$(TESTS)")
 
 .PHONY: test test-cluster test-all test-thorough
-test: venv $(if $(filter tests/images% tests/e2e% tests/conformance%,$(TESTS)),images,tools-local) ## What needs neither cluster nor images, half an hour on two cores; TESTS="PATH..." for some of them
+test: venv $(if $(filter tests/images% tests/e2e% tests/conformance%,$(TESTS)),images,tools-local) ## What needs neither cluster nor images, some 20 minutes on two cores; TESTS="PATH..." for some of them
 	@$(RUNNER) local
 
 test-cluster: venv images ## What runs on the cluster: images, operator and drivers as pods, faults and outages, unmodified clients
