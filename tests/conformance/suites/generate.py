@@ -1,4 +1,4 @@
-"""Writes `differences.yaml` anew from a run of whole suites, and the tables of README.md from it.
+"""Runs whole suites, and replaces their entries in `differences.yaml` and the tables of README.md.
 
 Usage: python -m tests.conformance.suites.generate [SUITE...]
 

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
 
 def rendered(page: str, listing: Mapping[str, Areas]) -> str:
-    """Returns the page with its tables made anew."""
+    """Returns the page with its tables generated from the list."""
     tables = {"reasons": _reasons, "areas": _areas}
     return _PLACE.sub(
         lambda place: place[1] + "".join(f"{line}\n" for line in tables[place[2]](listing)) + place[3], page

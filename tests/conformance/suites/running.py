@@ -82,7 +82,7 @@ def _outcomes(report: Path, prefix: str) -> dict[str, Outcome]:
         name = f"{case.attrib['classname'].removeprefix(prefix)}::{case.attrib['name']}"
         faults = [fault for kind in ("failure", "error") for fault in case.iter(kind)]
         text = "\n".join(f"{fault.attrib.get('message', '')}\n{fault.text or ''}" for fault in faults)
-        earlier = found.get(name, Outcome(True, ""))  # a failure of a fixture's end is a case of its own
+        earlier = found.get(name, Outcome(True, ""))  # pytest reports a failure in the teardown as a second case
         skipped = case.find("skipped") is not None
         found[name] = Outcome(earlier.passed and not faults, earlier.message + text, skipped)
     return found

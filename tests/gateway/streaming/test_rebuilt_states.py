@@ -85,7 +85,7 @@ def away(file: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def begun(gateway: GatewayProcess, folder: Path, name: str) -> AsyncIterator[Rebuilds]:
-    """One of the bases, in a database of its own."""
+    """Starts one of the base queries in a new database."""
     async with connect(gateway) as client:
         await client.until_started()
         streams = Streams(client, folder, f"rebuilt_{name}")

@@ -179,8 +179,8 @@ async def rewrites(
     gateway: GatewayProcess, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[Rewrites]:
     """With the bases that the tests of this run need."""
-    names = {each.callspec.params.get("name") for each in request.session.items if hasattr(each, "callspec")}
-    needed = FOR_REFUSALS_AND_READING | names
+    mine = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    needed = FOR_REFUSALS_AND_READING | {item.callspec.params.get("name") for item in mine if hasattr(item, "callspec")}
     async with connect(gateway) as client:
         await client.until_started()
         streams = Streams(client, tmp_path_factory.mktemp("rewrites"), "rewrites")
