@@ -21,8 +21,9 @@ from tests.sqlsuite import page, suite
 from tests.sqlsuite.comparing import Difference, ProtocolName
 from tests.sqlsuite.listing import FileList, listed, parse, written
 from tests.sqlsuite.place import Place
-from tests.sqlsuite.reasons import UNEXPLAINED, explained
+from tests.sqlsuite.reasons import explained
 from tests.sqlsuite.running import differences
+from tests.support.reasons import UNEXPLAINED
 
 
 def main(arguments: list[str]) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from tests.sqlsuite.comparing import Difference, Kind, ProtocolName
-from tests.sqlsuite.reasons import UNEXPLAINED
+from tests.support.reasons import UNEXPLAINED
 
 
 @dataclass(frozen=True, order=True)

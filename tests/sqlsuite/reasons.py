@@ -9,29 +9,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tests.sqlsuite.comparing import Difference, Kind
-
-UNEXPLAINED = "unexplained"
-
-
-class Cause(StrEnum):
-    """Whose choice a difference is."""
-
-    POLICY = "policy"
-    CATALOG = "catalog"
-    SUITE = "suite"
-    FAULT = "fault"
-
-
-@dataclass(frozen=True)
-class Reason:
-    """What a difference comes of. A fault is one of ours, to be mended."""
-
-    cause: Cause
-    text: str
-
+from tests.support.reasons import UNEXPLAINED, Cause, Reason
 
 REASONS: Mapping[str, Reason] = {
     "transform": Reason(Cause.POLICY, "TRANSFORM ... USING runs a command, and is refused."),

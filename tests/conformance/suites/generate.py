@@ -16,9 +16,9 @@ from pathlib import Path
 from tests.conformance import target as targets
 from tests.conformance.suites import page
 from tests.conformance.suites.listing import failing, listed, parse, written
-from tests.conformance.suites.reasons import UNEXPLAINED
 from tests.conformance.suites.running import run
 from tests.conformance.suites.suites import SUITES, area
+from tests.support.reasons import UNEXPLAINED
 
 
 def main(names: Sequence[str]) -> int:

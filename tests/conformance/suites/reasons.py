@@ -3,29 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
-UNEXPLAINED = "unexplained"
-
-
-class Cause(StrEnum):
-    """Whose choice a failure is."""
-
-    CLIENT = "client"
-    SPARK = "Spark"
-    POLICY = "policy"
-    CATALOG = "catalog"
-    FAULT = "fault"
-
-
-@dataclass(frozen=True)
-class Reason:
-    """What a failure comes of. A fault is one of ours, to be mended."""
-
-    cause: Cause
-    text: str
-
+from tests.support.reasons import Cause, Reason
 
 REASONS: Mapping[str, Reason] = {
     "result-sets": Reason(
