@@ -21,6 +21,7 @@ _OTHER_NAMES = {"timestamp_ntz": "TIMESTAMP", "void": "NULL"}
 _TEXT_IN_SPARK = ("interval", "variant", "geometry", "geography", "time", "void")
 _SECONDS = 600.0
 _PAGE_ROWS = 10_000
+_NO_STATE = "HY000"  # JDBC's general error: clients want a SQLSTATE where Spark has none
 _NO_COLUMNS = (("Result", "STRING"),)
 
 
@@ -110,4 +111,5 @@ def _column(described: Fields) -> tuple[str, str]:
 
 
 def _error(status: Fields) -> Error:
-    return told_error(status[5].decode(), status[3].decode() if 3 in status else None)
+    state = status[3].decode() if 3 in status else None
+    return told_error(status[5].decode(), None if state == _NO_STATE else state)

@@ -97,6 +97,7 @@ class Collector:
         self._jvm = jvm
         self._session = session
         self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
+        self._internal_rows = jvm.dev.sparksql.results.InternalRows  # of the session image
 
     def shape(self, frame: Dataset) -> ResultShape:
         """Returns the columns of a JVM Dataset."""
@@ -175,7 +176,7 @@ class Collector:
 
     def over_its_rows(self, frame: Dataset) -> Any:
         """Returns the Dataset as one over the RDD of its rows, so that all reads of it share its shuffles."""
-        return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema(), False)
+        return self._session.internalCreateDataFrame(frame.queryExecution().toRdd(), frame.schema().asNullable(), False)
 
     def _arrow_schema(self, schema: Any) -> pa.Schema:
         """What Arrow makes of a JVM StructType."""
@@ -198,24 +199,16 @@ class Collector:
     def _local_rows(self, frame: Dataset, schema: Any, limit: int) -> _LocalRows:
         plan = frame.logicalPlan()
         if simple_name(plan) == "CommandResult":
-            return self._held_by(plan, limit)
+            return self._held(plan.rows().take(limit), schema)
         known = option(plan.maxRows())
         target = frame if known is not None and int(known) <= limit else frame.limit(limit)
         physical = target.queryExecution().executedPlan()
         if simple_name(physical) == "LocalTableScanExec":  # all of it was computed by the optimiser: no job needed
-            return self._held_by(physical, limit)
-        made = self._session.createDataFrame(target.collectAsList(), schema)
-        return _LocalRows(made.logicalPlan().data(), lambda: made)
+            return self._held(physical.rows().take(limit), schema)
+        return self._held(self._internal_rows.collect(target), schema)
 
-    def _held_by(self, plan: Any, limit: int) -> _LocalRows:
-        rows = plan.rows().take(limit)
-        return _LocalRows(rows, lambda: self._frame_over(plan.output(), rows))
-
-    def _frame_over(self, output: Any, rows: Any) -> Any:
-        relation = self._jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
-            output, rows, False, self._jvm.scala.Option.empty()
-        )
-        return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, relation)
+    def _held(self, rows: Any, schema: Any) -> _LocalRows:
+        return _LocalRows(rows, lambda: self._internal_rows.frame(self._session, schema, rows))
 
 
 def _needs_text(data_type: DataType) -> bool:

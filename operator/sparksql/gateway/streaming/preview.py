@@ -150,7 +150,8 @@ class _Batches:
         self._schema = frame.schema()
         self._most = most
         self._is_whole = is_whole
-        self._found = driver.jvm.java.util.ArrayList()
+        self._internal_rows = driver.jvm.dev.sparksql.results.InternalRows
+        self._found = self._none()
 
     def written(self, writer: Any) -> Any:
         ensure_callback_server_started(self._driver.context._gateway)
@@ -159,29 +160,30 @@ class _Batches:
         return writer
 
     def frame(self) -> Any:
-        return self._session.createDataFrame(self._found, self._schema)
+        return self._internal_rows.frame(self._session, self._schema, self._found)
 
     def count(self) -> int:
         return int(self._found.size())
 
     def close(self) -> None:
-        self._found = self._driver.jvm.java.util.ArrayList()
+        self._found = self._none()
 
     def call(self, frame: Dataset, batch_id: int) -> None:
         batch = frame.persist()
         try:
             batch.count()  # all of it: Spark ends a query some of whose state was not computed
-            found = self._driver.jvm.java.util.ArrayList()
-            if not self._is_whole:
-                found.addAll(self._found)
+            found = self._none() if self._is_whole else self._found
             if int(found.size()) < self._most:
-                found.addAll(batch.limit(self._most - int(found.size())).collectAsList())
+                found = found.appendedAll(self._internal_rows.collect(batch.limit(self._most - int(found.size()))))
             self._found = found
         except Exception as error:
             self.error = error
             raise
         finally:
             batch.unpersist()
+
+    def _none(self) -> Any:
+        return self._driver.jvm.PythonUtils.toSeq([])
 
     class Java:
         """The interface of the JVM, as py4j looks for it."""
