@@ -1,7 +1,7 @@
 """Released clients against a session: a pod on the cluster, or with CONFORMANCE_TARGET=process gateways on this machine.
 
 A client's program runs once, for all tests that look at its answers. Programs start as soon as the session is there, some at
-a time, in the order in which the tests need them.
+a time, in the order in which the tests need them. Tests that need none of them come first: they run beside the programs.
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ def runs(request: pytest.FixtureRequest, target: Target, tmp_path_factory: pytes
         yield Runs(pool, target, tmp_path_factory.mktemp("clients"), names)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def started(runs: Runs) -> None:
+    """The programs start before the first test."""
+
+
 @pytest.fixture
 def run(request: pytest.FixtureRequest, runs: Runs) -> Run:
     """The answers of the client that the test is marked with."""
@@ -81,7 +86,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
     def position(item: Any) -> int:
         mark = item.get_closest_marker("client")
-        return order.get(mark.args[0], len(order)) if mark else len(order)
+        return order.get(mark.args[0], len(order)) if mark else -1
 
     mine = [item for item in items if Path(item.path).parent == HERE]
     mine.sort(key=position)

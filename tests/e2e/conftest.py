@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.e2e.gate import Gate
 from tests.support import installation
 from tests.support.harness import Classes, Cluster, Space
 
 LONGEST_FILES = ("test_spark_versions.py", "test_live_queries.py")
+ONE_PROCESS = "one_session"  # a folder whose files share a session, so one process runs them all
 
 
 def pytest_configure(config: pytest.Config) -> None:
     installation.use(config)
     config.addinivalue_line("markers", "operator_lost: kills the operator, which all tests share")
     config.addinivalue_line("markers", "alone: takes away what all tests share, the node or the storage")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return _ByFileOrFolder(config, log)
+
+
+class _ByFileOrFolder(LoadFileScheduling):
+    """Gives a process a file, or the folder that one process runs."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = PurePath(super()._split_scope(nodeid))
+        return str(file.parent if file.parent.name == ONE_PROCESS else file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

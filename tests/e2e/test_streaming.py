@@ -42,7 +42,8 @@ def test_changes_are_merged_by_key(ticks: Space) -> None:
     assert ticks.rows(query) == [["1", "b", "2"], ["4", "new", "1"]]
 
 
-@pytest.mark.parametrize("provider", ["", pytest.param(ROCKS_DB, marks=pytest.mark.thorough)], ids=["hdfs", "rocksdb"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("provider", ["", ROCKS_DB], ids=["hdfs", "rocksdb"])
 def test_windows_equal_the_batch_after_a_killed_driver(ticks: Space, provider: str) -> None:
     table = "windows_rocks" if provider else "windows_hdfs"
     assert phase(ticks.run(f"CREATE TABLE {table} (key BIGINT, n BIGINT, until TIMESTAMP) USING iceberg")) == "Finished"

@@ -38,9 +38,9 @@ def filled(space: Space, name: str, size: int) -> list[Object]:
     return waiting(space, name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool(space: Space, classes: Classes) -> Iterator[str]:
-    """A class with one warm driver in the namespace."""
+    """A class with one warm driver in the namespace, another one after each that a session takes."""
     name = classes.make(warmPool={"size": 1, "namespaces": [space.name]}, limits={"previewRows": 1000})
     yield name
     space.cluster.patch("SqlSessionClass", "", name, {"spec": {"warmPool": {"size": 0}}})

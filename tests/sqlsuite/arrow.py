@@ -11,15 +11,41 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.cffi import ffi
 from pyspark.sql.variant_utils import VariantUtils
 
 from tests.sqlsuite.times import date_text, interval_text, time_text, timestamp_text
+
+# Formats of Arrow's C interface.
+_MONTHS = b"tiM"
+_NUMBERS = ffi.new("char[]", b"i")
+
+
+def table_of(data: bytes) -> pa.Table:
+    """Returns the table of an Arrow stream; months of intervals become numbers, as pyarrow has no arrays of them."""
+    with pa.ipc.open_stream(data) as stream:
+        return pa.Table.from_batches([_with_numbers_of_months(batch) for batch in stream])
 
 
 def rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Returns the rows of a table, as `printing.shown` takes their values."""
     columns = [[v for chunk in column.chunks for v in _values(chunk)] for column in table.columns]
     return zip(*columns, strict=True) if columns else iter([()] * table.num_rows)
+
+
+def _with_numbers_of_months(batch: pa.RecordBatch) -> pa.RecordBatch:
+    array, schema = ffi.new("struct ArrowArray*"), ffi.new("struct ArrowSchema*")
+    addresses = int(ffi.cast("uintptr_t", array)), int(ffi.cast("uintptr_t", schema))
+    batch._export_to_c(*addresses)
+    _number_months(schema)
+    return pa.RecordBatch._import_from_c(*addresses)
+
+
+def _number_months(schema: Any) -> None:
+    if ffi.string(schema.format) == _MONTHS:
+        schema.format = _NUMBERS
+    for index in range(schema.n_children):
+        _number_months(schema.children[index])
 
 
 def _values(array: pa.Array) -> list[Any]:
@@ -63,7 +89,6 @@ def _is_number(kind: pa.DataType) -> bool:
         or pa.types.is_timestamp(kind)
         or pa.types.is_duration(kind)
         or pa.types.is_time64(kind)
-        or kind.id == pa.lib.Type_INTERVAL_MONTHS
     )
 
 

@@ -18,6 +18,8 @@ import numpy as np
 from tests.sqlsuite.types import Type
 
 _MICROS = 10**6
+# Of the last unit of an interval's type: what is smaller is in the number, and Spark does not show it.
+_LAST_UNITS = {"day": 86_400 * _MICROS, "hour": 3600 * _MICROS, "minute": 60 * _MICROS}
 _BINARIES: Mapping[str, Callable[[bytes], str]] = {
     "UTF-8": lambda value: value.decode(errors="replace"),
     "BASIC": lambda value: str(list(np.frombuffer(value, np.int8).tolist())),
@@ -86,6 +88,7 @@ def _interval(value: int, kind: Type) -> str:
     sign, size = ("-" if value < 0 else ""), abs(value)
     if "year" in kind.text or "month" in kind.text:
         return f"{sign}{size // 12}-{size % 12}"
+    size -= size % _LAST_UNITS.get(kind.text.rpartition(" ")[2], 1)
     seconds, micros = divmod(size, _MICROS)
     minutes, hours = seconds // 60, seconds // 3600
     return f"{sign}{hours // 24} {hours % 24:02}:{minutes % 60:02}:{seconds % 60:02}.{micros:06}000"

@@ -55,7 +55,12 @@ VALUES = {
         },
     },
     "defaultClass": {
-        "defaults": {"executors": {"instances": 1, "cpu": "100m", "memory": "512Mi"}, "driver": {"memory": "768Mi"}},
+        "defaults": {
+            "executors": {"instances": 1, "cpu": "100m", "memory": "512Mi"},
+            "driver": {"memory": "768Mi"},
+            # To compile a query takes longer than to run it here; drivers on this machine run with compiled stages.
+            "conf": {"spark.sql.codegen.wholeStage": "false"},
+        },
         "podTemplate": {"driver": QUICK_POD, "executor": QUICK_POD},
     },
 }

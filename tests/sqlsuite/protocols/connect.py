@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type
 
-from tests.sqlsuite.arrow import rows
+from tests.sqlsuite.arrow import rows, table_of
 from tests.sqlsuite.comparing import Answer, Error, Outcome
 from tests.sqlsuite.types import Type
 from tests.support.connect_client import ConnectSession, Failed, connect_channel
@@ -61,4 +60,4 @@ class ConnectStatements:
         fields = proto_schema_to_pyspark_data_type(schema).fields
         columns = tuple((field.name, field.dataType.simpleString()) for field in fields)
         batches = [response.arrow_batch.data for response in read.responses if response.HasField("arrow_batch")]
-        return Answer(columns, tuple(row for data in batches for row in rows(pa.ipc.open_stream(data).read_all())))
+        return Answer(columns, tuple(row for data in batches for row in rows(table_of(data))))
