@@ -290,6 +290,9 @@ class StatementResult(ApiModel):
     preview: tuple[Row, ...] = Field(
         (), max_length=1000, description="First rows, each a list of rendered values; at most 8 KiB in all."
     )
+    preview_error: Annotated[str, *clipped(1024)] | None = Field(
+        None, description="Why there is no preview although rows are kept."
+    )
     bytes: Counter = Field(0, description="Size of the rows that are kept.")
     expiration_time: Timestamp | None = Field(
         None, description="Until when the result can be fetched from the session."

@@ -1,7 +1,7 @@
 """Values of result cells as text or JSON, and text made fit for a terminal. Pure.
 
-Rows come from three sources: Arrow pages (Python objects), JSON pages, and the preview in status (strings as Spark
-casts them). The same value looks the same whichever it came from, for all types but nested ones and intervals.
+Rows come from two sources: pages in JSON, and the preview in status (strings as Spark casts them). The same value looks the same
+whichever it came from, for all types but nested ones.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import json
 import unicodedata
 from typing import Any
 
-from sparksql.wire.values import FLOATS, INTEGERS, Nested, json_of_text, json_value, text
+from sparksql.wire.values import FLOATS, INTEGERS, JsonValue, json_of_text, text
 
-Cell = Any  # str, bool, int, float, Decimal, date, datetime, timedelta, bytes, list, dict or None
+Cell = JsonValue
 
 _SAME_EVERYWHERE = INTEGERS | {"string", "boolean", "date"}
 
@@ -29,12 +29,12 @@ def is_number(column_type: str) -> bool:
 
 def cell_text(value: Cell) -> str | None:
     """Returns a cell's text for tables and CSV, None for NULL; lists and maps as JSON, so that other programs can read them."""
-    return text(value, Nested.JSON)
+    return text(value)
 
 
-def json_cell(value: Cell, column_type: str = "") -> Any:
+def json_cell(value: Cell, column_type: str = "") -> JsonValue:
     """Returns a cell for JSON: numbers and booleans as such, decimals as strings (a JSON reader would round them)."""
-    return json_of_text(value, column_type) if isinstance(value, str) else json_value(value)
+    return json_of_text(value, column_type) if isinstance(value, str) else value
 
 
 def _is_unsafe(char: str) -> bool:

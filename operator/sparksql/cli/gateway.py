@@ -4,7 +4,7 @@ The token and the certificate come from the session's Secret, which the user mus
 that Secret is the only one trusted, under the gateway's own server name: whatever answers on the forwarded port has to
 prove that it is this session before it sees the token.
 
-aiohttp and pyarrow are imported where they are used: they would double the start of every command, and few need them.
+aiohttp is imported where it is used: it would double the start of every command, and few need it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import Any, Literal
 
 from sparksql.api.names import child_base, gateway_server_name
 from sparksql.cli.errors import CliError
@@ -164,25 +162,19 @@ async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator
     import aiohttp
 
     path = f"https://127.0.0.1:{gateway.port}/control/v1/statements/{statement.status.operation_id}/results"
-    kind = page_format()
     context, headers = _trust(gateway.certificate), {"Authorization": f"Bearer {gateway.token}"}
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
     token: int | None = 0
     try:
         async with aiohttp.ClientSession(timeout=timeout, headers=headers) as client:
             while token is not None:
-                query = {"token": str(token), "maxRows": str(PAGE_ROWS), "format": kind}
+                query = {"token": str(token), "maxRows": str(PAGE_ROWS)}
                 request = client.get(path, params=query, ssl=context, server_hostname=gateway.server_name)
                 async with request as response:
                     body = await response.read()
                     if response.status != 200:
                         raise UnavailableError(_refusal(response.status, body))
-                    if kind == "arrow":
-                        following = response.headers.get("X-Next-Token")
-                        token = int(following) if following else None
-                        rows = arrow_rows(body)
-                    else:
-                        rows, token = json_rows(body)
+                rows, token = json_rows(body)
                 yield rows
     except (aiohttp.ClientError, TimeoutError) as error:
         raise UnavailableError(f"the gateway could not be reached: {error or type(error).__name__}") from error
@@ -198,26 +190,6 @@ def _refusal(status: int, body: bytes) -> str:
             return "the result has expired"
         case _:
             return f"the gateway answered {status}: {body[:500].decode(errors='replace')}"
-
-
-def page_format() -> Literal["arrow", "json"]:
-    """Arrow where pyarrow is installed: exact for every type, and a fraction of the work."""
-    return "json" if find_spec("pyarrow") is None else "arrow"
-
-
-def arrow_rows(body: bytes) -> list[Row]:
-    """Rows of an Arrow IPC stream as Python values; by position, since two columns may have one name."""
-    import pyarrow
-
-    data = pyarrow.ipc.open_stream(body).read_all()
-
-    def values(column: Any) -> list[Any]:
-        try:
-            return list(column.to_pylist(maps_as_pydicts="lossy"))
-        except (OverflowError, ValueError):  # a date outside the years 1 to 9999 of Python
-            return list(column.cast(pyarrow.string()).to_pylist())
-
-    return list(zip(*(values(column) for column in data.columns), strict=True))
 
 
 def json_rows(body: bytes) -> tuple[list[Row], int | None]:

@@ -235,12 +235,15 @@ class Column(WireModel):
 class ResultSummary(WireModel):
     """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null.
 
+    `preview_error` says why there is no preview although there are rows.
+
     Of a preview that still runs: what it has so far, which cannot be paged yet and has no `expiration_time`."""
 
     columns: tuple[Column, ...] = ()
     row_count: int = 0
     truncated: bool = False
     preview: tuple[tuple[str | None, ...], ...] = ()
+    preview_error: str | None = None
     bytes: int = 0
     expiration_time: datetime | None = None
 

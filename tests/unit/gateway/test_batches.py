@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.frontends.columns import FLINK_JSON, FLINK_PLAIN, HIVE_JSON, texts
 from sparksql.gateway.results.batches import read_batch, read_schema, read_table
+from sparksql.gateway.results.columns import FLINK_JSON, FLINK_PLAIN, HIVE_JSON, texts
 
 NOTHING = pa.py_buffer(b"")
 OFFSET_BYTES = 4
@@ -153,3 +153,35 @@ def test_offsets_beyond_the_values_are_refused() -> None:
     assert len(pa.ipc.read_record_batch(pa.py_buffer(message), batch.schema)) == 1
     with pytest.raises(pa.ArrowInvalid):
         read_batch(message, batch.schema)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.binary(), pa.list_(pa.binary()), pa.struct([("f", pa.list_(pa.binary()))]), pa.map_(pa.binary(), pa.binary()),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bytes_that_are_no_utf_8_become_replacement_characters_however_deep(kind: pa.DataType) -> None:
+    """Arrow's own reader takes any bytes for a text."""
+    broken, shown = b"S\xe9\xa2", "S\ufffd"
+    value, expected = {
+        "binary": (broken, shown),
+        "list<item: binary>": ([broken, None], [shown, None]),
+        "struct<f: list<item: binary>>": ({"f": [broken]}, {"f": [shown]}),
+        "map<binary, binary>": ([(broken, broken)], [(shown, shown)]),
+    }[str(kind)]
+    batch = batch_of(kind, [value, None, value])
+    texts = pa.schema([pa.field("a", as_texts(kind))])
+    message = batch.serialize().to_pybytes()
+    assert read_batch(message, texts).column("a").to_pylist() == [expected, None, expected]
+
+
+def as_texts(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_map(kind):
+        return pa.map_(pa.string(), pa.string())
+    if pa.types.is_list(kind):
+        return pa.list_(as_texts(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, as_texts(field.type)) for field in kind])
+    return pa.string()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparksql.gateway.frontends.columns import FLINK_JSON, FLINK_PLAIN, HIVE_JSON, ColumnStyle, hive_text, quoted, texts
+from sparksql.gateway.results.columns import FLINK_JSON, FLINK_PLAIN, HIVE_JSON, ColumnStyle, hive_text, quoted, texts
 from sparksql.wire.values import java_double
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 500000)

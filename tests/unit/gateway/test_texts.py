@@ -1,18 +1,14 @@
-"""Pure parts that work on texts: masking, places, splitting, messages, cells, configuration keys."""
+"""Pure parts that work on texts: masking, places, splitting, messages, configuration keys."""
 
 from __future__ import annotations
 
-import datetime
 import random
-from decimal import Decimal
 
-import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise
-from sparksql.gateway.results.values import MAX_PREVIEW_BYTES, json_cell, preview, rows, text
 from sparksql.gateway.sql.errors import (
     MAX_FRAGMENT_CHARS,
     MAX_MESSAGE_CHARS,
@@ -213,40 +209,6 @@ def test_error_messages_are_shown_without_stack_and_plan(raw: str, shown: str) -
     assert clean_message(raw) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "cell", "shown"),
-    [
-        (None, None, None),
-        (True, True, "true"),
-        (7, 7, "7"),
-        (1.5, 1.5, "1.5"),
-        (1e10, 1e10, "1.0E10"),
-        (1e-5, 1e-5, "1.0E-5"),
-        (123456.0, 123456.0, "123456.0"),
-        (float("nan"), "NaN", "NaN"),
-        (float("-inf"), "-Infinity", "-Infinity"),
-        (Decimal("1E+3"), "1000", "1000"),
-        (datetime.date(2026, 1, 31), "2026-01-31", "2026-01-31"),
-        (datetime.datetime(2026, 1, 31, 10, 0, 0, 500000), "2026-01-31 10:00:00.5", "2026-01-31 10:00:00.5"),
-        (b"ab", "YWI=", "YWI="),
-        ([1, None], [1, None], "[1, null]"),
-        ([("k", 1)], {"k": 1}, "{k -> 1}"),
-        ({"a": {"b": 1}}, {"a": {"b": 1}}, "{a -> {b -> 1}}"),
-    ],
-)
-def test_a_value_is_shown_as_a_json_cell_and_as_text(value: object, cell: object, shown: str | None) -> None:
-    assert json_cell(value) == cell
-    assert text(json_cell(value)) == shown
-
-
-@given(rows=st.lists(st.tuples(st.text(max_size=3000), st.none()), max_size=20), limit=st.integers(0, 20))
-def test_a_preview_is_bounded_in_rows_and_bytes(rows: list[tuple[str, None]], limit: int) -> None:
-    shown = preview(rows, limit)
-    assert len(shown) <= limit
-    assert sum(len(cell.encode()) for row in shown for cell in row if cell) <= MAX_PREVIEW_BYTES
-    assert list(shown) == rows[: len(shown)]
-
-
 DENIED = [
     "spark.jars",
     " Spark.JARS.packages ",
@@ -330,17 +292,3 @@ def test_a_prefix_without_a_slash_is_one_bucket(uri: str) -> None:
     with pytest.raises(StatementError):
         check_uri(uri, policy)
     check_uri("s3a://jars/x.jar", policy)
-
-
-def test_a_float_is_not_shown_widened_to_a_double() -> None:
-    table = pa.table({"f": pa.array([0.1, None, float("inf"), -3.4028235e38], pa.float32())})
-    assert [cells for (cells,) in rows(table)] == [0.1, None, "Infinity", -3.4028235e38]
-
-
-def test_map_without_entries_is_an_object_and_list_without_items_an_array() -> None:
-    entries = pa.map_(pa.string(), pa.list_(pa.int32()))
-    kind = pa.struct([("m", entries), ("l", pa.list_(entries)), ("k", pa.map_(pa.list_(pa.int32()), pa.int32()))])
-    values = [{"m": [], "l": [[], None], "k": [([1], 2)]}, {"m": [("a", [])], "l": [], "k": None}, None]
-    shown = [{"m": {}, "l": [{}, None], "k": {"[1]": 2}}, {"m": {"a": []}, "l": [], "k": None}, None]
-    table = pa.table({"s": pa.array(values, kind)})
-    assert [cell for (cell,) in rows(table)] == shown

@@ -11,6 +11,8 @@ from sparksql.wire.control import ResultSummary
 
 log = logging.getLogger(__name__)
 
+_UNREAD = "the kept rows could not be read when the statement ended: read them with kubectl sparksql results"
+
 
 class Summaries:
     """Keeps results and summarises them, with at most `max_preview_rows` rows. Belongs to the event loop."""
@@ -22,7 +24,7 @@ class Summaries:
         self._max_preview_rows = max_preview_rows
 
     async def kept(self, operation: Operation, result: StoredResult) -> ResultSummary:
-        """Keeps the result of an operation that has ended, and returns its summary; without rows if they cannot be read now."""
+        """Keeps the result of an operation that has ended, and returns its summary; it says if its rows cannot be read now."""
         expires = self._store.keep(operation.operation_id, result, operation.request.result.retention_seconds)
         rows, masker = self._rows(operation), operation.classified.masker
         try:
@@ -33,7 +35,8 @@ class Summaries:
                 type(exception).__name__,
                 extra={"operation_id": operation.operation_id},
             )
-            return self._reader.summary(result, 0, masker, expires)
+            summary = self._reader.summary(result, 0, masker, expires)
+            return summary.model_copy(update={"preview_error": f"{_UNREAD} ({type(exception).__name__})"})
 
     async def so_far(self, operation: Operation) -> ResultSummary | None:
         """Returns the summary of the rows that a running statement has given, None if there are no new ones."""

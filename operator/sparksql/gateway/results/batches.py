@@ -4,9 +4,13 @@ Arrow's Java writer gives the offsets of an empty column no bytes, where Arrow's
 reads it all the same, for the size of a table among others: what lies there leads it out of its memory, and the process ends.
 So each empty column, however deep in others, is replaced by one that Arrow has made itself. What then does not pass Arrow's
 validation is refused. Every function of Arrow may be called with what comes from here.
+
+A STRING of Spark may hold any bytes. Those that are no UTF-8 become U+FFFD, as in Java's strings, which Spark's own server sends.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -29,27 +33,46 @@ def read_schema(message: bytes) -> pa.Schema:
 
 
 def _well_formed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = batch.columns
-    formed = [_with_offsets(column) for column in columns]
-    if any(new is not old for new, old in zip(formed, columns, strict=True)):
-        batch = pa.RecordBatch.from_arrays(formed, schema=batch.schema)
+    batch = _with_columns(batch, [_formed(column, _same) for column in batch.columns])
     batch.validate()
-    return batch
+    return _with_columns(batch, [_formed(column, _in_utf8) for column in batch.columns])
 
 
-def _with_offsets(column: pa.Array) -> pa.Array:
-    """The same values, with offsets in each empty column."""
+def _with_columns(batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+    if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
+        return batch
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _formed(column: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """The same column, with offsets in each empty one in it, and what `leaf` makes of each that holds no other."""
     kind = column.type
     if len(column) == 0:
         return pa.nulls(0, kind)
     if not pa.types.is_nested(kind):
-        return column
+        return leaf(column)
     inner = _inner(column)
-    formed = [_with_offsets(each) for each in inner]
+    formed = [_formed(each, leaf) for each in inner]
     if all(new is old for new, old in zip(formed, inner, strict=True)):
         return column
     own = column.buffers()[: kind.num_buffers]
     return pa.Array.from_buffers(kind, len(column), own, column.null_count, column.offset, formed)
+
+
+def _same(column: pa.Array) -> pa.Array:
+    return column
+
+
+def _in_utf8(column: pa.Array) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return column
+    data = column.cast(pa.binary())
+    try:
+        data.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = (None if value is None else value.decode(errors="replace") for value in data.to_pylist())
+        return pa.array(texts, pa.string())
+    return column
 
 
 def _inner(column: pa.Array) -> list[pa.Array]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from sparksql.gateway.results.batches import read_schema, read_table
+from sparksql.gateway.results.types import is_carried, type_text
 from sparksql.gateway.spark.scala import elements, option, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.wire.control import Column
@@ -33,7 +34,6 @@ WRITTEN_ROWS = 2_000
 WRITTEN_BYTES = 1 << 20
 GROUP_BYTES = 4 << 20  # of a row group, which is read at once
 _LOCAL_PLANS = frozenset({"CommandResult", "LocalRelation"})
-_AS_TEXT = ("interval", "variant", "geometry", "geography", "time(", "void")
 # Confs of the session that writes a result. The size of a row group is looked at after each batch, not after each hundred.
 SPILL_CONF = {
     "spark.sql.session.timeZone": "UTC",
@@ -97,6 +97,8 @@ class Collector:
         self._jvm = jvm
         self._session = session
         self._arrow = scala_object(jvm.org.apache.spark.sql.execution.arrow, "ArrowConverters")
+        self._times = scala_object(jvm.org.apache.spark.sql.catalyst.util, "DateTimeUtils")
+        self._zones: dict[str, str] = {}
         self._internal_rows = jvm.dev.sparksql.results.InternalRows  # of the session image
 
     def shape(self, frame: Dataset) -> ResultShape:
@@ -104,9 +106,16 @@ class Collector:
         columns, types = self._described(frame.schema())
         return ResultShape(
             columns=columns,
-            as_text=tuple(index for index, type_ in enumerate(types) if _needs_text(type_)),
-            time_zone=str(self._session.sessionState().conf().sessionLocalTimeZone()),
+            as_text=tuple(index for index, type_ in enumerate(types) if not is_carried(type_)),
+            time_zone=self._zone(str(self._session.sessionState().conf().sessionLocalTimeZone())),
         )
+
+    def _zone(self, name: str) -> str:
+        """The zone by its name in the zone database, or its offset: Spark takes more spellings (PST, GMT+8) than Arrow."""
+        if name not in self._zones:
+            shown = str(self._times.getZoneId(name).normalized().getId())
+            self._zones[name] = "UTC" if shown == "Z" else shown
+        return self._zones[name]
 
     def columns(self, schema: Any) -> tuple[Column, ...]:
         """Returns the columns of a JVM StructType."""
@@ -191,7 +200,7 @@ class Collector:
         names = (
             [str(field.dataType().catalogString()) for field in elements(schema)]
             if is_indeterminate
-            else [field.dataType.simpleString() for field in fields]
+            else [type_text(field.dataType) for field in fields]
         )
         columns = tuple(Column(name=field.name, type=name) for field, name in zip(fields, names, strict=True))
         return columns, [field.dataType for field in fields]
@@ -209,30 +218,6 @@ class Collector:
 
     def _held(self, rows: Any, schema: Any) -> _LocalRows:
         return _LocalRows(rows, lambda: self._internal_rows.frame(self._session, schema, rows))
-
-
-def _needs_text(data_type: DataType) -> bool:
-    shown = data_type.simpleString()
-    return any(name in shown for name in _AS_TEXT) or _has_equal_field_names(data_type)
-
-
-def _has_equal_field_names(data_type: DataType) -> bool:
-    match data_type.jsonValue():
-        case dict() as value:
-            return _equal_names(value)
-        case _:
-            return False
-
-
-def _equal_names(value: object) -> bool:
-    if not isinstance(value, dict):
-        return False
-    names = [str(field["name"]).lower() for field in value.get("fields", ())]
-    nested = [*(field["type"] for field in value.get("fields", ())), *(value.get(k) for k in _NESTED_KEYS)]
-    return len(set(names)) != len(names) or any(_equal_names(item) for item in nested)
-
-
-_NESTED_KEYS = ("elementType", "keyType", "valueType")
 
 
 def _text_expression(name: str, type_name: str) -> str:

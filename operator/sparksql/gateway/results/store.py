@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
+from sparksql.gateway.results.pages import page_json, preview
 from sparksql.gateway.results.parquet import RowGroup, RowGroups
-from sparksql.gateway.results.values import preview, rows
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.sql.masking import Masker
 from sparksql.wire.control import Column, ResultPage, ResultSummary
@@ -70,16 +70,17 @@ class ResultReader:
         following = token + table.num_rows
         return _localise(table, result.time_zone), following if following < result.row_count else None
 
-    def page(self, result: StoredResult, token: int, max_rows: int) -> ResultPage:
-        """Returns rows from `token` on as JSON values, at most `max_rows` and MAX_PAGE_ROWS. Raises UnknownResultError."""
+    def page(self, result: StoredResult, token: int, max_rows: int) -> str:
+        """Returns a ResultPage in JSON: rows from `token` on, at most `max_rows` and MAX_PAGE_ROWS. Raises UnknownResultError."""
         table, following = self.read(result, token, min(max_rows, MAX_PAGE_ROWS))
-        return ResultPage.model_construct(  # the cells are made here and need no second look
+        page = ResultPage(
             columns=result.columns,
-            rows=tuple(rows(table)) if result.columns else (),
+            rows=(),
             next_token=following,
             row_count=result.row_count,
             truncated=result.truncated,
         )
+        return page_json(page, table)
 
     def summary(
         self, result: StoredResult, preview_rows: int, masker: Masker, expires: datetime | None = None
@@ -88,7 +89,7 @@ class ResultReader:
         shown: tuple[tuple[str | None, ...], ...] = ()
         if preview_rows > 0 and result.row_count > 0 and result.columns:
             table, _ = self.read(result, 0, preview_rows)
-            shown = preview(rows(table), preview_rows)
+            shown = preview(table, preview_rows)
         return ResultSummary(
             columns=result.columns,
             row_count=result.row_count,

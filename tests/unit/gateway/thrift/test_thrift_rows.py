@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparksql.gateway.frontends.columns import hive_text
 from sparksql.gateway.frontends.thrift.fetching import MAX_REPLY_BYTES, fetched
 from sparksql.gateway.frontends.thrift.operations import ResultColumn
 from sparksql.gateway.frontends.thrift.rowset import row_set
 from sparksql.gateway.frontends.thrift.types import hive_type
+from sparksql.gateway.results.columns import hive_text
 from sparksql.protocols.hiveserver2.codec import (
     BINARY,
     BOOL,

@@ -161,7 +161,8 @@ class _Routes:
             result = spark.store.get(operation_id)
             match request.query.get("format", "json"):
                 case "json":
-                    return _json(await spark.threads.read_page(spark.reader.page, result, token, max_rows))
+                    page = await spark.threads.read_page(spark.reader.page, result, token, max_rows)
+                    return web.Response(text=page, content_type="application/json")
                 case "arrow":
                     return await _arrow_page(spark, result, token, max_rows)
                 case other:

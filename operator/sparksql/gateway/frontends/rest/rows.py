@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparksql.gateway.frontends.columns import FLINK_PLAIN, Cells, json_cells, text_cells, texts
 from sparksql.gateway.frontends.rest.models import LogicalType, RowFormat, TypeRoot
 from sparksql.gateway.frontends.rest.types import arrow_type
 from sparksql.gateway.results.changes import RowKind, with_kinds
+from sparksql.gateway.results.columns import FLINK_PLAIN, Cells, json_cells, text_cells, texts, whole
 from sparksql.gateway.results.unbounded import UnboundedPage
 
 _ROW_BEGIN, _ROW_END = '{{"kind":"{}","fields":[', "]}"
@@ -39,7 +39,7 @@ def write_rows(
         pieces.append(pa.array([_ROW_BEGIN.format(kind) for kind in kinds]))
         between = ""
     for column, logical in zip(table.columns, types, strict=True):
-        cells = _cells(_whole(column), logical, row_format)
+        cells = _cells(whole(column), logical, row_format)
         pieces += [between + cells.before, cells.inside]
         between = f"{cells.after},"
     rows = pc.binary_join_element_wise(*pieces, f"{cells.after}{_ROW_END},", "")
@@ -81,13 +81,6 @@ def _cells(column: pa.Array, logical: LogicalType, row_format: RowFormat) -> Cel
     plain = row_format is RowFormat.PLAIN_TEXT or as_text
     cells = text_cells(texts(column, FLINK_PLAIN)) if plain else json_cells(column)
     return Cells("", pc.fill_null(cells.whole(), "null"), "") if column.null_count else cells
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
-    return array
 
 
 def _is_text(kind: pa.DataType) -> bool:

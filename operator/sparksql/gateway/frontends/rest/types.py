@@ -84,7 +84,7 @@ def _known(part: LogicalType | None) -> LogicalType:
 
 
 class _Reader:
-    """Reads one type string from left to right. Names of struct fields are not quoted there: one ends at its first colon."""
+    """Reads one type string of `results/types.py` from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -149,12 +149,18 @@ class _Reader:
         while not self._skip(">"):
             if fields:
                 self._expect(",")
-            colon = self._text.find(":", self._at)
-            if colon < 0:
-                raise _UnreadableTypeError
-            name, self._at = self._text[self._at : colon], colon + 1
+            name = self._name()
+            self._expect(":")
             fields.append(RowField(name=name, field_type=self.type(nesting)))
         return LogicalType(type=TypeRoot.ROW, nullable=True, row_fields=fields)
+
+    def _name(self) -> str:
+        match = re.compile(r"`((?:[^`]|``)*)`|([^,:<>()`]+)").match(self._text, self._at)
+        if match is None:
+            raise _UnreadableTypeError
+        self._at = match.end()
+        quoted, plain = match.groups()
+        return str(plain) if quoted is None else str(quoted).replace("``", "`")
 
     def _numbers(self, count: int) -> tuple[int, ...]:
         match = re.compile(r"\((\d+(?:,\d+)*)\)").match(self._text, self._at)

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparksql.gateway.frontends.columns import hive_text
 from sparksql.gateway.frontends.thrift.types import HiveType
+from sparksql.gateway.results.columns import hive_text
 from sparksql.protocols.hiveserver2.codec import STOP, TType, field_header, list_header
 from sparksql.protocols.hiveserver2.messages import FIRST_COLUMNAR_PROTOCOL, TTypeId
 

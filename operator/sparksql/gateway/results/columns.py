@@ -1,18 +1,19 @@
-"""Columns of Arrow as the texts that clients get, in three styles. A column is written as a whole, mostly inside Arrow.
+"""Columns of Arrow as text, in the style of each reader: a column as a whole, mostly inside Arrow. Nothing else writes values.
 
-| | FLINK_JSON | FLINK_PLAIN | HIVE_JSON |
-|---|---|---|---|
-| boolean | true | TRUE | true |
-| double | 1.5, "NaN" | as Java prints it | 1.5, "NaN" |
-| decimal | without trailing zeros, maybe 1E+2 | in full | in full |
-| timestamp | "2026-01-31T10:00:00.5", an instant with Z | 2026-01-31 10:00:00.500000 | "2026-01-31 10:00:00.5" |
-| binary | "aA==" | x'68' | "aA==" |
-| list | [1,null] | [1, NULL] | [1,null] |
-| map | {"k":1} | {k=1} | {"k":1} |
-| row | {"a":1} | (1) | {"a":1} |
+| | SPARK_TEXT | VALUE_JSON | FLINK_JSON | FLINK_PLAIN | HIVE_JSON |
+|---|---|---|---|---|---|
+| read by | status | the plugin | REST | REST | HiveServer2 |
+| boolean | true | true | true | TRUE | true |
+| double | as Java prints it | 1.5, "NaN" | 1.5, "NaN" | as Java prints it | 1.5, "NaN" |
+| decimal | in full | "1.50" | 1.5, maybe 1E+2 | in full | in full |
+| timestamp | 2026-01-31 10:00:00.5 | the same | "2026-01-31T10:00:00.5" | 2026-01-31 10:00:00.500000 | as SPARK_TEXT |
+| binary | aA== | "aA==" | "aA==" | x'68' | "aA==" |
+| list | [1, null] | [1,null] | [1,null] | [1, NULL] | [1,null] |
+| map | {k -> 1} | {"k":1} | {"k":1} | {k=1} | {"k":1} |
+| row | {1} | {"a":1} | {"a":1} | (1) | {"a":1} |
 
-Instants are shown by the clock of the zone in their type. HIVE_JSON is for what lists, maps and rows hold; a value of its own is
-`hive_text`. A single value is written as `wire/values.py` says.
+SPARK_TEXT is what Spark's cast to STRING prints, but for binaries, which need not be text. Instants are shown by the clock of the
+zone in their type; FLINK_JSON marks them with Z. HIVE_JSON is for what lists, maps and rows hold; another value is `hive_text`.
 """
 
 from __future__ import annotations
@@ -92,6 +93,14 @@ def texts(column: pa.Array, style: ColumnStyle) -> pa.Array:
     return style.scalar(column)
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column of a table as one array."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
+    return array
+
+
 def json_cells(column: pa.Array) -> Cells:
     """Returns values in the style FLINK_JSON. Raises UnknownZoneError for an instant in one."""
     kind = column.type
@@ -141,6 +150,25 @@ def hive_text(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
+def _spark_text(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return _each(_doubles(column), java_double)
+    return _each(column, base64_text) if is_binary(kind) else hive_text(column)
+
+
+def _spark_keys(keys: pa.Array) -> pa.Array:
+    return texts(keys, SPARK_TEXT)
+
+
+def _value_json(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return _json_floats(column)
+    is_bare = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)
+    return hive_text(column) if is_bare else quoted(_spark_text(column))
+
+
 def _hive_json(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_floating(kind):
@@ -173,6 +201,24 @@ def _plain_keys(column: pa.Array) -> pa.Array:
     return texts(column, FLINK_PLAIN)
 
 
+SPARK_TEXT = ColumnStyle(
+    scalar=_spark_text,
+    key=_spark_keys,
+    null="null",
+    separator=", ",
+    assign=" -> ",
+    row=("{", "}"),
+    named=False,
+)
+VALUE_JSON = ColumnStyle(
+    scalar=_value_json,
+    key=lambda keys: quoted(_spark_keys(keys)),
+    null="null",
+    separator=",",
+    assign=":",
+    row=("{", "}"),
+    named=True,
+)
 FLINK_PLAIN = ColumnStyle(
     scalar=_flink_plain,
     key=_plain_keys,
