@@ -21,7 +21,7 @@ import pytest
 
 from tests.runner.levels import STAGE_ENV
 from tests.runner.starts import measured
-from tests.support.class_archive import QUICK_COMPILER_ONLY
+from tests.support.class_archive import QUICK_COMPILER_ONLY, ROOM
 from tests.support.harness import OPERATOR_NAMESPACE, STORAGE_SECRET, Cluster, Space
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ NEXT_SESSION_IMAGE = "localhost/spark-sql-session:dev-next"  # on the Spark vers
 RELEASE = "spark-sql-operator"
 QUICKSTART = "spark-sql-quickstart"  # what `make demo` labels its namespaces with
 # A third of a pod's CPU time went into the optimising compiler, for code that runs but a few times. The launcher of Java reads it.
-QUICK_COMPILER = {"name": "JDK_JAVA_OPTIONS", "value": QUICK_COMPILER_ONLY}
+QUICK_COMPILER = {"name": "JDK_JAVA_OPTIONS", "value": " ".join((QUICK_COMPILER_ONLY, *ROOM))}
 QUICK_POD = {"spec": {"containers": [{"name": "spark", "env": [QUICK_COMPILER]}]}}
 VALUES = {
     # Small requests, so that many sessions fit the machine that the tests run on.
