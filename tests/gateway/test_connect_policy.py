@@ -89,7 +89,16 @@ async def test_local_files_are_confined_here_as_well(session: ConnectSession) ->
 
 
 @pytest.mark.parametrize("where", ["executed", "analysed", "referenced"])
-@pytest.mark.parametrize("text", ["SET my.a=1", "CREATE TABLE made_by_a_plan (a INT)", "INSERT INTO t VALUES (1)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SET my.a=1",
+        "CREATE TABLE made_by_a_plan (a INT)",
+        "INSERT INTO t VALUES (1)",
+        "EXECUTE IMMEDIATE 'CREATE TABLE made_by_a_plan (a INT)'",
+        "EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \\'SET my.a=1\\''",
+    ],
+)
 async def test_sql_within_a_plan_must_be_a_query(session: ConnectSession, text: str, where: str) -> None:
     match where:
         case "executed":
@@ -104,6 +113,24 @@ async def test_sql_within_a_plan_must_be_a_query(session: ConnectSession, text: 
     refused = await failure(call)
     assert (refused.code, refused.sql_state) == (grpc.StatusCode.PERMISSION_DENIED, "42501"), refused
     assert "not within a plan" in refused.message
+
+
+async def test_execute_immediate_of_a_query_gives_its_rows(session: ConnectSession) -> None:
+    """A client executes such a command as the relation that it is given for it."""
+    await session.sql("DECLARE OR REPLACE VARIABLE least = 1")
+    for text in (
+        "EXECUTE IMMEDIATE 'SELECT id AS n FROM range(3) WHERE id > :p' USING 1 AS p",
+        "EXECUTE IMMEDIATE 'SELECT id AS n FROM range(3) WHERE id > ?' USING least",
+        "EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \\'SELECT id AS n FROM range(3) WHERE id > ?\\' USING 1'",
+    ):
+        assert await session.rows(text) == [(2,)], text
+
+
+async def test_execute_immediate_that_spark_refuses_has_sparks_condition(session: ConnectSession) -> None:
+    refused = await failure(session.sql("EXECUTE IMMEDIATE 'SELECT :p' USING 1 AS p, 'p'"))
+    assert (refused.condition, refused.sql_state) == ("ALL_PARAMETERS_MUST_BE_NAMED", "07001"), refused
+    unbound = await failure(session.rows("EXECUTE IMMEDIATE 'SELECT :param'"))
+    assert (unbound.condition, unbound.sql_state) == ("UNBOUND_SQL_PARAMETER", "42P02"), unbound
 
 
 @pytest.mark.parametrize("function", ["reflect", "java_method", "try_reflect", "builtin.reflect", "`reflect`"])

@@ -231,8 +231,8 @@ class Classifier:
                 variables = self._checks_again and nesting == 0  # those of a block may change before
                 inner_plan = immediate_plan(self._jvm, self._session, plan, variables=variables)
                 _check_no_calls(inner_plan, asks)
-                self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
-                return kind_of(name)
+                inner = self._checked(inner_plan, asks=self._asks(text), nesting=nesting + 1)
+                return replace(kind_of(name), of_query=inner.query or inner.of_query)
             case "CreateSQLFunctionCommand" | "CreateUserDefinedFunction":
                 body = self._session.sessionState().sqlParser().parsePlan(rules.function_body(plan))
                 _check_no_calls(body, asks)

@@ -24,7 +24,8 @@ class Kind:
     """Describes a kind of statement.
 
     `type` is shown in status; `in_init` tells that `init` accepts it; `dml` that its answer is a row of what was
-    written; `query` that it is a plain query; `dynamic` that analysing it already executes something.
+    written; `query` that it is a plain query; `dynamic` that analysing it already executes something, which is a query
+    where `of_query`.
     """
 
     type: str
@@ -33,6 +34,7 @@ class Kind:
     dml: bool = False
     query: bool = False
     dynamic: bool = False
+    of_query: bool = False
 
     @property
     def read_only(self) -> bool:

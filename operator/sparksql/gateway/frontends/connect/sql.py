@@ -120,15 +120,24 @@ def _statement(classifier: Classifier, text: str) -> Statement:
 def _command(driver: SparkDriver, session: JvmSession, classifier: Classifier, text: str) -> Statement:
     statement = _statement(classifier, text)
     if statement.kind.type in _MAY_NAME_FILES:
-        plan = session.sessionState().sqlParser().parsePlan(statement.fragment.text)
-        check_resources(driver.jvm, session, plan, HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration()))
+        _check_resources(driver, session, statement.fragment)
     return statement
+
+
+def _check_resources(driver: SparkDriver, session: JvmSession, fragment: Fragment) -> None:
+    files = HadoopFiles(driver.jvm, driver.context._jsc.hadoopConfiguration())
+    try:
+        check_resources(driver.jvm, session, session.sessionState().sqlParser().parsePlan(fragment.text), files)
+    except StatementError:
+        raise
+    except Exception as exception:  # what Spark says of the text of an EXECUTE IMMEDIATE
+        raise StatementError(operation_error(exception, fragment, fragment.text)) from exception
 
 
 def _check_query(classifier: Classifier, text: str) -> None:
     """A SQL text inside a plan is executed as soon as the plan is looked at, so it must have no effect."""
     kind = _statement(classifier, text).kind
-    if not kind.query:
+    if not (kind.query or kind.of_query):
         raise rules.not_allowed(f"{kind.type} is allowed as a SQL command, not within a plan")
 
 

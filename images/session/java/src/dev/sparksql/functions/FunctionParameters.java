@@ -1,5 +1,6 @@
 package dev.sparksql.functions;
 
+import dev.sparksql.parsing.DeclaredFailure;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -47,7 +48,7 @@ public final class FunctionParameters implements Function1<SparkSessionExtension
         if (isUnsupported(method, thrown.getCause())) {
           return new SparkSqlParser().parseRoutineParam((String) arguments[0]);
         }
-        throw thrown.getCause();
+        throw DeclaredFailure.of(thrown.getCause());
       }
     };
   }

@@ -1,5 +1,6 @@
 package dev.sparksql.views;
 
+import dev.sparksql.parsing.DeclaredFailure;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
@@ -44,7 +45,7 @@ public final class SessionViews implements Function1<SparkSessionExtensions, Box
         Object parsed = method.invoke(parser, arguments);
         return parsed instanceof LogicalPlan plan ? withSessionsView(session, plan) : parsed;
       } catch (InvocationTargetException thrown) {
-        throw thrown.getCause();
+        throw DeclaredFailure.of(thrown.getCause());
       }
     });
   }
