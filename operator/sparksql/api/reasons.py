@@ -79,6 +79,7 @@ class Reason(StrEnum):
     # Statement: streaming
     STOPPED_BY_USER = "StoppedByUser"
     STATE_INCOMPATIBLE = "StateIncompatible"
+    CHECKPOINT_LOST = "CheckpointLost"
     UPGRADING = "Upgrading"
     WAITING_FOR_SAVEPOINT = "WaitingForSavepoint"  # the one of startFrom
     TAKING_SAVEPOINT = "TakingSavepoint"  # before it stops

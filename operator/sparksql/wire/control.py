@@ -113,6 +113,13 @@ class RestoreOptions(WireModel):
     rewrite: bool = False
 
 
+class CheckpointContent(WireModel):
+    """Tells what a checkpoint is known to have: the id of its query, and a batch that was committed."""
+
+    query_id: str
+    committed_batch_id: int
+
+
 class StreamOptions(WireModel):
     """Says how a streaming statement runs.
 
@@ -121,7 +128,8 @@ class StreamOptions(WireModel):
     checkpoint. `rewrites`: who asks knows that a state can be written anew for a text that it does not fit. Such a text
     is then told from others: as an answer to `validate_against` by Finished with the rows of `COMPARISON`, as the end of
     an attempt by `OperationError.rewritable`. `rebuilds`: a state that cannot be rewritten is computed anew from the history of
-    the sources, and told in the same ways, with rows `HISTORY_READ` first.
+    the sources, and told in the same ways, with rows `HISTORY_READ` first. `known`: what the checkpoint must still have, None
+    before its first committed batch.
     """
 
     checkpoint: str
@@ -136,6 +144,7 @@ class StreamOptions(WireModel):
     unconfirmed: tuple[str, ...] = ()
     rewrites: bool = False
     rebuilds: bool = False
+    known: CheckpointContent | None = None
 
 
 # Columns that tell how a text differs from the state that it is compared with.
@@ -260,6 +269,7 @@ class ErrorReason(StrEnum):
     QUEUE_TIMEOUT = Reason.QUEUE_TIMEOUT  # of clients' statements; the operator counts a manifest's own
     NOT_IMPLEMENTED = Reason.NOT_IMPLEMENTED
     STATE_INCOMPATIBLE = Reason.STATE_INCOMPATIBLE  # of a streaming statement and its checkpoint
+    CHECKPOINT_LOST = Reason.CHECKPOINT_LOST
 
 
 class OperationError(WireModel):

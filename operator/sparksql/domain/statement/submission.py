@@ -8,7 +8,14 @@ from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Settings, Snapshot
 from sparksql.domain.statement.stream.facts import preview_source
 from sparksql.domain.statement.stream.savepoints import new_query, restore
-from sparksql.domain.statement.stream.spec import checkpoint, options, rebuilds, settings_hash, streaming_of
+from sparksql.domain.statement.stream.spec import (
+    checkpoint,
+    known_content,
+    options,
+    rebuilds,
+    settings_hash,
+    streaming_of,
+)
 from sparksql.domain.statement.stream.status import StreamingUpdate, suspended
 from sparksql.wire.control import ResultOptions, StreamOptions, SubmitRequest
 from sparksql.wire.savepoints import SavepointPlace
@@ -61,8 +68,8 @@ def submit_request(
             preview_rows=settings.preview_rows,
             retention_seconds=spec.result.retention_seconds,
         ),
-        streaming=options(spec.streaming, location, source, unconfirmed)
-        if spec.streaming is not None and location is not None
+        streaming=options(spec.streaming, location, source, unconfirmed, known_content(streaming))
+        if spec.streaming is not None and streaming is not None and location is not None
         else None,
         validate_against=state if isinstance(state, StreamOptions) else None,
         preview_from=_preview_from(s),

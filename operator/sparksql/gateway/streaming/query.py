@@ -24,11 +24,12 @@ from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan, StreamingQuery
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.gateway.streaming import analysis, real_time, sinks, sources, unsupported
-from sparksql.gateway.streaming.async_progress import check_async_progress, with_each_batch
+from sparksql.gateway.streaming.async_progress import ENABLED, check_async_progress, with_each_batch
 from sparksql.gateway.streaming.changes import taken_back
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
+from sparksql.gateway.streaming.checkpoints.content import check_content
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.commit_once import start_into
@@ -203,7 +204,7 @@ class Streams:
         planned = self._planned(operation, session, plan, options)
         options, sink = planned.options, planned.sink
         query_of = self._query(operation, session, planned, lease)
-        self._begin(operation, query_of, lease)
+        self._begin(operation, query_of, lease, may_be_behind=ENABLED in planned.parsed.options)
         described = partial(self._described, operation, session, planned.written, options, describe)
         if planned.upsert is not None:
             state = self._states.match(query_of, operation)
@@ -276,9 +277,11 @@ class Streams:
             self._states.check(self._query(operation, session, planned))
             raise
 
-    def _begin(self, operation: Operation, query: Query, lease: CheckpointLease) -> None:
+    def _begin(self, operation: Operation, query: Query, lease: CheckpointLease, *, may_be_behind: bool) -> None:
         """Takes the checkpoint, and makes the one that begins with a state, once the text is known to be right."""
         lease.take(query.options.unconfirmed, operation.check)
+        if query.options.known is not None:
+            check_content(self._files, query.options.checkpoint, query.options.known, may_be_behind=may_be_behind)
         first_batch.remove_unfinished(self._files, query.options.checkpoint)
         self._states.restore(query, lease, operation)
 

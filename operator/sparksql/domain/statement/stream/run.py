@@ -267,6 +267,15 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
     return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its session is closed") if is_closing(s) else None
 
 
+def park_lost_checkpoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """Parks a stream whose checkpoint is not the one that its query has written. The driver has started nothing."""
+    match s.operation:
+        case OperationView(state=OperationState.ERROR) as view if end_of(view).reason is Reason.CHECKPOINT_LOST:
+            return _stall(s, facts, view)
+        case _:
+            return None
+
+
 def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Starts with its state made anew or without state, or stalls, a stream whose state does not fit its text.
 
@@ -352,6 +361,7 @@ ATTEMPT_OVER: Chain = (
     restore_before_change,  # startFrom, for a new restoreNonce
     refuse_blocked_start,  # settings, schedule, checkpoint root, text, startFrom
     start_with_change,  # restoreNonce, text, settings
+    park_lost_checkpoint,  # Error CheckpointLost
     follow_misfit,  # Error StateIncompatible
     stall_unrunnable,  # Error of a query that never ran
     suspend_canceled,  # Canceled

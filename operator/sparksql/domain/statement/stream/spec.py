@@ -72,10 +72,11 @@ def options(
     location: str,
     restore: control.RestoreOptions | None = None,
     unconfirmed: tuple[str, ...] = (),
+    known: control.CheckpointContent | None = None,
 ) -> control.StreamOptions:
     """Returns how the driver is to run the query.
 
-    `unconfirmed` are boots of earlier drivers whose end nobody has observed.
+    `unconfirmed` are boots of earlier drivers whose end nobody has observed. `known` is what the checkpoint must have.
     """
     trigger = streaming.trigger
     return control.StreamOptions(
@@ -91,4 +92,12 @@ def options(
         unconfirmed=unconfirmed,
         rewrites=True,
         rebuilds=streaming.upgrade_mode is UpgradeMode.REBUILD,
+        known=known,
     )
+
+
+def known_content(streaming: StreamingStatus) -> control.CheckpointContent | None:
+    """Returns what the checkpoint has by the reports of its query; None while none told of a committed batch."""
+    if streaming.query_id is None or streaming.committed_batch_id is None:
+        return None
+    return control.CheckpointContent(query_id=streaming.query_id, committed_batch_id=streaming.committed_batch_id)

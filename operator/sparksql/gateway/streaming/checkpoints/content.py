@@ -1,0 +1,41 @@
+"""What a checkpoint must still have when its query goes on: its query's id, and the last batch that was reported as committed.
+
+Spark starts a query without `metadata` as a new one, and one without `commits` at batch 0: rows would be read again, or left out
+by a sink that knows the numbers of batches.
+"""
+
+from __future__ import annotations
+
+from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.sql.errors import refusal
+from sparksql.gateway.streaming.checkpoints.batch_files import last_committed
+from sparksql.gateway.streaming.checkpoints.claims import query_id_in
+from sparksql.wire.control import CheckpointContent, ErrorReason
+
+_REMEDY = (
+    "Put its files back and set spec.desiredState to Stopped and then to Running. To begin with another state, set "
+    "spec.streaming.startFrom to a savepoint and change restoreNonce; to begin without state, change spec.runNonce"
+)
+
+
+def check_content(files: HadoopFiles, checkpoint: str, known: CheckpointContent, *, may_be_behind: bool) -> None:
+    """Raises StatementError, reason CheckpointLost, when a checkpoint is not the known one or is behind it.
+
+    `may_be_behind`: its query does not wait for the files of its batches, so a batch that was reported may have no file.
+    """
+    metadata = files.read_text(f"{checkpoint}/metadata")
+    found = query_id_in(metadata)
+    if metadata is None:
+        raise _lost(checkpoint, "its file metadata is not there")
+    if found != known.query_id:
+        raise _lost(checkpoint, f"it is of the query {found}, not of {known.query_id}")
+    names = (uri.rpartition("/")[2] for uri in files.children(f"{checkpoint}/commits"))
+    batch = last_committed(f"commits/{name}" for name in names)
+    if not may_be_behind and (batch is None or batch < known.committed_batch_id):
+        last = "no committed batch" if batch is None else f"batch {batch} as its last committed one"
+        raise _lost(checkpoint, f"it has {last}, and batch {known.committed_batch_id} was committed")
+
+
+def _lost(checkpoint: str, why: str) -> Exception:
+    message = f"the checkpoint {checkpoint} is not the one that this query has written: {why}. The query was not started: it would "
+    return refusal(ErrorReason.CHECKPOINT_LOST, f"{message}write rows again or leave rows out. {_REMEDY}")
