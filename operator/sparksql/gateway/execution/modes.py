@@ -14,6 +14,7 @@ from sparksql.gateway.execution.explained import explained
 from sparksql.gateway.results.collector import Collector
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
@@ -57,4 +58,4 @@ def validate(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Sto
 
 
 def _writes(plan: LogicalPlan) -> bool:
-    return "InsertIntoStatement" in str(plan.toString())
+    return any(simple_name(node) == "InsertIntoStatement" for node in nodes(plan))

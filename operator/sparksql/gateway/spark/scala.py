@@ -8,6 +8,7 @@ from typing import Any
 from py4j.java_gateway import JavaMember
 
 _CLASS_UTILS = "z:org.apache.commons.lang3.ClassUtils"  # Spark brings it; `z:` is py4j's word for a class's own methods
+_TYPE_UTIL = "z:py4j.reflection.TypeUtil"
 _NAME = "_simple_name"  # of an attribute of py4j's object
 
 
@@ -18,6 +19,11 @@ def simple_name(value: Any) -> str:
         known = str(JavaMember("getSimpleName", None, _CLASS_UTILS, value._gateway_client)(value))
         setattr(value, _NAME, known)  # one check after the other asks for the name of the same node
     return known
+
+
+def is_a(value: Any, class_name: str) -> bool:
+    """Returns whether a JVM object is of a class, by its full name, or of one below it."""
+    return bool(JavaMember("isInstanceOf", None, _TYPE_UTIL, value._gateway_client)(class_name, value))
 
 
 def option(value: Any) -> Any | None:

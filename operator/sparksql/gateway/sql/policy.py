@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from sparksql.api.conf_policy import is_allowed, is_denied, normalise, wrong_value
 from sparksql.api.gateway_settings import PREFIX
-from sparksql.gateway.spark.scala import elements, fields, option, simple_name
+from sparksql.gateway.spark.scala import elements, fields, is_a, option, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
 from sparksql.wire.control import ErrorReason
@@ -32,21 +32,8 @@ _AMBIGUOUS = re.compile(r"[*?#\[\]{}\\\x00-\x20\x7f]")
 # How Spark reads literals and names. Without ANSI double quotes are those of literals.
 _DOUBLE_QUOTES, _ANSI = "spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.ansi.enabled"
 _READING_KEYS = (_DOUBLE_QUOTES, "spark.sql.parser.escapedStringLiterals")
-_BLOCK_NODES = frozenset(
-    [
-        "CompoundBody",
-        "SingleStatement",
-        "IfElseStatement",
-        "WhileStatement",
-        "RepeatStatement",
-        "LoopStatement",
-        "ForStatement",
-        "CaseStatement",
-        "SearchedCaseStatement",
-        "SimpleCaseStatement",
-        "ExceptionHandler",
-    ]
-)
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_PLAN, _BLOCK_NODE = f"{_PLANS}.LogicalPlan", f"{_PLANS}.CompoundPlanStatement"
 
 
 def not_allowed(message: str) -> StatementError:
@@ -207,19 +194,19 @@ def function_body(plan: LogicalPlan) -> str:
 
 
 def _nested(value: Any) -> Iterable[Any]:
+    """The plans within a part of a block, by what Spark's trees are made of: statements, collections and case classes."""
     if not hasattr(value, "getClass"):  # a string, number or None that py4j has converted
         return
-    name = simple_name(value)
-    if name == "SingleStatement":
+    if simple_name(value) == "SingleStatement":
         yield value.parsedPlan()
-    elif name in _BLOCK_NODES:
-        for field in fields(value):
-            yield from _nested(field)
-    elif name == "Some":
-        yield from _nested(value.get())
-    elif name in ("$colon$colon", "ArraySeq", "Vector", "ListBuffer", "ArrayBuffer", "Vector1", "ofRef"):
+    elif is_a(value, _PLAN) and not is_a(value, _BLOCK_NODE):
+        yield value
+    elif is_a(value, "scala.collection.Iterable"):
         for element in elements(value):
             yield from _nested(element)
+    elif is_a(value, "scala.Product"):
+        for field in fields(value):
+            yield from _nested(field)
 
 
 def _check_function(plan: LogicalPlan, policy: SqlPolicy) -> None:
