@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from sparksql.api.names import gateway_server_name
-from sparksql.cli import gateway as cli_gateway
 from sparksql.wire.control import MAX_RESULT_ROWS
 from tests.integration.cli.cli_cluster import (
     FOREVER,
@@ -26,11 +25,7 @@ from tests.integration.cli.cli_gateway import FakeGateway, Served, certificate, 
 from tests.support.apiserver import MERGE_PATCH
 
 
-@pytest.mark.parametrize("page_format", ["arrow", "json"])
-def test_all_pages_are_printed(
-    served: Served, page_format: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(cli_gateway, "page_format", lambda: page_format)
+def test_all_pages_are_printed(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert served.main("results", "many", "-o", "csv") == 0
     shown = capsys.readouterr()
     assert shown.err == ""
