@@ -116,9 +116,25 @@ async def _follow_or_cancel(
     return ended
 
 
+async def _check_session(kubectl: Kubectl, name: str) -> None:
+    """Raises CliError, with the sessions that exist, for a session that does not: its statement would wait for it."""
+    try:
+        await kubectl.get(SESSIONS, name)
+    except KubectlError as error:
+        if error.is_forbidden:  # the right to create statements is enough to run one
+            return
+        if not error.is_not_found:
+            raise
+        names = sorted(Session.of(document).name for document in await kubectl.list(SESSIONS))
+        existing = f"sessions of the namespace: {', '.join(names)}" if names else "the namespace has no sessions"
+        raise CliError(f"-s {name}: session {name} does not exist; {existing}", Exit.USAGE) from None
+
+
 async def run(source: AdHoc | Manifests, printer: ResultPrinter, *, wait: bool) -> Exit:
     """Creates the statements; unless `wait` is off follows them, prints their results and answers with the outcome."""
     kubectl, console = printer.kubectl, printer.console
+    if isinstance(source, AdHoc) and source.options.session is not None:
+        await _check_session(kubectl, source.options.session)
     manifests = source.documents() if isinstance(source, AdHoc) else await source.documents(kubectl)
     interrupts = Interrupts()
     with interrupts.caught():

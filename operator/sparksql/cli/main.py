@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
@@ -32,11 +33,24 @@ OUTPUTS = ("table", "csv", "json")
 _AD_HOC_FLAGS = ("session", "parameters", "mode", "name", "timeout", "max_rows", "keep")
 
 
-def _whole_seconds(text: str) -> int:
-    seconds = int(text)
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def _duration(text: str) -> int:
+    """Returns the seconds of `90`, `90s`, `5m` or `1h`."""
+    parts = re.fullmatch(r"(\d+)([smh]?)", text, re.ASCII)
+    seconds = 0 if parts is None else int(parts[1]) * _SECONDS[parts[2] or "s"]
     if seconds < 1:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a duration: write a positive number of seconds, or 90s, 5m, 1h"
+        )
     return seconds
+
+
+def _mode(text: str) -> str:
+    """Returns the mode of this name in any case, the text itself if there is none."""
+    return next((mode.value for mode in StatementMode if mode.value.lower() == text.lower()), text)
 
 
 def _global_flags(default: Any) -> argparse.ArgumentParser:
@@ -58,10 +72,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--session", help="session to run in; without it a dedicated one of the default class")
     parser.add_argument("-p", "--parameter", dest="parameters", action="append", metavar="NAME=VALUE[:TYPE]",
                         help="value that Spark binds to :NAME, a STRING unless a Spark type is given")  # fmt: skip
-    parser.add_argument("--mode", choices=[mode.value for mode in StatementMode], help="default: Execute")
+    parser.add_argument(
+        "--mode", type=_mode, choices=[mode.value for mode in StatementMode], help="in any case (default: Execute)"
+    )
     parser.add_argument("--name", help="name of the SqlStatement (default: run- and 8 random digits)")
-    parser.add_argument("--timeout", type=_whole_seconds, metavar="SECONDS",
-                        help="end it as TimedOut after so long in the queue, or so long running")  # fmt: skip
+    parser.add_argument("--timeout", type=_duration, metavar="DURATION",
+                        help="end it as TimedOut after so long in the queue, or so long running: 90, 90s, 5m, 1h")  # fmt: skip
     parser.add_argument(
         "--max-rows", type=int, help="rows of the result that are kept (default: all; 1000 of a preview)"
     )
@@ -82,7 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     command = add("wait", parents=shared, help="wait for statements to end")
     command.add_argument("names", nargs="+", metavar="NAME")
-    command.add_argument("--timeout", type=_whole_seconds, metavar="SECONDS", help="give up then (exit code 5)")
+    command.add_argument("--timeout", type=_duration, metavar="DURATION", help="give up then (exit code 5): 90, 5m, 1h")
 
     command = add("results", parents=shared, help="print all rows of a finished statement")
     command.add_argument("name", metavar="NAME")
@@ -130,6 +146,7 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
             text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CliError(f"-f {path}: {error}", Exit.USAGE) from None
+    text = text.removeprefix(_BYTE_ORDER_MARK)  # editors on Windows write it; neither Spark nor YAML reads it as text
     if path is not None and is_manifest(path, text):
         given = [name for name in _AD_HOC_FLAGS if getattr(args, name) is not None]
         if given:

@@ -5,6 +5,7 @@ SQL stays text: parameters are handed over as parameters for Spark to bind, neve
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,18 @@ from sparksql.wire.control import MAX_RESULT_ROWS, Parameter
 AD_HOC_TTL_SECONDS = 3600  # as long as the result is kept by default (`spec.result.retentionSeconds`)
 
 # Spark SQL's data types that a parameter can have (Spark's SQL reference, "Data Types"): only these end a `-p` value.
+_PLAIN_TYPES = (
+    "BOOLEAN", "BYTE", "TINYINT", "SHORT", "SMALLINT", "INT", "INTEGER", "LONG", "BIGINT", "FLOAT", "REAL", "DOUBLE",
+    "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "STRING", "BINARY",
+)  # fmt: skip
+_SIZED_TYPES = ("CHAR", "CHARACTER", "VARCHAR")
+_DECIMAL_TYPES = ("DECIMAL", "DEC", "NUMERIC")
 _TYPE = re.compile(
-    r"(BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|LONG|BIGINT|FLOAT|REAL|DOUBLE|DATE|TIMESTAMP|TIMESTAMP_LTZ|"
-    r"TIMESTAMP_NTZ|STRING|BINARY|(CHAR|CHARACTER|VARCHAR)\(\d+\)|(DECIMAL|DEC|NUMERIC)(\(\d+(,\s*\d+)?\))?)",
+    rf"({'|'.join(_PLAIN_TYPES)}|({'|'.join(_SIZED_TYPES)})\(\d+\)|({'|'.join(_DECIMAL_TYPES)})(\(\d+(,\s*\d+)?\))?)",
     re.IGNORECASE,
 )
+_LIKE_A_TYPE = re.compile(r"(\w{3,})(\([\d,\s]*\))?")
+_MIN_LIKENESS = 0.75  # of DAET and DATE; INTERNAL and INTEGER have less
 
 
 @dataclass(frozen=True)
@@ -42,14 +50,34 @@ class RunOptions:
 
 
 def parse_parameter(text: str) -> Parameter:
-    """`name=value` or `name=value:TYPE`; what follows the last colon is a type only if Spark knows it as one."""
+    """Reads `name=value` or `name=value:TYPE`; what follows the last colon is a type only if Spark knows it as one.
+
+    Raises CliError for a misspelt type: as a part of the value it would change the statement's result unnoticed.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise CliError(f"-p {text}: expected name=value or name=value:TYPE", Exit.USAGE)
     head, colon, tail = value.rpartition(":")
     if colon and _TYPE.fullmatch(tail.strip()):
         return Parameter(name=name, value=head, type=tail.strip().upper())
+    similar = _similar_type(tail.strip()) if colon else None
+    if similar is not None:
+        raise CliError(
+            f"-p {text}: {tail} is not a type of Spark, did you mean {similar}? "
+            f"For a value that ends in :{tail} append :STRING",
+            Exit.USAGE,
+        )
     return Parameter(name=name, value=value)
+
+
+def _similar_type(text: str) -> str | None:
+    """Returns the type that a text is most likely a misspelling of, None if it resembles no type."""
+    word = _LIKE_A_TYPE.fullmatch(text)
+    if word is None:
+        return None
+    names = (*_PLAIN_TYPES, *_SIZED_TYPES, *_DECIMAL_TYPES)
+    matches = difflib.get_close_matches(word[1].upper(), names, n=1, cutoff=_MIN_LIKENESS)
+    return matches[0] if matches else None
 
 
 def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, Any]:

@@ -27,10 +27,16 @@ def aligned(text: str, columns: int, right: bool) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> str:
-    """A result as an aligned table; NULL is shown as such, a cell stays on one line. Empty for no columns."""
+    """Renders a result as an aligned table; NULL is shown as such, a row takes one line. Empty for no columns.
+
+    A single cell, such as a plan or a CREATE statement, is a text: it has its own lines.
+    """
     if not columns:
         return ""
-    cells = [["NULL" if (text := cell_text(value)) is None else printable(text) for value in row] for row in rows]
+    cells = [["NULL" if (text := cell_text(value)) is None else text for value in row] for row in rows]
+    if len(cells) == len(columns) == 1:
+        cells = [[line] for line in cells[0][0].rstrip("\n").expandtabs().split("\n")]
+    cells = [[printable(text) for text in row] for row in cells]
     names = [printable(column.name) for column in columns]
     sizes = [max([width(name), *(width(row[at]) for row in cells)]) for at, name in enumerate(names)]
     right = [is_number(column.type) for column in columns]
@@ -111,12 +117,13 @@ def phase(statement: Statement) -> str:
 
 
 def progress_line(statements: Sequence[Statement], total: int, elapsed: float, columns: int) -> str:
-    """The live line: the first statement that still runs, cut to the terminal's width."""
+    """Renders the live line: the first statement that has not ended and why it waits, cut to the terminal's width."""
     running = [statement for statement in statements if not statement.has_ended]
     parts = [f"{len(statements) - len(running)}/{total} ended"] if total > 1 else []
     if running:
         parts += [running[0].name, phase(running[0]), counts(running[0])]
-    line = printable("  ".join(part for part in (*parts, duration(elapsed)) if part))
+    parts += [duration(elapsed), *(" ".join(each.why.message.split()) for each in running[:1])]
+    line = printable("  ".join(part for part in parts if part))
     return line if width(line) < columns else line[: max(columns - 2, 0)] + "…"
 
 

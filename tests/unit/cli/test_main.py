@@ -31,6 +31,7 @@ class Terminal(io.StringIO):
         ["run", "-e", "SELECT 1", "-o", "xml"],
         ["run", "-e", "SELECT 1", "--mode", "Dream"],
         ["run", "-e", "SELECT 1", "--timeout", "0"],
+        ["run", "-e", "SELECT 1", "--timeout", "1d"],
         ["wait"],
         ["logs"],
         ["logs", "daily", "--session", "analytics"],
@@ -46,12 +47,31 @@ def test_wrong_usage_ends_with_2(argv: list[str]) -> None:
     assert caught.value.code == Exit.USAGE
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("1m", 60), ("2h", 7200)])
+def test_timeout_with_a_unit_is_read_in_seconds(text: str, seconds: int) -> None:
+    assert build_parser().parse_args(["run", "-e", "SELECT 1", "--timeout", text]).timeout == seconds
+    assert build_parser().parse_args(["wait", "a", "--timeout", text]).timeout == seconds
+
+
+def test_timeout_in_another_unit_is_refused_with_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(["wait", "a", "--timeout", "1d"])
+    assert "'1d' is not a duration: write a positive number of seconds, or 90s, 5m, 1h" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["Explain", "explain", "EXPLAIN"])
+def test_mode_in_any_case_is_accepted(text: str) -> None:
+    assert build_parser().parse_args(["run", "-e", "SELECT 1", "--mode", text]).mode == "Explain"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["-e", "  "], "there is no SQL to run"),
         (["-e", "SELECT 1", "-p", "day"], "expected name=value"),
         (["-f", "nowhere.sql"], "nowhere.sql"),
+        (["-f", "mark.sql"], "there is no SQL to run"),
+        (["-f", "-", "--keep"], "keep: set this in the manifest instead"),
         (["-f", "a.yaml", "--session", "s", "--keep"], "session, keep: set this in the manifest instead"),
     ],
 )
@@ -65,6 +85,8 @@ def test_wrong_input_ends_with_2_before_anything_is_asked(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
     Path("a.yaml").write_text("kind: SqlStatement")
+    Path("mark.sql").write_text("\ufeff", encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffapiVersion: sparksql.dev/v1alpha1"))
     assert main(["run", *arguments]) == Exit.USAGE
     assert message in capsys.readouterr().err
 
@@ -96,6 +118,9 @@ KUBECTL = """#!/bin/sh
 case "$*" in
 *"get sqlstatements"*) echo '{"metadata": {"name": "s", "namespace": "n"}, "spec": {"sessionRef": {"name": "a"}},
   "status": {"operationId": "op-1", "session": {"name": "a", "podUID": "u"}}}' ;;
+*"get sqlsessions"*missing*) echo 'Error from server (NotFound): sqlsessions "missing" not found' >&2; exit 1 ;;
+*"get sqlsessions.sparksql.dev --output=json"*) echo '{"kind": "List", "items": [
+  {"metadata": {"name": "b", "namespace": "n"}}, {"metadata": {"name": "a", "namespace": "n"}}]}' ;;
 *"get sqlsessions"*) echo '{"metadata": {"name": "a", "namespace": "n"},
   "status": {"driver": {"podName": "a-1", "podUID": "u"}}}' ;;
 "--namespace=n logs pod/a-1 --follow") i=0; while [ $i -lt 9000 ]; do i=$((i + 1))
@@ -117,6 +142,13 @@ def test_logs_of_a_statement_are_the_driver_lines_about_it(kubectl: None, capsys
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["line"] for line in lines] == list(range(1, 9000, 3))
     assert {line["operation_id"] for line in lines} == {"op-1"}
+
+
+def test_run_in_a_missing_session_fails_with_the_existing_sessions(
+    kubectl: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "-e", "SELECT 1", "-s", "missing"]) == Exit.USAGE
+    assert "-s missing: session missing does not exist; sessions of the namespace: a, b" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error_worth_words(kubectl: None) -> None:

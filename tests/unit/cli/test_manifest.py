@@ -23,6 +23,8 @@ from sparksql.wire.control import MAX_RESULT_ROWS, Parameter
         ("u=a:b", "u", "a:b", "STRING"),
         ("e=a=b:c", "e", "a=b:c", "STRING"),
         ("i=x:INTERNAL", "i", "x:INTERNAL", "STRING"),
+        ("h=host:8080", "h", "host:8080", "STRING"),
+        ("d=2026-01-01:DAET:STRING", "d", "2026-01-01:DAET", "STRING"),
     ],
 )
 def test_parameter_with_an_optional_type(text: str, name: str, value: str, type_: str) -> None:
@@ -32,6 +34,15 @@ def test_parameter_with_an_optional_type(text: str, name: str, value: str, type_
 @pytest.mark.parametrize("text", ["day", "=5", ""])
 def test_a_parameter_without_name_or_value_is_a_usage_error(text: str) -> None:
     with pytest.raises(CliError) as caught:
+        parse_parameter(text)
+    assert caught.value.code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"), [("d=2026-01-01:DAET", "DATE"), ("n=1:intger", "INTEGER"), ("x=1.5:DECMAL(10, 2)", "DECIMAL")]
+)
+def test_parameter_with_a_misspelt_type_is_refused_with_the_similar_type(text: str, type_: str) -> None:
+    with pytest.raises(CliError, match=f"did you mean {type_}\\?") as caught:
         parse_parameter(text)
     assert caught.value.code is Exit.USAGE
 

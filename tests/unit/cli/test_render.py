@@ -41,6 +41,14 @@ def test_table_aligns_numbers_right_and_shows_null() -> None:
     )
 
 
+def test_table_of_a_single_cell_has_the_lines_of_its_text() -> None:
+    plan = [Column(name="plan", type="string")]
+    assert render.table(plan, [("== Plan ==\n\tScan \x1b[2J\n",)]) == (
+        "plan\n--------------------\n== Plan ==\n        Scan \\x1b[2J\n"
+    )
+    assert render.table(plan, [("a\nb",), ("c",)]) == "plan\n----\na\\nb\nc\n"
+
+
 def test_table_without_columns_is_empty_and_without_rows_has_a_header() -> None:
     assert render.table([], []) == ""
     assert render.table(NAME_AND_SUM, []) == "name | sum\n-----+----\n"
@@ -100,6 +108,16 @@ PROGRESS = {"tasksDone": 10, "tasksTotal": 12, "stagesDone": 1, "stagesTotal": 2
             [statement(phase="Initialized", conditions=[condition("Reconciling", "SessionNotReady")])],
             1,
             "daily  Initialized (SessionNotReady)  3.4s",
+        ),
+        (
+            [
+                statement(
+                    phase="Initialized",
+                    conditions=[condition("Reconciling", "SessionNotReady", "session b\nis Failed")],
+                )
+            ],
+            1,
+            "daily  Initialized (SessionNotReady)  3.4s  session b is Failed",
         ),
         ([statement(phase="Running", progress=PROGRESS)], 1, "daily  Running  stages 1/2  tasks 10/12  3.4s"),
         (
