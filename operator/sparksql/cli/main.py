@@ -28,13 +28,13 @@ from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
 from sparksql.cli.results import ResultPrinter
 from sparksql.wire.control import ClientProtocol
+from sparksql.wire.model import BYTE_ORDER_MARK
 
 OUTPUTS = ("table", "csv", "json")
 _AD_HOC_FLAGS = ("session", "parameters", "mode", "name", "timeout", "max_rows", "keep")
 
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-_BYTE_ORDER_MARK = "\ufeff"
 
 
 def _duration(text: str) -> int:
@@ -146,7 +146,7 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
             text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise CliError(f"-f {path}: {error}", Exit.USAGE) from None
-    text = text.removeprefix(_BYTE_ORDER_MARK)  # editors on Windows write it; neither Spark nor YAML reads it as text
+    text = text.removeprefix(BYTE_ORDER_MARK)  # editors on Windows write it; neither Spark nor YAML reads it as text
     if path is not None and is_manifest(path, text):
         given = [name for name in _AD_HOC_FLAGS if getattr(args, name) is not None]
         if given:

@@ -38,7 +38,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sparksql.api.execution import Lookup, OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.api.reasons import Reason
-from sparksql.wire.model import WireModel
+from sparksql.wire.model import SqlText, WireModel
 from sparksql.wire.savepoints import SavepointPlace
 from sparksql.wire.versions import FIRST_VERSION, or_else
 
@@ -177,7 +177,7 @@ class SubmitRequest(WireModel):
     boot_id: str
     namespace: str
     name: str
-    sql: str
+    sql: SqlText
     mode: StatementMode = StatementMode.EXECUTE
     parameters: tuple[Parameter, ...] = ()
     conf: dict[str, str] = Field(default_factory=dict)

@@ -15,7 +15,7 @@ import hashlib
 
 from pydantic import Field
 
-from sparksql.wire.model import WireModel
+from sparksql.wire.model import SqlText, WireModel
 from sparksql.wire.session_state import SessionState
 
 CONFIG_DIR_ENV = "SPARKSQL_CONFIG_DIR"
@@ -40,7 +40,7 @@ THRIFT_PORT = 10000  # HiveServer2's default
 class InitStatement(WireModel):
     """Holds a statement of the init list with its text resolved; `origin` names its field, e.g. `init[1].sqlFrom`."""
 
-    sql: str
+    sql: SqlText
     origin: str
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+BYTE_ORDER_MARK = "\ufeff"
+
+SqlText = Annotated[str, AfterValidator(lambda text: text.removeprefix(BYTE_ORDER_MARK))]
+"""Text of SQL without the byte order mark that editors on Windows write before it, and that Spark's parser refuses."""
 
 
 class WireModel(BaseModel):

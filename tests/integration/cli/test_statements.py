@@ -32,6 +32,7 @@ from tests.integration.cli.cli_cluster import (
 
 
 def test_run_creates_follows_and_prints_the_result(cluster: Cluster, operator: None) -> None:
+    cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
     done = cluster.run(
         "run", "-e", "SELECT 1 AS a", "--session", "analytics", "-p", "d=2026-01-31:DATE", "--timeout", "9"
     )

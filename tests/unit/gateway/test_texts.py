@@ -18,12 +18,13 @@ from sparksql.gateway.sql.errors import (
     clean_message,
     describe,
     masked,
+    visible,
 )
 from sparksql.gateway.sql.masking import LINGER_SECONDS, MASK, MIN_LINE_CHARS, MIN_PART_CHARS, LogMask, Masker
 from sparksql.gateway.sql.policy import check_key, check_uri, statement_conf
 from sparksql.gateway.sql.script import Fragment, ScriptTooLongError, Section, Token, locate, offset_of, split
-from sparksql.wire.control import ErrorReason, OperationError
-from sparksql.wire.driver import SqlPolicy
+from sparksql.wire.control import ErrorReason, OperationError, SubmitRequest
+from sparksql.wire.driver import InitStatement, SqlPolicy
 
 short_text = st.text(st.sampled_from("ab*'\\\n\"é"), max_size=8)
 
@@ -207,6 +208,38 @@ def test_without_a_condition_the_deepest_message_is_told() -> None:
 )
 def test_error_messages_are_shown_without_stack_and_plan(raw: str, shown: str) -> None:
     assert clean_message(raw) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at or near '\u00a0'", "at or near 'U+00A0'"),
+        ("a\u200bb\ufeff\x00", "aU+200BbU+FEFFU+0000"),
+        ("two lines\n\tof 漢字 and 🎉", "two lines\n\tof 漢字 and 🎉"),
+    ],
+)
+def test_text_with_invisible_characters_is_shown_with_their_code_points(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_error_about_an_invisible_character_keeps_its_place_and_names_it() -> None:
+    chain = [
+        Thrown("ParseException", "[PARSE_SYNTAX_ERROR] at or near '\u00a0'", "PARSE_SYNTAX_ERROR", "42601", (7, 8))
+    ]
+    error = bounded(describe(chain, Fragment("SELECT \u00a01", 0), "SELECT \u00a01"))
+    assert (error.line, error.position, error.fragment) == (1, 8, "U+00A0")
+    assert error.message == "[PARSE_SYNTAX_ERROR] at or near 'U+00A0'"
+
+
+def test_secret_with_an_invisible_character_stays_masked() -> None:
+    error = bounded(masked(OperationError(message="bad: a\u00a0b"), Masker(["a\u00a0b"])))
+    assert error.message == f"bad: {MASK}"
+
+
+@pytest.mark.parametrize(("text", "read"), [("\ufeffSELECT 1", "SELECT 1"), ("\ufeff\ufeffSELECT 1", "\ufeffSELECT 1")])
+def test_text_with_a_byte_order_mark_is_read_without_it(text: str, read: str) -> None:
+    assert SubmitRequest(boot_id="b", namespace="n", name="s", sql=text).sql == read
+    assert InitStatement(sql=text, origin="init[0].sql").sql == read
 
 
 DENIED = [

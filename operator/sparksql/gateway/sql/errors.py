@@ -8,6 +8,7 @@ text (its positions are those of a fragment, ours are in fields), and without se
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,9 +191,24 @@ def masked(error: OperationError, masker: Masker) -> OperationError:
 
 
 def bounded(error: OperationError) -> OperationError:
-    """Returns as much of an error as is kept and shown."""
-    fragment = error.fragment and error.fragment[:MAX_FRAGMENT_CHARS]
-    return error.model_copy(update={"message": error.message[:MAX_MESSAGE_CHARS], "fragment": fragment})
+    """Returns as much of an error as is kept and shown, without invisible characters.
+
+    These are named only here, behind `masked`, which finds secret values as they are.
+    """
+    fragment = error.fragment and visible(error.fragment)[:MAX_FRAGMENT_CHARS]
+    return error.model_copy(update={"message": visible(error.message)[:MAX_MESSAGE_CHARS], "fragment": fragment})
+
+
+def visible(text: str) -> str:
+    """Returns a text in which invisible characters are named by their code points, as U+00A0 for a no-break space."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"U+{ord(char):04X}" if _is_invisible(char) else char for char in text)
+
+
+def _is_invisible(char: str) -> bool:
+    """Tells whether a character looks like a blank or like nothing; line ends and tabs are the layout of a message."""
+    return char not in " \n\r\t" and unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
 
 def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
