@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from sparksql.api.base import ApiObject, cel
-from sparksql.api.names import CATEGORY, DEFAULT_CLASS_ANNOTATION, GROUP, MAX_NAME_LENGTH, VERSION
+from sparksql.api.names import (
+    ANNOTATION_FRONT_USER,
+    CATEGORY,
+    DEFAULT_CLASS_ANNOTATION,
+    GROUP,
+    MAX_NAME_LENGTH,
+    VERSION,
+)
 from sparksql.api.reference import render_reference
 from sparksql.api.savepoint import SqlSavepoint
 from sparksql.api.schema import Schema, structural
@@ -35,13 +42,19 @@ class Column(NamedTuple):
 
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
-_REASON = Column("Reason", "string", f"{_READY}.reason", wide=True)
-_MESSAGE = Column("Message", "string", f"{_READY}.message", wide=True)
+_REASON = Column("Reason", "string", f"{_READY}.reason")
+_MESSAGE = Column("Message", "string", f"{_READY}.message")
 _AGE = Column("Age", "date", ".metadata.creationTimestamp")
+
+
+def _annotation(name: str) -> str:
+    """Returns the JSONPath of an annotation, in which the dots of the name are escaped."""
+    return ".metadata.annotations." + name.replace(".", r"\.")
+
 
 COLUMNS: dict[type[ApiObject], tuple[Column, ...]] = {
     SqlSessionClass: (
-        Column("Default", "string", ".metadata.annotations." + DEFAULT_CLASS_ANNOTATION.replace(".", r"\.")),
+        Column("Default", "string", _annotation(DEFAULT_CLASS_ANNOTATION)),
         Column("Ready", "string", f"{_READY}.status"),
         Column("Image", "string", ".spec.image", wide=True),
         _REASON,
@@ -53,6 +66,7 @@ COLUMNS: dict[type[ApiObject], tuple[Column, ...]] = {
         Column("Class", "string", ".spec.className"),
         Column("Running", "integer", ".status.statements.running"),
         Column("Queued", "integer", ".status.statements.queued"),
+        Column("User", "string", _annotation(ANNOTATION_FRONT_USER), wide=True),
         Column("Driver", "string", ".status.driver.podName", wide=True),
         Column("Spark", "string", ".status.driver.sparkVersion", wide=True),
         Column("Restarts", "integer", ".status.restarts", wide=True),
@@ -66,6 +80,9 @@ COLUMNS: dict[type[ApiObject], tuple[Column, ...]] = {
         Column("Type", "string", ".status.statementType"),
         Column("Rows", "integer", ".status.result.rowCount"),
         Column("Duration-ms", "integer", ".status.durationMillis"),
+        Column("Lag", "integer", ".status.streaming.lag"),
+        Column("Rate", "string", ".status.streaming.processedRowsPerSecond", wide=True),
+        Column("Batch", "integer", ".status.streaming.batchId", wide=True),
         Column("Run", "integer", ".status.run", wide=True),
         Column("Attempt", "integer", ".status.attempt", wide=True),
         _REASON,

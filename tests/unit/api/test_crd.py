@@ -11,6 +11,8 @@ import pytest
 from sparksql.api.base import ApiObject
 from sparksql.api.crd import KINDS, custom_resource_definition, generated_files, main
 from sparksql.api.schema import structural
+from sparksql.api.session import SqlSession
+from sparksql.api.statement import SqlStatement
 
 LAYERED = ("driver", "executors", "conf", "database", "idle", "statementTimeouts", "maxLifetimeSeconds", "maxConcurrentStatements",
            "maxQueuedStatements", "endpoints", "className", "image", "init", "serviceAccountName")  # fmt: skip
@@ -53,6 +55,23 @@ def test_check_finds_drift_and_writes_nothing(tmp_path: Path, capsys: pytest.Cap
     assert main([*arguments, "--check"]) == 1
     assert capsys.readouterr().out == f"out of date: {changed.relative_to(tmp_path)}\n"
     assert changed.read_text().endswith("#\n")
+
+
+def printed_columns(kind: type[ApiObject], *, wide: bool) -> list[str]:
+    columns = custom_resource_definition(kind)["spec"]["versions"][0]["additionalPrinterColumns"]
+    return [column["name"] for column in columns if wide or column.get("priority", 0) == 0]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
+def test_columns_of_each_kind_end_in_reason_message_and_age_by_default(kind: type[ApiObject]) -> None:
+    assert printed_columns(kind, wide=False)[-3:] == ["Reason", "Message", "Age"]
+
+
+def test_columns_of_a_stream_or_a_front_session_have_lag_rate_batch_and_user() -> None:
+    assert "Lag" in printed_columns(SqlStatement, wide=False)
+    wide = set(printed_columns(SqlStatement, wide=True)) - set(printed_columns(SqlStatement, wide=False))
+    assert wide == {"Run", "Attempt", "Rate", "Batch"}
+    assert "User" in set(printed_columns(SqlSession, wide=True)) - set(printed_columns(SqlSession, wide=False))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
