@@ -18,6 +18,7 @@ sizes beyond the class's limits, sight of what is redacted, open endpoints, or w
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -141,6 +142,19 @@ DENIED_KEYS = frozenset(
     }
 )
 
+# Fields of a session's spec that stand for keys which the operator itself sets.
+FIELDS: Mapping[str, str] = {
+    "spark.driver.memory": "spec.driver.memory",
+    "spark.driver.cores": "spec.driver.cpu",
+    "spark.executor.memory": "spec.executors.memory",
+    "spark.executor.cores": "spec.executors.cpu",
+    "spark.executor.instances": "spec.executors.instances",
+    "spark.dynamicallocation.enabled": "spec.executors.max",
+    "spark.dynamicallocation.minexecutors": "spec.executors.min",
+    "spark.dynamicallocation.maxexecutors": "spec.executors.max",
+}
+_MIN_LIKENESS = 0.9  # keys share long prefixes
+
 # What a part of a key ends with that names code, a place, a command or whoever answers for them.
 _NAME = re.compile(
     "(class|jar|impl|implementation|provider|plugin|listener|interceptor|extension|factory|loader|resolver"
@@ -240,9 +254,24 @@ def _judged(key: str) -> str:
     return name.removeprefix("spark.hadoop.")
 
 
-def _reviewed() -> frozenset[str]:
+def field_of(key: str) -> str | None:
+    """Returns the field of a session's spec to set instead of a denied key, None if there is none."""
+    return FIELDS.get(_judged(key))
+
+
+def similar_key(key: str, patterns: Iterable[str]) -> str | None:
+    """Returns the allowed key, as Spark spells it, that a key is most likely a misspelling of; None if it resembles none."""
+    if is_reviewed(key):
+        return None
+    allowed = tuple(patterns)
+    names = difflib.get_close_matches(normalise(key), _SPELLINGS, cutoff=_MIN_LIKENESS)
+    return next((_SPELLINGS[name] for name in names if is_allowed(name, allowed)), None)
+
+
+def _reviewed() -> dict[str, str]:
+    """Returns the reviewed keys as Spark spells them, by their normalised form."""
     lines = (line.partition("#")[0].strip() for line in KEYS_FILE.read_text(encoding="utf-8").splitlines())
-    return frozenset(normalise(line) for line in lines if line and not line.startswith("-"))
+    return {normalise(line): line for line in lines if line and not line.startswith("-")}
 
 
 def redacted(conf: Mapping[str, str]) -> dict[str, str]:
@@ -250,7 +279,8 @@ def redacted(conf: Mapping[str, str]) -> dict[str, str]:
     return {key: REDACTED if _is_secret(key, value) else value for key, value in conf.items()}
 
 
-REVIEWED = _reviewed()
+_SPELLINGS = _reviewed()
+REVIEWED = frozenset(_SPELLINGS)
 STATIC_KEYS = frozenset(
     normalise(key)
     for key in (

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from sparksql.api.conf_policy import (
     DENIED_KEYS,
     DENIED_PREFIXES,
+    FIELDS,
     REVIEWED,
+    field_of,
     is_allowed,
     is_denied,
     is_reviewed,
     normalise,
+    similar_key,
     wrong_value,
 )
 
@@ -128,6 +131,42 @@ def test_values_that_would_be_classes_are_checked() -> None:
     assert wrong_value("spark.sql.streaming.stateStore.compression.codec", "zstd") is None
     assert wrong_value("spark.sql.streaming.stateStore.compression.codec", "a.b.C") == "one of lz4, lzf, snappy, zstd"
     assert wrong_value("spark.sql.shuffle.partitions", "a.b.C") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("spark.executor.memory", "spec.executors.memory"),
+        (" Spark.Hadoop.spark.driver.cores", "spec.driver.cpu"),
+        ("spark.master", None),
+    ],
+)
+def test_key_that_the_operator_sets_has_a_field_of_the_session(key: str, field: str | None) -> None:
+    assert field_of(key) == field
+
+
+def test_every_key_with_a_field_is_denied() -> None:
+    assert [key for key in FIELDS if not is_denied(key)] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "patterns", "similar"),
+    [
+        ("spark.sql.shufle.partitions", DEFAULT_CLASS, "spark.sql.shuffle.partitions"),
+        (
+            "spark.sql.adaptive.advisorypartitionsizeinbyte",
+            DEFAULT_CLASS,
+            "spark.sql.adaptive.advisoryPartitionSizeInBytes",
+        ),
+        ("spark.sql.shufle.partitions", (), None),
+        ("spark.sql.shuffle.partitions", (), None),
+        ("my.own.key", DEFAULT_CLASS, None),
+    ],
+)
+def test_misspelt_key_has_the_allowed_key_in_its_original_spelling(
+    key: str, patterns: tuple[str, ...], similar: str | None
+) -> None:
+    assert similar_key(key, patterns) == similar
 
 
 def test_no_reviewed_key_is_denied() -> None:

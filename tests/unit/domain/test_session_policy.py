@@ -172,6 +172,21 @@ def test_conf_key_is_allowed_only_if_its_class_lists_it(key: str, patterns: list
         assert repr(key) in made.message
 
 
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("spark.executor.memory", "set spec.executors.memory of the session instead"),
+        ("spark.master", "; remove it"),
+        ("spark.sql.shufle.partitions", "did you mean 'spark.sql.shuffle.partitions'?"),
+        ("spark.executor.heartbeatInterval", "; remove it"),
+    ],
+)
+def test_refusal_of_a_conf_key_has_its_remedy(key: str, remedy: str) -> None:
+    made = asked({"allow": {"conf": ["spark.sql.*"]}}, conf={key: "1"})
+    assert isinstance(made, Violation)
+    assert remedy in made.message
+
+
 def test_the_class_is_not_held_to_its_own_policy() -> None:
     klass = {"allow": {"conf": []}, "defaults": {"conf": {"spark.ui.enabled": "false"}}}
     assert allowed(klass).effective.conf == {"spark.ui.enabled": "false"}

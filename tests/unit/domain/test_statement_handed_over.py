@@ -77,6 +77,16 @@ def test_statement_ends_with_the_terminal_state_that_its_driver_reports(
     assert decision.events and decision.events[0].reason == wanted[1]
 
 
+def test_timeout_of_the_driver_has_field_and_limit() -> None:
+    limits = Settings(queue_seconds=5, execution_seconds=7, class_name="small")
+    running, waiting = (
+        message(decide(statement_snapshot(statement(handed_over("Running")), operation=word, settings=limits)))
+        for word in (WORDS["timed out running"][0], WORDS["timed out waiting"][0])
+    )
+    assert "spec.timeouts.executionSeconds of 7 s; raise that, as far as class small allows" in running
+    assert "spec.timeouts.queueSeconds of 5 s" in waiting
+
+
 def test_result_progress_and_times_come_from_the_view() -> None:
     result = ResultSummary(
         columns=(Column(name="a", type="int"),), row_count=1, truncated=True, preview=((None,),), bytes=4

@@ -156,7 +156,21 @@ def test_phase_of_a_waiting_statement_follows_the_cause_that_counts_first(
 
 
 def test_message_of_a_cycle_shows_its_path() -> None:
-    assert "one -> two -> one" in message(decide(statement_snapshot(statement(), dependencies=CYCLE)))
+    cycle = message(decide(statement_snapshot(statement(), dependencies=CYCLE)))
+    assert cycle == "spec.dependsOn is a cycle: one -> two -> one; remove one of these dependencies"
+
+
+def test_message_of_dependencies_has_field_and_remedy() -> None:
+    failed = message(decide(statement_snapshot(statement(), dependencies=FAILED)))
+    assert failed.startswith("spec.dependsOn: two ended in Error; run it again")
+    waiting = message(decide(statement_snapshot(statement(initialized()), dependencies=UNMET)))
+    assert waiting == "spec.dependsOn: waits for b, c (does not exist); create what does not exist, or correct the list"
+
+
+def test_queue_timeout_of_a_waiting_statement_has_field_limit_and_cause() -> None:
+    of = statement(initialized(submittedTime=ago(31)))
+    ended = message(decide(statement_snapshot(of, settings=Settings(queue_seconds=30), dependencies=UNMET)))
+    assert "spec.timeouts.queueSeconds of 30 s" in ended and "waits for b" in ended
 
 
 def test_missing_reference_is_waited_for_a_minute() -> None:

@@ -21,9 +21,10 @@ from sparksql.gateway.sql.errors import (
     visible,
 )
 from sparksql.gateway.sql.masking import LINGER_SECONDS, MASK, MIN_LINE_CHARS, MIN_PART_CHARS, LogMask, Masker
+from sparksql.gateway.sql.parameters import check_usage
 from sparksql.gateway.sql.policy import check_key, check_uri, statement_conf
 from sparksql.gateway.sql.script import Fragment, ScriptTooLongError, Section, Token, locate, offset_of, split
-from sparksql.wire.control import ErrorReason, OperationError, SubmitRequest
+from sparksql.wire.control import ErrorReason, OperationError, Parameter, SubmitRequest
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
 short_text = st.text(st.sampled_from("ab*'\\\n\"é"), max_size=8)
@@ -295,6 +296,44 @@ def test_a_setting_that_is_not_allowed_is_refused_naming_the_key_as_written(key:
     with pytest.raises(StatementError, match=key) as refused:
         check_key(key, POLICY)
     assert refused.value.error.reason is ErrorReason.NOT_ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("spark.executor.memory", "set spec.executors.memory of the session instead"),
+        ("spark.sql.shufle.partitions", "did you mean 'spark.sql.shuffle.partitions'?"),
+    ],
+)
+def test_refusal_of_a_set_key_has_its_remedy(key: str, remedy: str) -> None:
+    with pytest.raises(StatementError) as refused:
+        check_key(key, POLICY)
+    assert remedy in refused.value.error.message
+
+
+P = Parameter(name="p", value="hidden", secret=True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "markers", "remedy"),
+    [([P, P], ["p"], "keep one of them"), ([P], ["q"], "used nowhere in the statement: remove it, or write :p")],
+)
+def test_parameter_that_does_not_fit_its_text_is_refused_with_its_field(
+    parameters: list[Parameter], markers: list[str], remedy: str
+) -> None:
+    with pytest.raises(StatementError) as refused:
+        check_usage(parameters, markers)
+    message = refused.value.error.message
+    assert message.startswith("spec.parameters[p]: ") and remedy in message and "hidden" not in message
+
+
+def test_parameter_without_a_value_is_named_with_its_field() -> None:
+    thrown = Thrown(
+        "ExtendedAnalysisException", "Please, fix `args`", "UNBOUND_SQL_PARAMETER", "42P02", (7, 9), (("name", "`n`"),)
+    )
+    error = describe([thrown], Fragment("SELECT :n", 0), "SELECT :n")
+    assert (error.condition, error.sql_state, error.position) == ("UNBOUND_SQL_PARAMETER", "42P02", 8)
+    assert "parameter :n has no value: give it one in spec.parameters" in error.message
 
 
 def test_enforced_keys_are_left_out_of_a_statements_own() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparksql.api import gateway_settings
-from sparksql.api.conf_policy import is_allowed, is_denied, wrong_value
+from sparksql.api.conf_policy import field_of, is_allowed, is_denied, similar_key, wrong_value
 from sparksql.api.fields import INT32_MAX
 from sparksql.api.gateway_settings import InvalidSetting
 from sparksql.api.quantities import cpu_cores, cpu_millis, memory_mib
@@ -226,15 +226,19 @@ def conf_refusal(conf: Mapping[str, str], session_class: SqlSessionClass, field:
     """Tells why a tenant may not set one of these keys; the message names the key as it was written."""
     for key, value in conf.items():
         if is_denied(key):
+            instead = field_of(key)
+            remedy = "remove it" if instead is None else f"set {instead} of the session instead"
             return Violation(
-                Reason.NOT_ALLOWED, f"{field}: key {key!r} can never be set by a session or statement; remove it"
+                Reason.NOT_ALLOWED, f"{field}: key {key!r} can never be set by a session or statement; {remedy}"
             )
         if not is_allowed(key, session_class.spec.allow.conf):
             patterns = ", ".join(session_class.spec.allow.conf) or "none"
+            similar = similar_key(key, session_class.spec.allow.conf)
+            remedy = "remove it" if similar is None else f"did you mean {similar!r}? Otherwise remove it"
             return Violation(
                 Reason.NOT_ALLOWED,
                 f"{field}: key {key!r} is not allowed by class {session_class.metadata.name} (allow.conf: {patterns}, where * gives "
-                "reviewed keys only); remove it, or have the class name it in full",
+                f"reviewed keys only); {remedy}, or have the class name it in full",
             )
         fits = wrong_value(key, value)
         if fits is not None:

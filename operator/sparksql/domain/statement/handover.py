@@ -115,7 +115,7 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
 
 
 def _finish(s: Snapshot, view: OperationView) -> Decision:
-    outcome = end_of(view)
+    outcome = end_of(view, s.settings)
     if outcome.phase is Phase.FINISHED:
         return end(s, outcome.phase, outcome.reason, fit_message(s, view), **view_update(view))
     spec, status = s.statement.spec, s.statement.status

@@ -7,7 +7,9 @@ from typing import assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementError, StatementPhase, StatementProgress, StatementResult
+from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.statement.status import StatusUpdate
+from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationState, OperationView
 
 SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
@@ -22,8 +24,10 @@ class End:
     message: str
 
 
-def end_of(view: OperationView) -> End:
+def end_of(view: OperationView, settings: Settings | Violation | None = None) -> End:
     """Returns the end that a terminal view means. A timeout before the start was the queue's, after it the execution's.
+
+    `settings` are those of the statement, whose limits a timeout names.
 
     Raises:
         ValueError: the operation has not ended.
@@ -36,9 +40,10 @@ def end_of(view: OperationView) -> End:
         case OperationState.CLOSED:
             return End(StatementPhase.CLOSED, Reason.SESSION_CLOSED, "the session was closed")
         case OperationState.TIMED_OUT if view.start_time is None:
-            return End(StatementPhase.TIMED_OUT, Reason.QUEUE_TIMEOUT, "queue timeout")
+            return End(StatementPhase.TIMED_OUT, Reason.QUEUE_TIMEOUT, queue_timeout(settings))
         case OperationState.TIMED_OUT:
-            return End(StatementPhase.TIMED_OUT, Reason.EXECUTION_TIMEOUT, "execution timeout")
+            message = f"execution timeout: it ran longer than {_execution_limit(settings)}"
+            return End(StatementPhase.TIMED_OUT, Reason.EXECUTION_TIMEOUT, message)
         case OperationState.ERROR:
             reason = Reason(view.error.reason) if view.error else Reason.SQL_ERROR
             return End(StatementPhase.ERROR, reason, view.error.message if view.error else "")
@@ -46,6 +51,19 @@ def end_of(view: OperationView) -> End:
             raise ValueError(f"operation {view.operation_id} has not ended: {view.state}")
         case other:
             assert_never(other)
+
+
+def queue_timeout(settings: Settings | Violation | None) -> str:
+    """Names the limit for the time in the queue that has passed."""
+    limit = f" of {settings.queue_seconds} s" if isinstance(settings, Settings) and settings.queue_seconds else ""
+    return f"queue timeout: it waited longer than spec.timeouts.queueSeconds{limit}; raise that, or free its session"
+
+
+def _execution_limit(settings: Settings | Violation | None) -> str:
+    field = "spec.timeouts.executionSeconds"
+    if not isinstance(settings, Settings) or not settings.execution_seconds:
+        return f"{field}; raise that"
+    return f"{field} of {settings.execution_seconds} s; raise that, as far as class {settings.class_name} allows"
 
 
 def view_update(view: OperationView) -> StatusUpdate:

@@ -11,7 +11,7 @@ from sparksql.domain.backoff import exponential
 from sparksql.domain.event import Event
 from sparksql.domain.statement.deadlines import next_deadline, queue_left
 from sparksql.domain.statement.decision import Cancel, Command, Decision, DeleteSession
-from sparksql.domain.statement.outcome import view_update
+from sparksql.domain.statement.outcome import queue_timeout, view_update
 from sparksql.domain.statement.phases import is_ended
 from sparksql.domain.statement.snapshot import Snapshot
 from sparksql.domain.statement.status import StatusUpdate, restated, with_phase
@@ -39,7 +39,7 @@ def wait(
     """Stays Initialized for `reason` and looks again after `wake` seconds; ends when the queue timeout has passed."""
     left = queue_left(s)
     if left == 0:
-        return end(s, Phase.TIMED_OUT, Reason.QUEUE_TIMEOUT, f"queue timeout: {message}", **update)
+        return end(s, Phase.TIMED_OUT, Reason.QUEUE_TIMEOUT, f"{queue_timeout(s.settings)} ({message})", **update)
     status = with_phase(s.statement, s.now, Phase.INITIALIZED, reason, message, **update)
     return Decision(status, commands, requeue_after=min(wake, left + 0.05) if left is not None else wake)
 

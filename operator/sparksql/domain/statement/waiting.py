@@ -104,9 +104,13 @@ def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None
     """Ends a statement whose dependencies can no longer be met: one has not finished well, or they are a cycle."""
     match s.dependencies:
         case dependencies.Cycle(path):
-            return end(s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}")
+            remedy = "remove one of these dependencies"
+            return end(
+                s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}; {remedy}"
+            )
         case dependencies.Failed(name, phase):
-            return end(s, Phase.ERROR, Reason.DEPENDENCY_FAILED, f"{name} ended in {phase}")
+            remedy = "run it again, and then this statement (spec.runNonce), or remove it from the list"
+            return end(s, Phase.ERROR, Reason.DEPENDENCY_FAILED, f"spec.dependsOn: {name} ended in {phase}; {remedy}")
         case _:
             return None
 
@@ -115,8 +119,9 @@ def wait_for_dependencies(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Waits until all that the statement depends on has finished. The status keeps what has."""
     if not isinstance(s.dependencies, dependencies.Unmet):
         return None
-    missing = (f"{name} (does not exist)" for name in s.dependencies.missing)
-    message = f"waits for {', '.join((*s.dependencies.open, *missing))}"
+    missing = tuple(f"{name} (does not exist)" for name in s.dependencies.missing)
+    remedy = "; create what does not exist, or correct the list" if missing else ""
+    message = f"spec.dependsOn: waits for {', '.join((*s.dependencies.open, *missing))}{remedy}"
     return wait(s, Reason.WAITING_FOR_DEPENDENCIES, message, met_dependencies=s.dependencies.met)
 
 

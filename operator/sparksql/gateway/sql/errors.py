@@ -119,10 +119,21 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         reason=_reason(chosen, chain),
         condition=chosen.condition,
         sql_state=chosen.sql_state,
-        message=clean_message(chosen.message) or chosen.class_name,
+        message=_unbound_parameter(chosen) or clean_message(chosen.message) or chosen.class_name,
         line=line,
         position=position,
         fragment=shown,
+    )
+
+
+def _unbound_parameter(thrown: Thrown) -> str | None:
+    """Returns what to do about a parameter without a value, None for another error: Spark advises to fix its own `args`."""
+    if thrown.condition != "UNBOUND_SQL_PARAMETER":
+        return None
+    name = dict(thrown.parameters).get("name", "").strip("`")
+    return (
+        f"[UNBOUND_SQL_PARAMETER] parameter :{name} has no value: give it one in spec.parameters of the SqlStatement, or "
+        "in the parameters that the client sends"
     )
 
 

@@ -25,11 +25,19 @@ def check_usage(parameters: Sequence[Parameter], markers: Iterable[str]) -> None
     names = Counter(parameter.name for parameter in parameters)
     for name, count in names.items():
         if count > 1:
-            raise refusal(ErrorReason.INVALID_SPEC, f"parameter {name!r} is given more than once")
+            raise refusal(ErrorReason.INVALID_SPEC, f"{_field(name)} is given more than once: keep one of them")
     used = {marker.strip("`") for marker in markers}
     for name in names:
         if name not in used:
-            raise refusal(ErrorReason.INVALID_SPEC, f"parameter {name!r} is used nowhere in the statement")
+            message = (
+                f"{_field(name)} is used nowhere in the statement: remove it, or write :{name} where its value belongs"
+            )
+            raise refusal(ErrorReason.INVALID_SPEC, message)
+
+
+def _field(name: str) -> str:
+    """Names a parameter as the field of the statement that gives it."""
+    return f"spec.parameters[{name}]: parameter {name!r}"
 
 
 def check_unbindable(parameters: Sequence[Parameter], markers: Iterable[str], statement_type: str) -> None:
@@ -37,7 +45,7 @@ def check_unbindable(parameters: Sequence[Parameter], markers: Iterable[str], st
     names = {parameter.name for parameter in parameters}
     for marker in markers:
         if marker in names:
-            message = f"parameter {marker!r} stands in {statement_type}, where Spark substitutes none"
+            message = f"{_field(marker)} stands in {statement_type}, where Spark substitutes none: write the value itself there"
             raise refusal(ErrorReason.INVALID_SPEC, message)
 
 
@@ -121,8 +129,8 @@ class ParameterBinder:
         try:
             return self._cast(parameter.value, parameter.type)
         except (PySparkException, Py4JError, ValueError):
-            # Spark's message holds the value, which may be secret; the name and the type say what to mend.
-            message = f"parameter {parameter.name!r} cannot be cast to {parameter.type}"
+            # Spark's message holds the value, which may be secret; name and type suffice to correct it.
+            message = f"{_field(parameter.name)} cannot be cast to {parameter.type}: correct its value or its type"
             raise refusal(ErrorReason.INVALID_SPEC, message) from None
 
     def _cast(self, value: str, type_name: str) -> Any:

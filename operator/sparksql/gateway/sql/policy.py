@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sparksql.api.conf_policy import is_allowed, is_denied, normalise, wrong_value
+from sparksql.api.conf_policy import field_of, is_allowed, is_denied, normalise, similar_key, wrong_value
 from sparksql.api.gateway_settings import PREFIX
 from sparksql.gateway.spark.scala import elements, fields, is_a, option, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
@@ -49,11 +49,15 @@ def check_key(key: str, policy: SqlPolicy, value: str | None = None) -> None:
     if normalise(key) in {normalise(enforced) for enforced in policy.enforced_conf}:
         raise not_allowed(f"configuration key {key!r} is enforced by the session's class")
     if is_denied(key):
-        raise not_allowed(f"configuration key {key!r} is never allowed")
+        instead = field_of(key)
+        remedy = "" if instead is None else f": set {instead} of the session instead"
+        raise not_allowed(f"configuration key {key!r} is never allowed{remedy}")
     if normalise(key).startswith(PREFIX):
         raise not_allowed(f"configuration key {key!r} is read when a driver starts: set it in the session's spec.conf")
     if not is_allowed(key, policy.conf_allow):
-        raise not_allowed(f"configuration key {key!r} is not among the keys that the session's class allows")
+        similar = similar_key(key, policy.conf_allow)
+        remedy = "" if similar is None else f": did you mean {similar!r}?"
+        raise not_allowed(f"configuration key {key!r} is not among the keys that the session's class allows{remedy}")
     if value is not None and (fits := wrong_value(key, value)) is not None:
         raise not_allowed(f"configuration key {key!r} is {value[:200]!r}: it takes {fits}")
 

@@ -251,7 +251,7 @@ def end_with_query(s: Snapshot, facts: StreamFacts) -> Decision | None:
             pass
         case _:
             return None
-    outcome = end_of(view)
+    outcome = end_of(view, s.settings)
     return end(s, outcome.phase, outcome.reason, outcome.message, **view_update(view))
 
 
