@@ -265,9 +265,48 @@ def test_own_storage_and_metastore_are_used_instead() -> None:
         "defaultClass.storage.warehouse=s3a://lake/tables", "metastore.externalUris=thrift://hms.data.svc:9083"
     )
     spec = own.one("SqlSessionClass", "standard")["spec"]
-    assert spec["storage"] == {"warehouse": "s3a://lake/tables"}
+    assert spec["storage"]["warehouse"] == "s3a://lake/tables"
     assert spec["defaults"]["conf"]["spark.hadoop.hive.metastore.uris"] == "thrift://hms.data.svc:9083"
     assert {*pod_templates(own)} == {NAME, FRONT}
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "parent"),
+    [
+        ("s3a://lake/tables", "s3a://lake"),
+        ("s3a://lake/prod/tables/", "s3a://lake/prod"),
+        ("s3a://lake", "s3a://lake"),
+        ("s3a://lake/", "s3a://lake"),
+        ("hdfs://name:8020/warehouse", "hdfs://name:8020"),
+        ("file:///data/warehouse", "file:///data"),
+    ],
+)
+def test_default_class_with_a_warehouse_alone_has_the_other_roots_beside_it(warehouse: str, parent: str) -> None:
+    storage = render(f"defaultClass.storage.warehouse={warehouse}").one("SqlSessionClass", "standard")["spec"][
+        "storage"
+    ]
+    assert storage == {
+        "warehouse": warehouse,
+        "checkpointRoot": f"{parent}/checkpoints",
+        "savepointRoot": f"{parent}/savepoints",
+        "resultRoot": f"{parent}/results",
+    }
+
+
+def test_default_class_keeps_a_given_root_beside_derived_ones() -> None:
+    own = render("defaultClass.storage.warehouse=s3a://lake/tables", "defaultClass.storage.resultRoot=s3a://scratch/r")
+    storage = own.one("SqlSessionClass", "standard")["spec"]["storage"]
+    assert (storage["resultRoot"], storage["checkpointRoot"]) == ("s3a://scratch/r", "s3a://lake/checkpoints")
+
+
+def test_image_without_a_tag_has_the_version_of_the_chart() -> None:
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    repositories = ("image.repository=r.example/operator", "sessionImage.repository=r.example/session")
+    result = helm("template", "sso", str(CHART), *set_flags((*OBJECT_STORE, *repositories)))
+    assert result.returncode == 0, result.stderr
+    assert f"image: r.example/operator:{version}" in result.stdout.replace('"', "")
+    assert f"image: r.example/session:{version}" in result.stdout.replace('"', "")
+    assert ":dev" not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ capabilities: {drop: [ALL]}
 {{- if and .Values.metastore.enabled (not .Values.metastore.externalUris) -}}true{{- end -}}
 {{- end -}}
 
-{{/* Root of tables; empty when the chart knows no storage. Takes dict of `root` and the `folder` below the first bucket. */}}
+{{/* A root of the default class: as given, else a folder of the object store, else one beside the given warehouse; in the
+warehouse where that is a whole bucket. Empty when the chart knows no storage. Takes a dict of `root`, `key` and `folder`. */}}
 {{- define "sso.storageRoot" -}}
 {{- $values := .root.Values -}}
 {{- $given := index $values.defaultClass.storage .key -}}
@@ -107,6 +108,10 @@ capabilities: {drop: [ALL]}
 {{- $given -}}
 {{- else if $values.objectStore.enabled -}}
 {{- printf "s3a://%s/%s" (first $values.objectStore.buckets) .folder -}}
+{{- else if $values.defaultClass.storage.warehouse -}}
+{{- $warehouse := trimSuffix "/" $values.defaultClass.storage.warehouse -}}
+{{- $parent := regexReplaceAll "/[^/]+$" $warehouse "" -}}
+{{- printf "%s/%s" (ternary $warehouse $parent (regexMatch "^[^/]+://[^/]+$" $warehouse)) .folder -}}
 {{- end -}}
 {{- end -}}
 
