@@ -296,4 +296,6 @@ STATIC_KEYS = frozenset(
 
 
 def _is_secret(key: str, value: str) -> bool:
-    return bool(_SECRET.search(key) or _SECRET.search(value) or _SECRET_KEY.search(key))
+    """Tells whether a setting looks like a secret. `key` or `sas` in a name means one only where the image's programs read it."""
+    is_secret_key = _is_anothers(normalise(key)) and _SECRET_KEY.search(key)
+    return bool(_SECRET.search(key) or _SECRET.search(value) or is_secret_key)

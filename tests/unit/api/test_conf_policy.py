@@ -10,12 +10,14 @@ from sparksql.api.conf_policy import (
     DENIED_KEYS,
     DENIED_PREFIXES,
     FIELDS,
+    REDACTED,
     REVIEWED,
     field_of,
     is_allowed,
     is_denied,
     is_reviewed,
     normalise,
+    redacted,
     similar_key,
     wrong_value,
 )
@@ -167,6 +169,24 @@ def test_misspelt_key_has_the_allowed_key_in_its_original_spelling(
     key: str, patterns: tuple[str, ...], similar: str | None
 ) -> None:
     assert similar_key(key, patterns) == similar
+
+
+@pytest.mark.parametrize(
+    ("key", "is_hidden"),
+    [
+        ("conf.key", False),
+        ("my.sas.count", False),
+        ("my.password", True),
+        ("my.secret.name", True),
+        ("spark.hadoop.fs.azure.account.key.lake", True),
+        ("fs.azure.account.key.lake", True),
+        ("dfs.encryption.key", True),
+        ("spark.my.key", True),
+        ("spark.sql.shuffle.partitions", False),
+    ],
+)
+def test_property_is_hidden_if_its_name_means_a_secret(key: str, is_hidden: bool) -> None:
+    assert redacted({key: "1"}) == {key: REDACTED if is_hidden else "1"}
 
 
 def test_no_reviewed_key_is_denied() -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 from sparksql.api.conf_policy import redacted
 from sparksql.gateway.catalog.completion import complete
 from sparksql.gateway.frontends.rest import models
-from sparksql.gateway.frontends.rest.configuring import refused_type
+from sparksql.gateway.frontends.rest.configuring import unsupported_text
 from sparksql.gateway.frontends.rest.errors import Cause, RestError, chained, failed, server_side, sql_cause
 from sparksql.gateway.frontends.rest.models import RestModel
 from sparksql.gateway.frontends.rest.paging import Bookmarks
@@ -143,7 +143,7 @@ class Handlers:
         body = _body(call, models.ConfigureSessionRequest)
         sql = body.statement or ""
         unfit = await self._service.with_session(
-            call.session, lambda driver, session: refused_type(driver, session, sql)
+            call.session, lambda driver, session: unsupported_text(driver, session, sql)
         )
         if unfit is not None:
             message = f"Unsupported statement for configuring session: {unfit}. Send it as a statement."
