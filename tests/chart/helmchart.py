@@ -14,7 +14,6 @@ from tests.support.apiserver import binary
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "spark-sql-operator"
 OBJECT_STORE = ("objectStore.enabled=true", "objectStore.accessKey=demo", "objectStore.secretKey=demo-secret")
-LOCAL_IMAGES = ("image.tag=dev", "sessionImage.tag=dev", "objectStore.image.tag=dev")
 HELM_SECONDS = 300
 
 
@@ -43,8 +42,8 @@ def set_flags(values: tuple[str, ...]) -> list[str]:
 
 
 def render(*values: str) -> Rendered:
-    """Objects of a release `sso` in namespace `sys` with the images of `make images` and `--set` values."""
-    result = helm("template", "sso", str(CHART), "--namespace", "sys", *set_flags((*LOCAL_IMAGES, *values)))
+    """Objects of a release `sso` in namespace `sys` with `--set` values."""
+    result = helm("template", "sso", str(CHART), "--namespace", "sys", *set_flags(values))
     assert result.returncode == 0, result.stderr
     return Rendered(tuple(each for each in yaml.safe_load_all(result.stdout) if each))
 
@@ -52,7 +51,5 @@ def render(*values: str) -> Rendered:
 def release(kubeconfig: Path, *values: str) -> None:
     """Installs or upgrades the release `sso` in namespace `sys`, with the chart's own object store."""
     target = ("--namespace", "sys", "--create-namespace", "--kubeconfig", str(kubeconfig))
-    result = helm(
-        "upgrade", "--install", "sso", str(CHART), *target, *set_flags((*LOCAL_IMAGES, *OBJECT_STORE, *values))
-    )
+    result = helm("upgrade", "--install", "sso", str(CHART), *target, *set_flags((*OBJECT_STORE, *values)))
     assert result.returncode == 0, result.stderr

@@ -301,7 +301,10 @@ def test_default_class_keeps_a_given_root_beside_derived_ones() -> None:
 
 def test_image_without_a_tag_has_the_version_of_the_chart() -> None:
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-    repositories = ("image.repository=r.example/operator", "sessionImage.repository=r.example/session")
+    repositories = (
+        "image.repository=r.example/operator", "sessionImage.repository=r.example/session",
+        "objectStore.image.repository=r.example/store",
+    )  # fmt: skip
     result = helm("template", "sso", str(CHART), *set_flags((*OBJECT_STORE, *repositories)))
     assert result.returncode == 0, result.stderr
     assert f"image: r.example/operator:{version}" in result.stdout.replace('"', "")

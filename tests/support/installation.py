@@ -33,12 +33,9 @@ QUICKSTART = "spark-sql-quickstart"  # what `make demo` labels its namespaces wi
 QUICK_COMPILER = {"name": "JDK_JAVA_OPTIONS", "value": " ".join((QUICK_COMPILER_ONLY, *ROOM))}
 QUICK_POD = {"spec": {"containers": [{"name": "spark", "env": [QUICK_COMPILER]}]}}
 VALUES = {
-    "image": {"tag": "dev"},
-    "sessionImage": {"tag": "dev"},
     # Small requests, so that many sessions fit the machine that the tests run on.
     "objectStore": {
         "enabled": True,
-        "image": {"tag": "dev"},
         "buckets": ["warehouse", "tpch"],
         "accessKey": "e2e-access",
         "secretKey": STORAGE_SECRET,

@@ -54,12 +54,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 
-{{/* Image reference of a dict of `image` and `chart`. */}}
+{{/* Image reference of a dict of `image` and `chart`. Without a tag it has the chart's version, or is the image of `make images`. */}}
 {{- define "sso.image" -}}
 {{- if .image.digest -}}
 {{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .image.repository (default .chart.AppVersion .image.tag) -}}
+{{- $tag := ternary "dev" .chart.AppVersion (hasPrefix "localhost/" .image.repository) -}}
+{{- printf "%s:%s" .image.repository (default $tag .image.tag) -}}
 {{- end -}}
 {{- end -}}
 
