@@ -22,7 +22,9 @@ def test_spark_conf_of_a_plain_session_is_exactly_this() -> None:
         "spark.driver.port": "7078",
         "spark.dynamicAllocation.enabled": "false",
         "spark.executor.cores": "1",
+        "spark.executor.failuresValidityInterval": "1h",
         "spark.executor.instances": "2",
+        "spark.executor.maxNumFailures": "100",
         "spark.executor.memory": "2048m",
         "spark.kubernetes.authenticate.executor.serviceAccountName": "spark",
         "spark.kubernetes.container.image": "registry.example/session:1",
@@ -95,3 +97,24 @@ def test_executors_with_shuffle_files_are_given_back_after_a_time_that_class_and
     dynamic = replace(PLAIN, executors=replace(PLAIN.executors, dynamic=(0, 10)))
     assert builders.spark_conf(replace(dynamic, **said), 1)[key] == wins
     assert key not in builders.spark_conf(PLAIN, 1)
+
+
+@pytest.mark.parametrize(
+    ("instances", "dynamic", "most"),
+    [(1, None, "100"), (25, None, "100"), (60, None, "240"), (1, (0, 10), "100"), (1, (2, 80), "320")],
+)
+def test_tolerated_executor_failures_exceed_sparks_default_for_any_number_of_executors(
+    instances: int, dynamic: tuple[int, int] | None, most: str
+) -> None:
+    executors = replace(PLAIN.executors, instances=instances, dynamic=dynamic)
+    conf = builders.spark_conf(replace(PLAIN, executors=executors), 1)
+    assert conf["spark.executor.maxNumFailures"] == most
+    assert int(most) > max(3, 2 * (instances if dynamic is None else dynamic[1]))
+
+
+@pytest.mark.parametrize("layer", ["conf", "enforced_conf"])
+@pytest.mark.parametrize("key", ["spark.executor.maxNumFailures", "spark.executor.failuresValidityInterval"])
+def test_tolerated_executor_failures_of_class_or_session_replace_the_default(key: str, layer: str) -> None:
+    conf = builders.spark_conf(PLAIN, 1)
+    changed = builders.spark_conf(replace(PLAIN, **{layer: {**getattr(PLAIN, layer), key: "7"}}), 1)
+    assert key in conf and changed == {**conf, key: "7"}

@@ -1,6 +1,6 @@
 """The Spark configuration of a driver, as far as it is known before its pod runs.
 
-Layers, later wins: defaults for dynamic allocation; the session's merged `conf`; what follows from its sizes and
+Layers, later wins: defaults for failures of executors and for dynamic allocation; the session's merged `conf`; what follows from its sizes and
 storage; the class's `enforced_conf`; what makes the driver this session's driver on this cluster. So nobody, not even
 the class, can point a driver elsewhere, take authentication off it or have its executors run as someone else. What only
 the pod knows (host and bind address) is added by the gateway, and so is what the gateway's own way of running
@@ -21,20 +21,36 @@ from sparksql.wire import driver as wire
 # job of its own.
 _DYNAMIC_DEFAULTS = {"spark.dynamicAllocation.shuffleTracking.timeout": "120s"}
 
+# Below what class and session set. Spark ends a driver after max(3, 2 x executors) failed executors, counted over the
+# driver's whole life: a session that many share would end for failures of past days. Failures of the last hour count, and
+# more of them: a hundred are far beyond executors that single statements exhaust, while a driver whose executors never
+# start, which costs seconds per failure, still ends within the hour.
+_FAILURES_INTERVAL = "1h"
+_MIN_FAILURES = 100
+_FAILURES_PER_EXECUTOR = 4  # twice Spark's, so that the bound stays above Spark's for more than 50 executors
+
 API_SERVER = "k8s://https://kubernetes.default.svc"
 
 
 def spark_conf(session: EffectiveSession, incarnation: int) -> dict[str, str]:
     """Spark properties for the `config.json` of the driver's `incarnation`."""
     warehouse = {"spark.sql.warehouse.dir": session.warehouse} if session.warehouse else {}
-    below = _DYNAMIC_DEFAULTS if session.executors.dynamic is not None else {}
     return {
-        **below,
+        **_defaults(session.executors),
         **session.conf,
         **warehouse,
         **_sizes(session),
         **session.enforced_conf,
         **_identity(session, incarnation),
+    }
+
+
+def _defaults(size: ExecutorSize) -> dict[str, str]:
+    most = size.instances if size.dynamic is None else size.dynamic[1]
+    return {
+        "spark.executor.failuresValidityInterval": _FAILURES_INTERVAL,
+        "spark.executor.maxNumFailures": str(max(_MIN_FAILURES, _FAILURES_PER_EXECUTOR * most)),
+        **(_DYNAMIC_DEFAULTS if size.dynamic is not None else {}),
     }
 
 
