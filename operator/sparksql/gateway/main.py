@@ -220,7 +220,16 @@ def _write_jvm_line(line: bytes) -> None:
 def _die_with_jvm(code: int) -> None:
     log.error("the JVM ended with exit code %d; this process ends with it", code)
     logging.shutdown()
-    os._exit(1)
+    os._exit(exit_code_for(code))
+
+
+def exit_code_for(jvm_code: int) -> int:
+    """Returns the exit code of the process for that of its JVM, so that the pod shows why Spark ended.
+
+    A JVM that a signal killed has a negative code here, which shells and the kubelet write as 128 plus the signal. One
+    that ended with 0 without having been stopped failed all the same.
+    """
+    return 128 - jvm_code if jvm_code < 0 else jvm_code or 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sessions as they see the statements of their drivers."""
+"""Sessions as they see their drivers' pods and the statements of their drivers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from sparksql.cache.indexes import INDEXES
 from sparksql.controllers.session.gather import in_hand
+from sparksql.controllers.session.pods import pod_snapshot
 from sparksql.engine.store import Store
 from tests.unit.domain.builders.sessions import session
 
@@ -41,3 +42,42 @@ def test_driver_has_in_hand_what_it_runs_and_what_has_noted_its_loss(obj: dict[s
     store.apply("SqlStatement", obj)
     assert in_hand(store, session({"phase": "Ready", "driver": DRIVER})) == count
     assert in_hand(store, session()) == 0
+
+
+def pod(status: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "s-2", "namespace": "team-a", "uid": "uid-2", "creationTimestamp": "2026-01-31T08:00:00Z"}
+    return {"metadata": metadata, "spec": {}, "status": status}
+
+
+def ended_pod(terminated: dict[str, Any] | None, **status: Any) -> dict[str, Any]:
+    containers = [] if terminated is None else [{"name": "spark", "state": {"terminated": terminated}}]
+    return pod({"phase": "Failed", "containerStatuses": containers, **status})
+
+
+@pytest.mark.parametrize(
+    ("code", "remedies"),
+    [
+        (11, ("too many executors failed", "spec.executors.memory", "spark.executor.maxNumFailures")),
+        (52, ("heap is exhausted", "spec.driver.memory")),
+        (137, ("its pod's limit", "spec.driver.memory")),
+    ],
+)
+def test_ended_driver_with_a_known_exit_code_has_its_remedy(code: int, remedies: tuple[str, ...]) -> None:
+    ended = pod_snapshot(ended_pod({"reason": "Error", "exitCode": code})).ended
+    assert ended is not None and ended.startswith(f"Error, exit code {code} (")
+    assert all(remedy in ended for remedy in remedies)
+
+
+@pytest.mark.parametrize(
+    ("obj", "ended"),
+    [
+        (ended_pod({"reason": "StartError", "exitCode": 128, "message": "exec: no such file\n"}),
+         "StartError, exit code 128: exec: no such file"),
+        (ended_pod(None, reason="Evicted", message="The node was low on resource: memory."),
+         "Evicted: The node was low on resource: memory."),
+        (ended_pod({"exitCode": 3, "message": "m"}, message="m"), "Terminated, exit code 3: m"),
+        (ended_pod({"exitCode": 3, "message": "a"}, message="b" * 900), f"Terminated, exit code 3: a: {'b' * 300}"),
+    ],
+)  # fmt: skip
+def test_ended_driver_has_the_words_of_kubelet_and_container(obj: dict[str, Any], ended: str) -> None:
+    assert pod_snapshot(obj).ended == ended

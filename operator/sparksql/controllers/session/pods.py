@@ -25,6 +25,16 @@ _IMAGE_PROBLEMS = frozenset(
     }
 )
 
+_MAX_DETAIL_CHARS = 300  # of each component's words; the status has 1024 for all
+
+# Exit codes with a known cause: Spark's own (SparkExitCode of Spark 4.1), and 128 + SIGKILL.
+_REMEDIES = {
+    11: "too many executors failed within spark.executor.failuresValidityInterval; if they ran out of memory, raise "
+    "spec.executors.memory, else see the events of the executor pods, or raise spark.executor.maxNumFailures",
+    52: "the driver's heap is exhausted; raise spec.driver.memory",
+    137: "the driver was killed, as for more memory than its pod's limit; raise spec.driver.memory",
+}
+
 
 def is_driver(pod: Object, session_uid: str, uid: str | None) -> bool:
     """Tells whether a pod with a driver's name is that driver.
@@ -108,14 +118,23 @@ def _image_problem(status: Object) -> str | None:
 
 
 def _ended(status: Object, driver: Object) -> str | None:
-    """How the driver's container ended; a pod that failed without one (evicted, node lost) tells by its own reason."""
+    """Describes how the driver's container ended, or why its pod failed without one (evicted, node lost).
+
+    Ends with the words of the kubelet and of the container, clipped. None for a pod that has not ended.
+    """
     if status.get("phase") not in ("Failed", "Succeeded"):
         return None
-    terminated = driver.get("state", {}).get("terminated")
-    if terminated:
-        reason = terminated.get("reason") or "Terminated"
-        return f"{reason}, exit code {terminated.get('exitCode')}"
-    return status.get("reason") or str(status.get("phase"))
+    terminated = driver.get("state", {}).get("terminated") or {}
+    end = _container_end(terminated) if terminated else status.get("reason") or str(status.get("phase"))
+    details = dict.fromkeys(text.strip() for text in (terminated.get("message"), status.get("message")) if text)
+    return ": ".join((end, *(detail[:_MAX_DETAIL_CHARS] for detail in details if detail)))
+
+
+def _container_end(terminated: Object) -> str:
+    reason, code = terminated.get("reason") or "Terminated", terminated.get("exitCode")
+    end = f"{reason}, exit code {code}"
+    remedy = _REMEDIES.get(code)
+    return end if remedy is None else f"{end} ({remedy})"
 
 
 def _time(text: str) -> datetime:
