@@ -18,6 +18,7 @@ class Reason(StrEnum):
     NOT_ALLOWED = "NotAllowed"
     LIMIT_EXCEEDED = "LimitExceeded"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    FAILED_CREATE = "FailedCreate"  # the API server or an admission webhook answered a creation with an error
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     DELETING = "Deleting"
     FINALIZER_DEADLINE = "FinalizerDeadline"  # let go without having cleaned up

@@ -21,6 +21,7 @@ from sparksql.cache.views import SessionView
 from sparksql.controllers.accounts import ensure_account
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.reconciler import Controller, Done, Outcome
+from sparksql.controllers.start_failures import violation_of
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.warm import pool_key
@@ -38,7 +39,7 @@ from sparksql.kube.builders.warm import (
     warm_children,
 )
 from sparksql.kube.client import Object
-from sparksql.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from sparksql.kube.errors import ApiError, Conflict, NotFound
 from sparksql.kube.resources import NETWORK_POLICIES, PODS, SECRETS
 from sparksql.kube.tls import session_certificate
 
@@ -136,12 +137,14 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         )  # fmt: skip
         try:
             pod = await self._make(member, children)
-        except (Forbidden, AlreadyExists, NotFound) as refused:  # a quota, or a namespace that is not there
-            self._tell(session_class, namespace, str(refused))
+        except Conflict:
+            raise
+        except ApiError as refused:  # a quota, a webhook, a namespace that does not exist
+            self._report(session_class, namespace, violation_of(refused, member.class_name))
             await self._remove_children(namespace, member.name, uid, children.pod["metadata"]["name"])
             return
         if isinstance(pod, Violation):
-            self._tell(session_class, namespace, pod.message)
+            self._report(session_class, namespace, pod)
             return
         self._refused.pop((session_class.metadata.name, namespace), None)
         self._context.store.apply(POD, pod)
@@ -158,9 +161,9 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
             await client.create(NETWORK_POLICIES, namespace, children.network_policy)
         return await client.create(PODS, namespace, children.pod)
 
-    def _tell(self, session_class: SqlSessionClass, namespace: str, error: str) -> None:
-        self._refused[session_class.metadata.name, namespace] = error
-        fields = log_extra(Key(CLASS, "", session_class.metadata.name), namespace=namespace, error=error)
+    def _report(self, session_class: SqlSessionClass, namespace: str, violation: Violation) -> None:
+        self._refused[session_class.metadata.name, namespace] = violation.message
+        fields = log_extra(Key(CLASS, "", session_class.metadata.name), namespace=namespace, error=violation.reason)
         logger.warning("a driver for the warm pool is not made", extra=fields)
 
     async def _hand_over(
@@ -175,7 +178,14 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
 
     async def _remove_children(self, namespace: str, name: str, uid: str, pod_name: str) -> None:
         base = child_base(name, uid)
-        for resource, each in ((SECRETS, base), (SECRETS, executor_secret_name(pod_name)), (NETWORK_POLICIES, base)):
+        # The pod as well: after an error its creation may have taken place, and without its Secrets it cannot start.
+        children = (
+            (PODS, pod_name),
+            (SECRETS, base),
+            (SECRETS, executor_secret_name(pod_name)),
+            (NETWORK_POLICIES, base),
+        )
+        for resource, each in children:
             try:
                 await self._context.client.delete(resource, namespace, each)
             except ApiError:

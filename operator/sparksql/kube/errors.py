@@ -57,7 +57,13 @@ class Forbidden(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the object breaks its schema or a CEL rule."""
+    """422: the object breaks its schema or a CEL rule, or an admission policy could not be evaluated."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Returns the object's fields that break a rule; empty for an admission policy, which names none."""
+        causes = self.details.get("causes") or ()
+        return tuple(field for cause in causes if (field := cause.get("field")))
 
     def __str__(self) -> str:
         fields = [f"{cause.get('field', '')} {cause.get('reason', '')}" for cause in self.details.get("causes") or ()]

@@ -98,14 +98,16 @@ def test_an_obstacle_for_a_person_stalls(reason: Reason) -> None:
     assert decision.requeue_after == 30.0
 
 
-def test_used_up_quota_is_waited_for_up_to_a_deadline() -> None:
-    obstacle, obj = Violation(Reason.QUOTA_EXCEEDED, "exceeded quota"), starting()
+@pytest.mark.parametrize("reason", [Reason.QUOTA_EXCEEDED, Reason.FAILED_CREATE])
+def test_driver_that_cannot_be_created_is_waited_for_up_to_a_deadline(reason: Reason) -> None:
+    obstacle, obj = Violation(reason, "the server's words"), starting()
     waits = later(obj, LIMITS.scheduling_seconds, start_blocker=obstacle)
-    assert told(waits) == (Phase.STARTING, Reason.QUOTA_EXCEEDED)
+    assert told(waits) == (Phase.STARTING, reason)
+    assert waits.status.message == obstacle.message
     assert later(with_status(obj, waits), LIMITS.scheduling_seconds).commands == (Command.START_DRIVER,)
     assert told(later(obj, LIMITS.scheduling_seconds + 1, start_blocker=obstacle)) == (
         Phase.FAILED,
-        Reason.QUOTA_EXCEEDED,
+        reason,
     )
 
 

@@ -27,7 +27,7 @@ from tests.unit.domain.builders.sessions import gateway, resolved, session
 LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED, SessionPhase.HIBERNATED)
 MAX_RESTARTS = 2
 DEADLINES = Deadlines(scheduling_seconds=60, image_pull_seconds=60, driver_start_seconds=60, drain_seconds=30)
-OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
+OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.FAILED_CREATE, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
 POD_NEWS: dict[str, dict[str, Any]] = {
     "running": {"unschedulable": None, "image_problem": None},
     "unschedulable": {"unschedulable": "no room"},

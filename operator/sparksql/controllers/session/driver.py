@@ -18,6 +18,7 @@ from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.kept_state import KeptStates
 from sparksql.controllers.session.pods import is_driver
 from sparksql.controllers.session.pools import PoolDrivers
+from sparksql.controllers.start_failures import violation_of
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.violation import Violation
@@ -30,7 +31,7 @@ from sparksql.kube.builders.network import network_policy
 from sparksql.kube.builders.session import executor_secret, secret, service
 from sparksql.kube.builders.warm import INCARNATION
 from sparksql.kube.config_maps import config_map_text
-from sparksql.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from sparksql.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from sparksql.kube.resources import (
     NETWORK_POLICIES,
     PODS,
@@ -71,7 +72,7 @@ class SessionChildren:
     ) -> Violation | None:
         """Makes the children and the pod of `status.driver.incarnation`, and returns what prevents that, None if nothing does.
 
-        Idempotent. Raises ApiError.
+        Idempotent. Raises Conflict.
         """
         built, driver = resolved.effective, session.status.driver
         assert driver is not None and driver.pod_name is not None
@@ -83,25 +84,23 @@ class SessionChildren:
             await self._create_all(session, built, driver.incarnation, config)
         except _StartBlockedError as blocked:
             return blocked.violation
+        except Conflict:  # the session or a child changed meanwhile: the reconciler reads it again at once
+            raise
+        except ApiError as error:
+            return violation_of(error, built.class_name)
         return None
 
     async def _create_all(self, session: SqlSession, built: EffectiveSession, incarnation: int, config: str) -> None:
-        try:
-            await self._check_claim(built)
-            _refuse(await ensure_account(self._context.client, built))
-            await self._secret(built, incarnation, config)
-            await self._executor_secret(built, incarnation)
-            await self._own(SERVICES, service(built, incarnation), session)
-            if built.network_policy:
-                policy = network_policy(built, self._context.pod_namespace, front=self._context.front_key is not None)
-                await self._own(NETWORK_POLICIES, policy, session)
-            pod = await self._pod(built, incarnation, wire.config_hash(config))
-            await self._hand_over_executor_secret(built, pod)
-        except Forbidden as error:
-            raise _StartBlockedError(_forbidden(error)) from error
-        except Invalid as error:
-            message = f"the API server refuses what follows from class {built.class_name}: {error.message}"
-            raise _StartBlockedError(Violation(Reason.INVALID_SPEC, message[:1000])) from error
+        await self._check_claim(built)
+        _refuse(await ensure_account(self._context.client, built))
+        await self._secret(built, incarnation, config)
+        await self._executor_secret(built, incarnation)
+        await self._own(SERVICES, service(built, incarnation), session)
+        if built.network_policy:
+            policy = network_policy(built, self._context.pod_namespace, front=self._context.front_key is not None)
+            await self._own(NETWORK_POLICIES, policy, session)
+        pod = await self._pod(built, incarnation, wire.config_hash(config))
+        await self._hand_over_executor_secret(built, pod)
 
     async def _bind(
         self, session: SqlSession, session_class: SqlSessionClass, resolved: Resolved, driver: DriverStatus, uid: str
@@ -304,14 +303,6 @@ def _refuse_foreign(obj: Object, uid: str) -> None:
         raise _StartBlockedError(
             Violation(Reason.CHILD_CONFLICT, f"{kind} {name} exists and is not this session's; delete or rename it")
         )
-
-
-def _forbidden(error: Forbidden) -> Violation:
-    if error.quota_exceeded:
-        return Violation(Reason.QUOTA_EXCEEDED, error.message)
-    if error.namespace_terminating:
-        return Violation(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
-    return Violation(Reason.NOT_ALLOWED, f"the cluster does not allow it: {error.message}")
 
 
 def _decoded(data: Object, key: str) -> str:

@@ -1,10 +1,10 @@
 """The Spark configuration of a driver, as far as it is known before its pod runs.
 
-Layers, later wins: defaults for failures of executors and for dynamic allocation; the session's merged `conf`; what follows from its sizes and
-storage; the class's `enforced_conf`; what makes the driver this session's driver on this cluster. So nobody, not even
-the class, can point a driver elsewhere, take authentication off it or have its executors run as someone else. What only
-the pod knows (host and bind address) is added by the gateway, and so is what the gateway's own way of running
-statements needs.
+Layers, later wins: defaults for failures of executors and for dynamic allocation; the session's merged `conf`; what
+follows from its sizes and storage; the class's `enforced_conf`; what makes the driver this session's driver on this
+cluster. So nobody, not even the class, can point a driver elsewhere, take authentication off it or have its executors
+run as someone else. What only the pod knows (host and bind address) is added by the gateway, and so is what the
+gateway's own way of running statements needs.
 """
 
 from __future__ import annotations
