@@ -37,6 +37,7 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     WAITING_IN_QUEUE = "WaitingInQueue"  # a queue system holds the driver pod back; no deadline of ours
     IMAGE_PULL_FAILED = "ImagePullFailed"
+    CONTAINER_NOT_STARTED = "ContainerNotStarted"  # the message has the kubelet's reason, as CreateContainerConfigError
     STORAGE_NOT_READY = "StorageNotReady"
     INIT_SOURCE_NOT_FOUND = "InitSourceNotFound"  # an init entry's ConfigMap or key is missing
     INIT_FAILED = "InitFailed"

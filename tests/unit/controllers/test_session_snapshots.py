@@ -81,3 +81,29 @@ def test_ended_driver_with_a_known_exit_code_has_its_remedy(code: int, remedies:
 )  # fmt: skip
 def test_ended_driver_has_the_words_of_kubelet_and_container(obj: dict[str, Any], ended: str) -> None:
     assert pod_snapshot(obj).ended == ended
+
+
+def waiting_pod(reason: str, message: str = "", kind: str = "containerStatuses") -> dict[str, Any]:
+    waiting = {"reason": reason, "message": message}
+    return pod({"phase": "Pending", kind: [{"name": "spark", "image": "spark:1", "state": {"waiting": waiting}}]})
+
+
+@pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
+@pytest.mark.parametrize("reason", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "Other"])
+def test_container_that_waits_for_any_unknown_reason_has_a_problem_with_the_kubelets_words(
+    reason: str, kind: str
+) -> None:
+    facts = pod_snapshot(waiting_pod(reason, 'secret "keys" not found', kind))
+    assert (facts.image_problem, facts.container_problem) == (None, f'{reason}: secret "keys" not found')
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageInspect"])
+def test_container_that_waits_for_its_image_has_an_image_problem_alone(reason: str) -> None:
+    facts = pod_snapshot(waiting_pod(reason))
+    assert (facts.image_problem, facts.container_problem) == (f"{reason}: spark:1", None)
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_container_that_starts_as_it_should_has_no_problem(reason: str) -> None:
+    facts = pod_snapshot(waiting_pod(reason))
+    assert (facts.image_problem, facts.container_problem) == (None, None)

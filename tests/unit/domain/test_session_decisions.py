@@ -129,6 +129,11 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
     [
         ({"unschedulable": "no node fits"}, LIMITS.scheduling_seconds, Reason.UNSCHEDULABLE),
         ({"image_problem": "ImagePullBackOff"}, LIMITS.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
+        (
+            {"container_problem": 'CreateContainerConfigError: secret "keys" not found'},
+            LIMITS.image_pull_seconds + LIMITS.driver_start_seconds,
+            Reason.CONTAINER_NOT_STARTED,
+        ),
     ],
 )
 def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(

@@ -34,6 +34,7 @@ PODS: list[dict[str, Any] | None] = [
     {"started": NOW},
     {"unschedulable": "0/3 nodes are available"},
     {"image_problem": "ImagePullBackOff"},
+    {"container_problem": "CreateContainerConfigError"},
     {"ended": "exit code 1"},
     {"started": NOW, "end_due": NOW + seconds(10**6)},
     {"started": NOW, "end_due": NOW - seconds(61)},

@@ -27,11 +27,18 @@ from tests.unit.domain.builders.sessions import gateway, resolved, session
 LASTING = (SessionPhase.STOPPED, SessionPhase.CLOSED, SessionPhase.FAILED, SessionPhase.HIBERNATED)
 MAX_RESTARTS = 2
 DEADLINES = Deadlines(scheduling_seconds=60, image_pull_seconds=60, driver_start_seconds=60, drain_seconds=30)
-OBSTACLES = (Reason.QUOTA_EXCEEDED, Reason.FAILED_CREATE, Reason.STORAGE_NOT_READY, Reason.NAMESPACE_TERMINATING, Reason.CHILD_CONFLICT)
+OBSTACLES = (
+    Reason.QUOTA_EXCEEDED,
+    Reason.FAILED_CREATE,
+    Reason.STORAGE_NOT_READY,
+    Reason.NAMESPACE_TERMINATING,
+    Reason.CHILD_CONFLICT,
+)
 POD_NEWS: dict[str, dict[str, Any]] = {
-    "running": {"unschedulable": None, "image_problem": None},
+    "running": {"unschedulable": None, "image_problem": None, "container_problem": None},
     "unschedulable": {"unschedulable": "no room"},
     "image problem": {"image_problem": "ErrImagePull"},
+    "container problem": {"container_problem": "CreateContainerError"},
     "ended": {"ended": "Error, exit code 1"},
     "queued": {"gates": ("kueue.x-k8s.io/admission",), "has_node": False},
     "let go by its queue": {"gates": (), "has_node": True},

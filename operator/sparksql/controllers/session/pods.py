@@ -14,6 +14,9 @@ from sparksql.kube.builders.metadata import belongs_to
 
 Object = dict[str, Any]
 
+# Waiting reasons of a container that starts as it should: the kubelet's only two such. Any other one is a problem.
+_HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
+# Those of the others that concern the image, which decide the session's reason and deadline only.
 _IMAGE_PROBLEMS = frozenset(
     {
         "ErrImagePull",
@@ -92,6 +95,7 @@ def pod_snapshot(pod: Object) -> PodFacts:
     scheduled = conditions.get("PodScheduled", {})
     unschedulable = scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else None
     running = driver.get("state", {}).get("running")
+    problem_reason, problem = _container_problem(status)
     due = metadata.get("deletionTimestamp")
     return PodFacts(
         name=metadata["name"],
@@ -103,18 +107,22 @@ def pod_snapshot(pod: Object) -> PodFacts:
         scheduler=spec.get("schedulerName") or "",
         has_node=bool(spec.get("nodeName")),
         unschedulable=unschedulable,
-        image_problem=_image_problem(status),
+        image_problem=problem if problem_reason in _IMAGE_PROBLEMS else None,
+        container_problem=problem if problem_reason not in _IMAGE_PROBLEMS else None,
         started=_time(running["startedAt"]) if running and running.get("startedAt") else None,
         ended=_ended(status, driver),
     )
 
 
-def _image_problem(status: Object) -> str | None:
+def _container_problem(status: Object) -> tuple[str | None, str | None]:
+    """Returns the kubelet's reason why a container does not start, and that reason with its message; None if all start."""
     for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
         waiting = container.get("state", {}).get("waiting") or {}
-        if waiting.get("reason") in _IMAGE_PROBLEMS:
-            return f"{waiting['reason']}: {waiting.get('message') or container.get('image', '')}"
-    return None
+        reason = waiting.get("reason")
+        if reason and reason not in _HARMLESS_WAITS:
+            message = waiting.get("message") or container.get("image", "")
+            return reason, f"{reason}: {message[:_MAX_DETAIL_CHARS]}"
+    return None, None
 
 
 def _ended(status: Object, driver: Object) -> str | None:

@@ -51,6 +51,7 @@ class PodFacts:
     has_node: bool = True
     unschedulable: str | None = None
     image_problem: str | None = None
+    container_problem: str | None = None  # why else the kubelet does not start a container
     started: datetime | None = None  # the container's start
     ended: str | None = None
 

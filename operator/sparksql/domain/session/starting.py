@@ -174,15 +174,16 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
         return wait(s, Phase.STARTING, Reason.WAITING_IN_QUEUE, waits, driver=known)
     begun = known.admitted_time or pod.created
     age = (s.now - begun).total_seconds()
-    if pod.unschedulable is not None:
-        if age > s.deadlines.scheduling_seconds:
-            return settle(s, Phase.FAILED, Reason.UNSCHEDULABLE, pod.unschedulable, Command.DELETE_DRIVER)
-        return wait(s, Phase.STARTING, Reason.UNSCHEDULABLE, pod.unschedulable, driver=known)
-    if pod.image_problem is not None:
-        if age > s.deadlines.image_pull_seconds:
-            return settle(s, Phase.FAILED, Reason.IMAGE_PULL_FAILED, pod.image_problem, Command.DELETE_DRIVER)
-        return wait(s, Phase.STARTING, Reason.IMAGE_PULL_FAILED, pod.image_problem, driver=known)
     limit = s.deadlines.driver_start_seconds + (0 if pod.started else s.deadlines.image_pull_seconds)
+    for problem, seconds, reason in (
+        (pod.unschedulable, s.deadlines.scheduling_seconds, Reason.UNSCHEDULABLE),
+        (pod.image_problem, s.deadlines.image_pull_seconds, Reason.IMAGE_PULL_FAILED),
+        (pod.container_problem, limit, Reason.CONTAINER_NOT_STARTED),
+    ):
+        if problem is not None:
+            if age > seconds:
+                return settle(s, Phase.FAILED, reason, problem, Command.DELETE_DRIVER)
+            return wait(s, Phase.STARTING, reason, problem, driver=known)
     # One of a pool has been up for long; it is the session's since it was taken.
     since = known.start_time if known.pool_uid is not None else pod.started
     if (s.now - (since or begun)).total_seconds() > limit:
