@@ -13,7 +13,7 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import StatementPhase
 from sparksql.domain.admission import Turn
 from sparksql.domain.statement.decide import decide
-from sparksql.domain.statement.decision import CreateSession, DeleteSession, Submit
+from sparksql.domain.statement.decision import CreateSession, Decision, DeleteSession, Submit
 from sparksql.domain.statement.dependencies import Cycle, Failed, Met, Unmet
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import Inputs, MissingReference, SessionFacts, Settings
@@ -55,6 +55,15 @@ WAITS: dict[str, tuple[dict[str, Any], str]] = {
     "dependencies are open": ({"dependencies": UNMET}, "WaitingForDependencies"),
     "text is missing": ({"inputs": MissingReference("spec.sqlFrom: create it")}, "WaitingForSource"),
 }
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Pending"])
+def test_statement_that_waits_for_a_stalled_session_has_its_reason_and_message(phase: str) -> None:
+    session = facts(phase, problem=(Reason.UNSCHEDULABLE, "0/3 nodes are available"))
+    decision = decide(statement_snapshot(statement(), session=session))
+    assert isinstance(decision, Decision)
+    assert reason_of(decision.status) == Reason.SESSION_NOT_READY
+    assert message(decision) == f"session s is {phase}: Unschedulable: 0/3 nodes are available"
 
 
 @pytest.mark.parametrize("status", [{}, initialized()], ids=["new", "initialized"])

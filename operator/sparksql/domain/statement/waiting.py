@@ -277,6 +277,9 @@ def _wait_for_session(s: Snapshot, session: SessionFacts) -> Decision:
         message = f"session {session.name}: {session.queue}"
         return wait(s, Reason.WAITING_IN_QUEUE, message, met_dependencies=_met(s))
     message = f"session {session.name} is {session.phase or 'new'}"
+    if session.problem is not None:
+        reason, cause = session.problem
+        message = f"{message}: {reason}: {cause}"
     if session.incompatibility is not None:
         message = f"session {session.name}: {session.incompatibility}"
     return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=_met(s))
