@@ -53,13 +53,14 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
     return st.integers(0, 9).flatmap(lambda n: st.just(usual) if n else st.sampled_from(others))
 
 
+QUOTED = "the value 'secret' of SELECT cannot be cast"  # an error that quotes SQL and a value of it
 SESSIONS = mostly(
     READY,
     None,
     STARTING,
     replace(READY, driver=Driver("s-2", "pod-2", "boot-2")),
     SessionFacts("s", SessionPhase.STOPPED),
-    SessionFacts("s", SessionPhase.FAILED, problem=(Reason.INIT_FAILED, "bad init")),
+    SessionFacts("s", SessionPhase.FAILED, problem=(Reason.INIT_FAILED, QUOTED)),
     SessionFacts("s", SessionPhase.CLOSED),
     SessionFacts("s", SessionPhase.READY, deleting=True),
 )
@@ -162,7 +163,7 @@ def word_of(obj: SqlStatement, step: Step, now: Any) -> OperationView | Unobserv
         start_time=(obj.status.start_time or now) if started else None,
         completion_time=now if state.is_terminal else None,
         read_only=read_only,
-        error=OperationError(reason=reason, message="why") if state is OperationState.ERROR else None,
+        error=OperationError(reason=reason, message=QUOTED) if state is OperationState.ERROR else None,
     )
 
 
@@ -179,6 +180,10 @@ def decisions(obj: SqlStatement, steps: list[Step]) -> list[tuple[Snapshot, Deci
             break  # the object is gone
         obj = with_status(obj, decision)
     return made
+
+
+def check_events(_: Snapshot, decision: Decision) -> None:
+    assert all(QUOTED not in event.message and SQL not in event.message for event in decision.events)
 
 
 def check_transition(snapshot: Snapshot, decision: Decision) -> None:
@@ -303,6 +308,7 @@ def check_what_is_settled(snapshot: Snapshot, decision: Decision) -> None:
 
 
 CHECKS = (
+    check_events,
     check_transition,
     check_end_is_kept,
     check_requests,

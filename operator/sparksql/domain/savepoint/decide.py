@@ -7,6 +7,7 @@ over; at most `backoffLimit` + 1 attempts; each waiting decision names its wake-
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import assert_never
 
@@ -15,6 +16,7 @@ from sparksql.api.savepoint import SavepointPhase as Phase
 from sparksql.api.savepoint import SavepointSource
 from sparksql.api.statement import SqlStatement
 from sparksql.domain.conditions import ready_reason
+from sparksql.domain.event import without_texts
 from sparksql.domain.savepoint.deletion import deleting
 from sparksql.domain.savepoint.locations import target
 from sparksql.domain.savepoint.snapshot import CancelCopy, Completed, Decision, DeleteSelf, Failed, Running, Snapshot
@@ -44,7 +46,13 @@ STATEMENT_SECONDS = 60.0  # since its creation: both may come in one `kubectl ap
 
 
 def decide(s: Snapshot) -> Decision:
-    """Returns the decision for the savepoint of snapshot `s`."""
+    """Returns the decision for the savepoint of snapshot `s`. Its Events hold no text of a driver, which may quote SQL."""
+    decision = _decide(s)
+    texts = {s.observation.message: "see status"} if isinstance(s.observation, Failed) else {}
+    return replace(decision, events=without_texts(decision.events, texts))
+
+
+def _decide(s: Snapshot) -> Decision:
     if s.savepoint.metadata.is_deleting:
         return deleting(s)
     match s.savepoint.status.phase:

@@ -12,7 +12,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, FrontendAddress, SqlSession
 from sparksql.api.session import SessionPhase as Phase
 from sparksql.domain.conditions import ready_reason
-from sparksql.domain.event import Event
+from sparksql.domain.event import Event, error_summary
 from sparksql.domain.session.configuration_layers import open_endpoints
 from sparksql.domain.session.counters import COUNTER_SECONDS, client_counts, statement_counts
 from sparksql.domain.session.desired import (
@@ -201,22 +201,26 @@ def _start_reason(s: Snapshot) -> Reason:
 
 def _init_failed(s: Snapshot) -> Decision:
     failure = s.gateway.init_failure if s.gateway else None
-    message = "an init statement failed"
-    if failure is not None and failure.frontend is not None:
+    if failure is None:
+        return settle(s, Phase.FAILED, Reason.INIT_FAILED, "an init statement failed", Command.DELETE_DRIVER)
+    error = failure.error.message
+    if failure.frontend is not None:
+        what = f"spec.frontends of the class: {failure.frontend} cannot serve"
         message = (
-            f"spec.frontends of the class: {failure.frontend} cannot serve: {failure.error.message}; put its package into the session "
-            "image, or take it out of the class, and change spec.restartNonce"
+            f"{what}: {error}; put its package into the session image, or take it out of the class, and change "
+            "spec.restartNonce"
         )
-    elif failure is not None and failure.position == 0:
+    elif failure.position == 0:
+        what = "spec.database: its statement failed"
         message = (
-            f"spec.database: {failure.statement} failed: {failure.error.message}; name a database that can be used, or mend "
-            "the catalog and change spec.restartNonce"
+            f"spec.database: {failure.statement} failed: {error}; name a database that can be used, or mend the catalog "
+            "and change spec.restartNonce"
         )
-    elif failure is not None:
-        message = (
-            f"spec.init: statement {failure.position} failed: {failure.error.message} (statement: {failure.statement})"
-        )
-    return settle(s, Phase.FAILED, Reason.INIT_FAILED, message, Command.DELETE_DRIVER)
+    else:
+        what = f"spec.init: statement {failure.position} failed"
+        message = f"{what}: {error} (statement: {failure.statement})"
+    event = f"{what}: {error_summary(failure.error)}"
+    return settle(s, Phase.FAILED, Reason.INIT_FAILED, message, Command.DELETE_DRIVER, event=event)
 
 
 def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Literal, Unpack
 
@@ -44,11 +45,14 @@ def wait(
     return Decision(status, commands, requeue_after=wake)
 
 
-def settle(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command) -> Decision:
-    """Enters a phase that lasts until somebody changes something."""
+def settle(
+    s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command, event: str | None = None
+) -> Decision:
+    """Enters a phase that lasts until somebody changes something. `event` is for a message that may hold SQL."""
     status = with_phase(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
-    return Decision(status, commands, events=new_events(s, type_, reason, message))
+    events = new_events(s, type_, reason, message)
+    return Decision(status, commands, events=tuple(replace(each, message=event or message) for each in events))
 
 
 def drain(s: Snapshot, reason: Reason, message: str) -> Decision:

@@ -16,7 +16,7 @@ from typing import assert_never
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import SqlStatementStatus
 from sparksql.api.statement import StatementPhase as Phase
-from sparksql.domain.event import Event
+from sparksql.domain.event import Event, without_texts
 from sparksql.domain.statement.deadlines import cancellation_due
 from sparksql.domain.statement.decision import (
     Cancel,
@@ -26,6 +26,7 @@ from sparksql.domain.statement.decision import (
     DeleteSession,
     NeedsInputs,
 )
+from sparksql.domain.statement.driver_texts import summaries
 from sparksql.domain.statement.handover import handed_over
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.status import with_phase
@@ -41,10 +42,15 @@ AWAITED_SECONDS = 1.0  # wake-up of an ended statement that others still wait fo
 
 
 def decide(s: Snapshot) -> Decision | NeedsInputs:
-    """Returns the decision about the statement of snapshot `s`, or that it cannot be made without inputs."""
+    """Returns the decision about the statement of snapshot `s`, or that it cannot be made without inputs.
+
+    Its Events hold no text of a driver, which may quote SQL.
+    """
     decision = _decide(s)
     if isinstance(decision, NeedsInputs):
         return decision
+    if decision.events:
+        decision = replace(decision, events=without_texts(decision.events, summaries(s)))
     streaming = decision.status.streaming
     if streaming is None:
         return decision
