@@ -69,7 +69,8 @@ def begun_again(s: Snapshot) -> tuple[Decision, Decision]:
 def test_a_stream_with_a_rewritable_state_begins_again_in_another_checkpoint(streaming: dict[str, Any]) -> None:
     first, second = begun_again(misfit(streaming=streaming))
     assert told(first) == ("Initialized", "Upgrading")
-    assert first.events == (Event("Normal", first.events[0].reason, message(first)),)
+    kept = f"see status; the checkpoint before is kept in {LOCATION}"
+    assert first.events == (Event("Normal", first.events[0].reason, kept),)
     assert message(first) == f"{WORDS}; the checkpoint before is kept in {LOCATION}"
     status = streaming_of(first)
     assert (status.checkpoint_location, status.rewritten_from, status.upgrades) == (None, LOCATION, 1)

@@ -141,7 +141,7 @@ def _ended(status: Object, driver: Object) -> str | None:
 def _container_end(terminated: Object) -> str:
     reason, code = terminated.get("reason") or "Terminated", terminated.get("exitCode")
     end = f"{reason}, exit code {code}"
-    remedy = _REMEDIES.get(code)
+    remedy = _REMEDIES.get(code) if code is not None else None
     return end if remedy is None else f"{end} ({remedy})"
 
 
