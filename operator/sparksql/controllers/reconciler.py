@@ -117,6 +117,7 @@ class Reconciler(Generic[O, S, C]):
     | what happened | what follows |
     |---|---|
     | the decision is carried out | done; the next look when decision or command say |
+    | an object that is being deleted is let go | done |
     | a command changed what decisions are made from | another pass at once |
     | the object has changed since it was read (Conflict) | it is read live; another pass |
     | the object is gone | done |
@@ -179,6 +180,8 @@ class Reconciler(Generic[O, S, C]):
         if decision.finalizer:
             return outcome
         await remove_finalizer(context.client, context.store, self._kind, obj)
+        if not before.metadata.is_deleting:
+            return outcome
         self._controller.forget(key)
         return Done()
 

@@ -201,6 +201,22 @@ async def test_finalizer_is_taken_off_after_the_commands_and_the_object_is_forgo
     assert one.journal == [*wanted, "forget"]
 
 
+@pytest.mark.parametrize("finalizers", [[], [FINALIZER]], ids=["never on", "taken off"])
+async def test_object_that_needs_no_finalizer_and_is_not_deleted_is_looked_at_again_in_time(
+    finalizers: list[str],
+) -> None:
+    one = scene(decision("InProgress", "copy", finalizer=False, requeue_after=60.0), finalizers=finalizers)
+    assert await one.reconcile() == 60.0
+    assert "forget" not in one.journal
+
+
+async def test_object_that_needs_no_finalizer_has_another_pass_when_a_command_changed_the_facts() -> None:
+    once, done = (decision("InProgress", *commands, finalizer=False) for commands in (("copy",), ()))
+    one = scene(once, done, outcomes=(Again(BLOCKED),))
+    assert await one.reconcile() is None
+    assert one.controller.refusals == [None, BLOCKED]
+
+
 async def test_finalizer_stays_on_when_a_command_fails() -> None:
     one = scene(
         decision("Failed", "cancel", finalizer=False),
