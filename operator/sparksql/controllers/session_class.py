@@ -14,6 +14,7 @@ from sparksql.api.names import LABEL_SESSION_UID, child_base, executor_secret_na
 from sparksql.api.session import SessionPhase, SqlSession, SqlSessionSpec
 from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus
 from sparksql.api.settings import Endpoints
+from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import CLASS, POD, SESSION
 from sparksql.cache.namespaces import is_terminating, labels_of
 from sparksql.cache.pools import members_of
@@ -98,18 +99,24 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
                     problems[namespace] = refusal  # it is tried again all the same
         sessions = [SessionView(obj) for obj in self._context.store.list(SESSION)]
         held = [each for each in sessions if each.phase in _WITH_DRIVER]
-        own = [each for each in held if each.class_name in (None, session_class.metadata.name)]
+        default = find_class(self._context.store, None)
+        default_name = default.metadata.name if isinstance(default, SqlSessionClass) else None
+        own = [each for each in held if (each.class_name or default_name) == session_class.metadata.name]
         taken = max((since for each in own if (since := each.pool_driver_since) is not None), default=None)
-        return PoolSituation(plan(pool, keys, members, self._room(session_class, held, own), now, taken), problems)
+        room, limit = self._room(session_class, len(held), len(own))
+        return PoolSituation(plan(pool, keys, members, room, now, taken), problems, limit)
 
-    def _room(self, session_class: SqlSessionClass, held: list[SessionView], own: list[SessionView]) -> int | None:
-        """How many drivers the limits leave beside those of all sessions and of the class's own, None without limits."""
+    def _room(self, session_class: SqlSessionClass, held: int, own: int) -> tuple[int | None, str]:
+        """How many drivers the limits leave beside those of all sessions and of the class's own, None without limits.
+
+        With it the limit that leaves the fewest.
+        """
         bounds = (
-            (session_class.spec.limits.sessions, len(own)),
-            (self._context.config.limits.sessions or None, len(held)),
+            ("spec.limits.sessions", session_class.spec.limits.sessions, own),
+            ("Helm value operator.limits.sessions", self._context.config.limits.sessions or None, held),
         )
-        rooms = [limit - taken for limit, taken in bounds if limit is not None]
-        return min(rooms) if rooms else None
+        rooms = [(limit - taken, f"{name} ({limit})") for name, limit, taken in bounds if limit is not None]
+        return min(rooms, default=(None, ""))
 
     def _resolve(self, session_class: SqlSessionClass, namespace: str, uid: str) -> Resolved | Violation:
         """A session that says nothing but its class, with every protocol on: what fits most."""

@@ -45,10 +45,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class PoolSituation:
-    """Holds what a pool needs, and `problems` that keep drivers from being started, by namespace."""
+    """Holds what a pool needs, and `problems` that keep drivers from being started, by namespace.
+
+    `limit` is the limit of sessions that leaves the least room for the pool, with its value; empty without limits.
+    """
 
     plan: PoolPlan = field(default_factory=PoolPlan)
     problems: dict[str, str] = field(default_factory=dict)
+    limit: str = ""
 
 
 def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -> Decision:
@@ -82,17 +86,24 @@ def _pool_condition(session_class: SqlSessionClass, pool: PoolSituation) -> tupl
     spec = session_class.spec.warm_pool
     if not spec.size:
         return ()
+    reason = Reason.INVALID_SPEC
     if not spec.namespaces:
         message = "spec.warmPool.namespaces is empty, and a pod cannot change its namespace: name those whose sessions are to start warm"
     elif pool.problems:
         message = "; ".join(f"namespace {each}: {problem}" for each, problem in sorted(pool.problems.items()))
+    elif pool.plan.is_limited:
+        reason = Reason.LIMIT_EXCEEDED
+        message = (
+            f"{pool.limit} leaves no room for all {spec.size * len(spec.namespaces)} drivers of the pool beside the sessions "
+            "that have one; raise it, or lower spec.warmPool.size"
+        )
     else:
         return ()
     return (
         Condition(
             type=ConditionType.WARM_POOL,
             status=ConditionStatus.FALSE,
-            reason=Reason.INVALID_SPEC,
+            reason=reason,
             message=message[:1000],
         ),
     )

@@ -43,7 +43,7 @@ class PoolMember:
 class PoolPlan:
     """Says what to do: a driver to start for each of `start`, their namespaces, and those to take away.
 
-    `pause` in seconds: until then none is started.
+    `pause` in seconds: until then none is started. `is_limited`: the limits leave no room for all drivers of the pool.
     """
 
     start: tuple[str, ...] = ()
@@ -51,6 +51,7 @@ class PoolPlan:
     ready: int = 0
     starting: int = 0
     pause: float | None = None
+    is_limited: bool = False
 
 
 def plan(
@@ -87,7 +88,8 @@ def plan(
     if pause is not None:
         start = []
     remove = tuple(each for each in found if each not in kept and not each.is_over)
-    return PoolPlan(tuple(start), remove, len(kept) - starting, starting + len(start), pause)
+    is_limited = room is not None and max(0, room) < pool.size * len(keys)
+    return PoolPlan(tuple(start), remove, len(kept) - starting, starting + len(start), pause, is_limited)
 
 
 def _pause(taken: datetime | None, now: datetime) -> float | None:

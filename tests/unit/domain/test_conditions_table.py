@@ -152,6 +152,16 @@ def test_a_class_is_as_asked_and_says_what_its_pool_lacks() -> None:
     assert "namespace b: not allowed" in refused.events[0].message
 
 
+def test_pool_without_room_for_all_its_drivers_names_the_limit() -> None:
+    placed = session_class(warmPool={"size": 2, "namespaces": ["a", "b"]})
+    situation = classes.PoolSituation(PoolPlan(ready=3, is_limited=True), limit="spec.limits.sessions (5)")
+    decision = classes.decide(placed, NOW, situation)
+    assert conditions_of(decision.status)["WarmPool"] == (F, "LimitExceeded")
+    (event,) = decision.events
+    assert event.message.startswith("spec.limits.sessions (5) leaves no room for all 4 drivers of the pool")
+    assert classes.decide(placed.replace(status=decision.status), NOW, situation).events == ()
+
+
 def canceled(desired: str) -> SqlStatement:
     obj = statement({"phase": "Running", "run": 1, "attempt": 1}, desiredState=desired)
     return obj.replace(

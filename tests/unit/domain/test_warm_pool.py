@@ -60,6 +60,14 @@ def test_a_driver_that_was_taken_is_replaced_after_a_pause() -> None:
     assert (full.start, full.pause) == ((), None)
 
 
+def test_pool_with_less_room_than_its_size_is_limited() -> None:
+    found = {room: plan(TWO, KEYS, [member("x")], room, NOW) for room in (-1, 0, 1, 2, None)}
+    assert {room: each.is_limited for room, each in found.items()} == {
+        -1: True, 0: True, 1: True, 2: False, None: False,
+    }  # fmt: skip
+    assert found[1].ready == 1 and found[1].start == ()
+
+
 def test_a_pool_without_a_size_keeps_nothing() -> None:
     none = plan(WarmPool(), {}, [member("x")], None, NOW)
     assert (none.start, [each.pod_name for each in none.remove]) == ((), ["x"])
