@@ -99,7 +99,9 @@ class Savepoints(ApiModel):
 
 
 class StreamRestart(ApiModel):
-    limit: int = Field(10, ge=0, le=10_000, description="Restarts in a row before the statement ends in Error.")
+    limit: int = Field(
+        10, ge=0, le=10_000, description="Restarts in a row before the statement is parked with its checkpoint."
+    )
     backoff_seconds: int = Field(10, ge=0, le=3600, description="Delay before the first restart; it doubles each time.")
     reset_after_seconds: Seconds = Field(600, description="Time of healthy running after which the count starts anew.")
 

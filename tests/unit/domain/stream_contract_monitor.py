@@ -68,7 +68,8 @@ class Pass:
         told = isinstance(word, OperationView) and word.error is not None and word.state is OperationState.ERROR
         if told and isinstance(word, OperationView) and word.error is not None:
             return str(word.error.reason) == Reason.STATE_INCOMPATIBLE
-        return self.before.phase is Phase.STOPPED and self.before.error is not None
+        is_parked = self.before.phase is Phase.STOPPED and self.before.error is not None
+        return is_parked and self.before.conditions[0].reason == Reason.STATE_INCOMPATIBLE
 
     @property
     def rewrites(self) -> bool:
@@ -116,6 +117,8 @@ def _check_restarts(one: Pass) -> None:
     count = one.new.restarts
     earlier = one.old.restarts if one.same_run else 0
     assert count <= LIMIT
+    ends_by_failure = one.same_run and after.phase is Phase.ERROR is not before.phase
+    assert not (ends_by_failure and one.old.restarts and one.old.query_id), "its restarts have ended it"
     assert count in (0, earlier, earlier + 1) or count == 1
     ready = after.conditions[0]
     if before.attempt != after.attempt and ready.reason == Reason.RESTARTING and "the next one" not in ready.message:

@@ -15,7 +15,7 @@ from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Decision
 from sparksql.domain.statement.snapshot import SessionFacts, Settings, Unobserved
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
-from tests.unit.domain.builders.conditions import RESTS, STREAMS, UNDER_WAY, message, told
+from tests.unit.domain.builders.conditions import PARKED, RESTS, STREAMS, UNDER_WAY, message, told
 from tests.unit.domain.builders.objects import NOW, ago, with_status
 from tests.unit.domain.builders.statements import READY, initialized, statement, view
 from tests.unit.domain.builders.streams import (
@@ -161,20 +161,56 @@ def test_backoff_of_a_stream_is_bounded() -> None:
     assert decision.requeue_after == 600
 
 
-def test_stream_that_fails_at_its_restart_limit_ends_in_error() -> None:
-    decision = failing(stream(running(streaming={"restarts": 10})))
+LAST = stream(running(streaming={"restarts": 10, "committedBatchId": 2}))
+WORDS_AT_THE_LIMIT = pytest.mark.parametrize(
+    ("word", "reason", "cause"),
+    [
+        (telling(OperationState.ERROR, error=FAILURE), "SqlError", "it failed"),
+        (Unobserved.DRIVER_GONE, "SessionLost", "the driver is gone"),
+        (Unobserved.UNKNOWN, "SessionLost", "the driver does not know the statement any more"),
+    ],
+    ids=["failed", "gone", "forgotten"],
+)
+
+
+@WORDS_AT_THE_LIMIT
+def test_stream_that_fails_at_its_restart_limit_is_parked_with_its_checkpoint(
+    word: Any, reason: str, cause: str
+) -> None:
+    decision = decide(stream_snapshot(LAST, operation=word))
+    assert (told(decision), shown(decision)) == (("Stopped", reason), PARKED)
+    assert message(decision).startswith(f"failed after 10 restarts in a row: {cause}; set desiredState to Stopped")
+    assert decision.status.error is not None and decision.status.error.message == cause
+    streaming = streaming_of(decision)
+    assert (streaming.checkpoint_location, streaming.committed_batch_id) == (LOCATION, 2)
+    assert [event.type for event in decision.events] == ["Warning"]
+
+
+@WORDS_AT_THE_LIMIT
+def test_stream_without_restarts_left_stays_parked_until_its_user_acts(word: Any, reason: str, cause: str) -> None:
+    parked = with_status(LAST, decide(stream_snapshot(LAST, operation=word)))
+    again = decide(stream_snapshot(parked))
+    assert (again.status, again.events) == (parked.status, ())
+    changed = parked.replace(spec=stream(conf={"a": "b"}).spec)
+    assert told(decide(stream_snapshot(changed))) == ("Initialized", "Upgrading")
+    rests = decide(stream_snapshot(parked.replace(spec=stream(desiredState="Stopped").spec)))
+    assert (told(rests), shown(rests)) == (("Stopped", "StoppedByUser"), RESTS)
+    goes_on = decide(stream_snapshot(with_status(parked, rests)))
+    assert told(goes_on) == ("Initialized", "Pending")
+    assert (streaming_of(goes_on).checkpoint_location, streaming_of(goes_on).restarts) == (LOCATION, 0)
+
+
+def test_stream_without_a_checkpoint_that_fails_at_its_restart_limit_ends_in_error() -> None:
+    decision = failing(stream(running(streaming={"restarts": 10, "checkpointLocation": None})))
     assert told(decision) == ("Error", "SqlError")
-    assert message(decision) == "gave up after 10 restarts: it failed"
-    assert decision.status.error is not None
-    gone = decide(stream_snapshot(stream(running(streaming={"restarts": 10})), operation=Unobserved.DRIVER_GONE))
-    assert told(gone) == ("Error", "SessionLost")
+    assert message(decision) == "failed after 10 restarts in a row: it failed"
 
 
 @pytest.mark.parametrize("restarts", [0, 10])
 def test_stream_remembers_the_last_driver_that_it_has_lost_and_is_bound_by_its_restarts_alone(restarts: int) -> None:
     of = stream(running(streaming={"restarts": restarts}, lostDrivers=["s-0"]))
     gone = decide(stream_snapshot(of, operation=Unobserved.DRIVER_GONE))
-    assert gone.status.phase == ("Error" if restarts else "Initialized")
+    assert gone.status.phase == ("Stopped" if restarts else "Initialized")
     assert gone.status.lost_drivers == ("s-1",)
 
 
@@ -182,7 +218,7 @@ def test_attempt_that_ran_long_enough_begins_the_count_anew() -> None:
     of = stream(running(streaming={"restarts": 10}, startTime=ago(700)))
     decision = failing(of, start_time=ago(700), completion_time=ago(1))
     assert streaming_of(decision).restarts == 1
-    assert told(failing(of, start_time=ago(700), completion_time=ago(101))) == ("Error", "SqlError")
+    assert told(failing(of, start_time=ago(700), completion_time=ago(101))) == ("Stopped", "SqlError")
 
 
 def test_query_that_never_started_does_not_heal() -> None:

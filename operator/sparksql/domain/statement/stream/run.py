@@ -56,10 +56,13 @@ Running       *             *                Failed|Abandoned         Stopped   
 Running       RestoreLater  *                *                        =            WaitingForSavepoint  -
 Running       *             *                *                        Initialized  Upgrading            -
 
+A failure that would be followed by Restarting is followed by Stopped, with the failure's reason, once `restart.limit`
+restarts in a row are used up.
+
 Invariants (property tests): a new attempt only when the one before is confirmed over; restarts in a row are bounded and
-wait longer each time; a text goes on with the state of another one only if a driver finds that it fits; a checkpoint is
-given up only for a savepoint that is complete, for a copy of it whose state is made anew, or when it is asked for to
-begin without state; Stopped is no end.
+wait longer each time, and no number of them ends a stream that has a checkpoint; a text goes on with the state of another
+one only if a driver finds that it fits; a checkpoint is given up only for a savepoint that is complete, for a copy of it
+whose state is made anew, or when it is asked for to begin without state; Stopped is no end.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from sparksql.domain.statement.stream.status import next_start, start_rewritten,
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView
 
+CONTINUE = "set desiredState to Stopped and then to Running, or change the spec, to go on from the checkpoint"
 TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing for a moment, a wrong word does not heal
 
 
@@ -99,7 +100,10 @@ def rewrite(s: Snapshot, misfit: End) -> Decision:
 
 
 def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: OperationView | None = None) -> Decision:
-    """Begins the next attempt from the checkpoint after its back-off, as often as `restart.limit` grants."""
+    """Begins the next attempt from the checkpoint after its back-off, as often as `restart.limit` grants.
+
+    A stream that has used them up is parked if it has a checkpoint: an end would give up its state.
+    """
     spec, status = s.statement.spec.streaming, s.statement.status
     assert spec is not None
     known: StatusUpdate = {} if view is None else view_update(view)
@@ -107,13 +111,26 @@ def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: Oper
     if view is not None and count > TEXT_TRIES and is_text_error(view):
         return suspend(s, facts, Violation(failure.reason, failure.message), stalled=True, error=known.get("error"))
     if count > spec.restart.limit:
-        message = f"gave up after {count - 1} restarts: {failure.message}"
-        return end(s, failure.phase, failure.reason, message, **known)
+        return _out_of_restarts(s, facts, failure, known)
     delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
     due = s.now + timedelta(seconds=delay) if delay else None
     streaming = suspended(streaming_of(s.statement), restarts=count, next_restart_time=due)
     message = f"restart {count} of {spec.restart.limit} in {delay:g} s: {what}"
     return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
+
+
+def _out_of_restarts(s: Snapshot, facts: StreamFacts, failure: End, known: StatusUpdate) -> Decision:
+    """Parks a stream whose restarts are used up, or ends one that has no checkpoint.
+
+    The error is kept also if no driver reported one: without it the stream would resume by itself.
+    """
+    spec = s.statement.spec.streaming
+    assert spec is not None
+    message = f"failed after {spec.restart.limit} restarts in a row: {failure.message}"
+    if not has_checkpoint(s.statement):
+        return end(s, failure.phase, failure.reason, message, **known)
+    error = known.get("error") or StatementError(message=failure.message)
+    return suspend(s, facts, Violation(failure.reason, f"{message}; {CONTINUE}"), stalled=True, error=error)
 
 
 def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
