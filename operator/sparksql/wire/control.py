@@ -270,6 +270,7 @@ class ErrorReason(StrEnum):
     NOT_IMPLEMENTED = Reason.NOT_IMPLEMENTED
     STATE_INCOMPATIBLE = Reason.STATE_INCOMPATIBLE  # of a streaming statement and its checkpoint
     CHECKPOINT_LOST = Reason.CHECKPOINT_LOST
+    ENVIRONMENT_FAILED = Reason.ENVIRONMENT_FAILED  # the driver or the storage, whatever the statement says
 
 
 class OperationError(WireModel):

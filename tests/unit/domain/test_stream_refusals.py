@@ -111,6 +111,28 @@ def test_invalid_schedule_is_reported_and_parks_a_stream_only_on_a_spec_change()
     assert told(decide(stream_snapshot(changed, operation=view(OperationState.CANCELED)))) == ("Stopped", "InvalidSpec")
 
 
+FROZEN = OperationError(reason=ErrorReason.ENVIRONMENT_FAILED, message="for 20 s this driver was frozen")
+
+
+@pytest.mark.parametrize("upgrades", [0, 1], ids=["first state", "later state"])
+@pytest.mark.parametrize("start_time", [None, NOW], ids=["not begun", "begun"])
+def test_stream_whose_environment_fails_before_its_first_batch_starts_again_after_a_while(
+    start_time: Any, upgrades: int
+) -> None:
+    of = stream(running(streaming={"upgrades": upgrades}, startTime=None))
+    failed = view(OperationState.ERROR, error=FROZEN, start_time=start_time)
+    decision = decide(stream_snapshot(of, operation=failed))
+    assert told(decision) == ("Initialized", "Restarting")
+    assert message(decision) == "restart 1 of 10 in 10 s: for 20 s this driver was frozen"
+    assert decision.requeue_after == 10
+
+
+def test_stream_whose_environment_goes_on_failing_is_parked_before_its_first_batch() -> None:
+    of = stream(running(streaming={"restarts": 10}, startTime=None))
+    decision = decide(stream_snapshot(of, operation=view(OperationState.ERROR, error=FROZEN, start_time=None)))
+    assert (told(decision), shown(decision)) == (("Stopped", "EnvironmentFailed"), PARKED)
+
+
 @pytest.mark.parametrize(
     ("error", "is_of_the_text"),
     [

@@ -17,6 +17,7 @@ from sparksql.gateway.streaming.checkpoints.fence import (
     Fence,
     WriterRecord,
 )
+from sparksql.wire.control import ErrorReason
 
 CHECKPOINT = "s3a://bucket/checkpoints/team-a/st/1"
 PLACE = CHECKPOINT + SUFFIX
@@ -98,6 +99,7 @@ def mark(files: FakeFiles) -> WriterRecord:
 def refusal_of(lease: CheckpointLease) -> str:
     with pytest.raises(StatementError) as refused:
         lease.check()
+    assert refused.value.error.reason is ErrorReason.ENVIRONMENT_FAILED
     return refused.value.error.message
 
 

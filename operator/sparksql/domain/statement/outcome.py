@@ -82,6 +82,11 @@ def view_update(view: OperationView) -> StatusUpdate:
     return fields
 
 
+def is_misfit(view: OperationView) -> bool:
+    """Tells whether the driver has found that the state does not fit the text."""
+    return view.state is OperationState.ERROR and end_of(view).reason is Reason.STATE_INCOMPATIBLE
+
+
 def is_text_error(view: OperationView) -> bool:
     """Tells whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
     if view.start_time is not None or view.error is None:

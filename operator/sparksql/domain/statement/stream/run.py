@@ -10,11 +10,12 @@ row.
   yet.
 - `at`: Initialized and Stopped are phases without a driver. All others are the driver's word on the attempt: Misfit is an
   Error StateIncompatible (Rewritable: the state can be rewritten, or computed anew), NeverRan the Error of a query that
-  never ran (NewNeverRan: while the run has had a state before), Gone a driver that is gone, Forgotten and NotArrived an
-  operation of phase Running or Pending that it does not know, Silent no answer.
+  never ran (NewNeverRan: while the run has had a state before) for a reason other than EnvironmentFailed, Gone a driver
+  that is gone, Forgotten and NotArrived an operation of phase Running or Pending that it does not know, Silent no answer.
 - `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
   is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
   Stateless.
+- Restarting after a failure is Stopped, with the failure's reason, once `restart.limit` restarts in a row are used up.
 - `=` is as before; `|` separates alternatives; `*` is anything.
 
 desiredState  change        at               savepoint                phase        reason               commands
@@ -56,9 +57,6 @@ Running       *             *                Failed|Abandoned         Stopped   
 Running       RestoreLater  *                *                        =            WaitingForSavepoint  -
 Running       *             *                *                        Initialized  Upgrading            -
 
-A failure that would be followed by Restarting is followed by Stopped, with the failure's reason, once `restart.limit`
-restarts in a row are used up.
-
 Invariants (property tests): a new attempt only when the one before is confirmed over; restarts in a row are bounded and
 wait longer each time, and no number of them ends a stream that has a checkpoint; a text goes on with the state of another
 one only if a driver finds that it fits; a checkpoint is given up only for a savepoint that is complete, for a copy of it
@@ -78,7 +76,7 @@ from sparksql.domain.event import Event
 from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.deadlines import cancellation_due, is_closing
 from sparksql.domain.statement.decision import Command, Decision, NeedsInputs
-from sparksql.domain.statement.outcome import End, end_of, error_text, view_update
+from sparksql.domain.statement.outcome import End, end_of, error_text, is_misfit, view_update
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.status import with_phase
 from sparksql.domain.statement.steps import (
@@ -284,7 +282,7 @@ def follow_misfit(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
     The driver has found that, and has written nothing.
     """
-    if not isinstance(s.operation, OperationView) or not _is_misfit(s.operation):
+    if not isinstance(s.operation, OperationView) or not is_misfit(s.operation):
         return None
     spec, outcome = s.statement.spec.streaming, end_of(s.operation)
     if s.operation.error is not None and s.operation.error.rewritable:
@@ -346,13 +344,11 @@ def _stall(s: Snapshot, facts: StreamFacts, view: OperationView) -> Decision:
     return suspend(s, facts, why, stalled=True, error=view_update(view).get("error"))
 
 
-def _is_misfit(view: OperationView) -> bool:
-    return view.state is OperationState.ERROR and end_of(view).reason is Reason.STATE_INCOMPATIBLE
-
-
 def _never_ran(s: Snapshot, view: OperationView) -> bool:
-    is_failure = view.state is OperationState.ERROR and not _is_misfit(view)
-    return is_failure and streaming_of(s.statement).query_id is None
+    """Tells whether a query failed before it ever ran, for a reason that another try does not heal."""
+    if view.state is not OperationState.ERROR or streaming_of(s.statement).query_id is not None:
+        return False
+    return end_of(view).reason not in (Reason.STATE_INCOMPATIBLE, Reason.ENVIRONMENT_FAILED)
 
 
 ATTEMPT_OVER: Chain = (

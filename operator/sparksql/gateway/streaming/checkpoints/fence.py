@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from sparksql.gateway.sql.errors import StatementError
-from sparksql.wire.control import OperationError
+from sparksql.gateway.sql.errors import refusal
+from sparksql.wire.control import ErrorReason
 
 SUFFIX = ".writer.json"  # beside the checkpoint, so that whoever copies or removes the checkpoint need not know of it
 CHECK_SECONDS = 5.0
@@ -166,10 +166,10 @@ class CheckpointLease:
     def check(self) -> None:
         """Raises StatementError once somebody else has the checkpoint, or may have it. Reads nothing."""
         if self._is_lost:
-            raise StatementError(OperationError(message=TAKEN_OVER))
+            raise refusal(ErrorReason.ENVIRONMENT_FAILED, TAKEN_OVER)
         if self._verified is not None and self._fence.clock() - self._verified > LEASE_SECONDS:
             self._is_lost = True
-            raise StatementError(OperationError(message=UNREADABLE))
+            raise refusal(ErrorReason.ENVIRONMENT_FAILED, UNREADABLE)
 
     def verify(self) -> None:
         """Reads the record, then `check`."""
