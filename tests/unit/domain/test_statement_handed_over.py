@@ -435,6 +435,29 @@ def test_retry_backs_off_and_ends_at_its_limit(failed: int, delay: float | None)
     assert decision.status.error is None
 
 
+@pytest.mark.parametrize(
+    ("condition", "sql_state", "again"),
+    [
+        ("PARSE_SYNTAX_ERROR", "42601", False),
+        ("UNRESOLVED_COLUMN", "42703", False),
+        ("INSERT_COLUMN_ARITY_MISMATCH", "21S01", False),
+        ("INCOMPATIBLE_DATA_FOR_TABLE", "KD000", False),
+        ("TABLE_OR_VIEW_NOT_FOUND", "42P01", True),
+        ("PATH_NOT_FOUND", "42K03", True),
+        ("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000", True),
+        ("DATA_SOURCE_EXTERNAL_ERROR", "KD010", True),
+        (None, None, True),
+    ],
+)
+def test_statement_that_is_wrong_itself_is_not_tried_again(
+    condition: str | None, sql_state: str | None, again: bool
+) -> None:
+    of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": ["SqlError"]})
+    error = OperationError(condition=condition, sql_state=sql_state, message="m")
+    decision = decide(statement_snapshot(of, operation=view(OperationState.ERROR, error=error)))
+    assert told(decision) == ("Initialized" if again else "Error", "SqlError")
+
+
 @pytest.mark.parametrize("spec", [{"desiredState": "Canceled"}, {}])
 def test_unwanted_statement_is_not_tried_again(spec: dict[str, Any]) -> None:
     session = READY if spec else CLOSED

@@ -138,6 +138,9 @@ def test_stream_whose_environment_goes_on_failing_is_parked_before_its_first_bat
     [
         (OperationError(condition="PARSE_SYNTAX_ERROR", sql_state="42601", message="m"), True),
         (OperationError(reason=ErrorReason.INVALID_SPEC, message="m"), True),
+        (OperationError(condition="INSERT_COLUMN_ARITY_MISMATCH", sql_state="21S01", message="m"), True),
+        (OperationError(condition="INCOMPATIBLE_DATA_FOR_TABLE", sql_state="KD000", message="m"), True),
+        (OperationError(condition="TABLE_OR_VIEW_NOT_FOUND", sql_state="42P01", message="m"), False),
         (OperationError(condition="X", sql_state="08000", message="m"), False),
         (OperationError(message="m"), False),
     ],
@@ -157,5 +160,6 @@ def test_an_error_of_the_text_parks_what_has_a_state_after_a_few_tries(
     assert (decision.status.phase, shown(decision)) == ("Stopped", PARKED)
     again = decide(stream_snapshot(with_status(many, decision)))
     assert (again.status.phase, shown(again)) == ("Stopped", PARKED)
-    begun = view(OperationState.ERROR, error=error, start_time=NOW)
-    assert told(decide(stream_snapshot(many, operation=begun))) == ("Initialized", "Restarting")
+    begun = decide(stream_snapshot(many, operation=view(OperationState.ERROR, error=error, start_time=NOW)))
+    assert (begun.status.phase, shown(begun)) == ("Stopped", PARKED)
+    assert message(begun).startswith("m; set desiredState to Stopped")

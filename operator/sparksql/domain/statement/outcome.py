@@ -10,9 +10,11 @@ from sparksql.api.statement import StatementError, StatementPhase, StatementProg
 from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.statement.status import StatusUpdate
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import ErrorReason, OperationState, OperationView
+from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
 
-SYNTAX_OR_NAMES = "42"  # class of SQLSTATE
+WRONG_CLASS = "42"  # class of SQLSTATE: syntax error or access rule violation
+WRONG_STATES = frozenset({"21S01", "KD000"})
+MADE_BY_OTHERS = frozenset({"42P01", "42K03"})  # a table or view, and a file or folder, that is missing
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,24 @@ def is_misfit(view: OperationView) -> bool:
     return view.state is OperationState.ERROR and end_of(view).reason is Reason.STATE_INCOMPATIBLE
 
 
-def is_text_error(view: OperationView) -> bool:
-    """Tells whether the query never began in this attempt, for a reason that lies in its text or in what that names."""
-    if view.start_time is not None or view.error is None:
+def is_wrong_statement(error: OperationError | None) -> bool:
+    """Tells whether an error lies in the statement, so that running it again as it is gives the same error.
+
+    Spark classifies its error conditions by SQLSTATE, which is what decides here: `WRONG_CLASS` is syntax, names, types and
+    rights; of `WRONG_STATES` 21S01 is a number of columns that does not fit the target, and KD000 values whose types do not.
+    Other states of class 21 depend on the rows. The exceptions are what others may make without a change of the
+    statement: see `MADE_BY_OTHERS`. What Spark has no SQLSTATE for is unknown, and may be tried again.
+    """
+    if error is None:
         return False
-    reason = view.error.reason
-    of_text = (view.error.sql_state or "").startswith(SYNTAX_OR_NAMES)
-    return reason in (ErrorReason.INVALID_SPEC, ErrorReason.NOT_ALLOWED) or (
-        reason is ErrorReason.SQL_ERROR and of_text
-    )
+    match error.reason:
+        case ErrorReason.INVALID_SPEC | ErrorReason.NOT_ALLOWED:
+            return True
+        case ErrorReason.SQL_ERROR:
+            state = error.sql_state or ""
+            return (state.startswith(WRONG_CLASS) and state not in MADE_BY_OTHERS) or state in WRONG_STATES
+        case _:
+            return False
 
 
 def error_text(view: OperationView) -> str:

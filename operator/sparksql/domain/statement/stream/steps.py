@@ -12,7 +12,7 @@ from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.statement.decision import Command, Decision
-from sparksql.domain.statement.outcome import End, is_text_error, view_update
+from sparksql.domain.statement.outcome import End, is_wrong_statement, view_update
 from sparksql.domain.statement.snapshot import Snapshot
 from sparksql.domain.statement.status import StatusUpdate, with_phase
 from sparksql.domain.statement.steps import (
@@ -31,7 +31,9 @@ from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView
 
 CONTINUE = "set desiredState to Stopped and then to Running, or change the spec, to go on from the checkpoint"
-TEXT_TRIES = 2  # restarts after an error of the text: a table may be missing for a moment, a wrong word does not heal
+WRONG_TRIES = (
+    2  # restarts after an error of the statement: a table may be altered right now, a wrong word does not heal
+)
 
 
 def hold(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
@@ -108,8 +110,9 @@ def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: Oper
     assert spec is not None
     known: StatusUpdate = {} if view is None else view_update(view)
     count = restarts_in_a_row(s, (view.completion_time if view is not None else None) or s.now) + 1
-    if view is not None and count > TEXT_TRIES and is_text_error(view):
-        return suspend(s, facts, Violation(failure.reason, failure.message), stalled=True, error=known.get("error"))
+    if view is not None and count > WRONG_TRIES and is_wrong_statement(view.error):
+        why = Violation(failure.reason, f"{failure.message}; {CONTINUE}")
+        return suspend(s, facts, why, stalled=True, error=known.get("error"))
     if count > spec.restart.limit:
         return _out_of_restarts(s, facts, failure, known)
     delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
