@@ -15,6 +15,7 @@ row.
 - `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
   is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
   Stateless.
+- An Error CheckpointLost is Stopped, whatever the change.
 - Restarting after a failure is Stopped, with the failure's reason, once `restart.limit` restarts in a row are used up.
 - `=` is as before; `|` separates alternatives; `*` is anything.
 

@@ -31,9 +31,8 @@ from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView
 
 CONTINUE = "set desiredState to Stopped and then to Running, or change the spec, to go on from the checkpoint"
-WRONG_TRIES = (
-    2  # restarts after an error of the statement: a table may be altered right now, a wrong word does not heal
-)
+# Restarts after an error of the statement: a table may be altered right now, a wrong word does not heal.
+WRONG_TRIES = 2
 
 
 def hold(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
