@@ -45,7 +45,7 @@ def from_json(raw: Any, kind: Type) -> Any:
             return [from_json(item, kind.parts[0]) for item in raw]
         case "map":
             keys, values = kind.parts
-            return [(from_json(_key(key, keys), keys), from_json(v, values)) for key, v in raw.items()]
+            return [(_key(key, keys), from_json(v, values)) for key, v in raw.items()]
         case "struct":
             return tuple(from_json(raw.get(n), part) for n, part in zip(kind.names, kind.parts, strict=True))
         case _:
@@ -161,10 +161,16 @@ def _timestamp(text: str) -> str:
 
 
 def _key(key: str, kind: Type) -> Any:
+    """The key that the name of a JSON object means: a number or a text, or of a nested type JSON or Spark's text."""
     match kind.name:
         case "tinyint" | "smallint" | "int" | "bigint":
             return int(key)
         case "boolean":
             return key.lower()
+        case _ if kind.parts:
+            try:
+                return from_json(parse_json(key), kind)
+            except ValueError:
+                return from_text(key, kind)
         case _:
-            return key
+            return from_json(key, kind)

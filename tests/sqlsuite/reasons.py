@@ -50,6 +50,10 @@ REASONS: Mapping[str, Reason] = {
         "The suite's session: user `test_user`, the class that it runs in, no Avro or Protobuf, modes of code generation that"
         " nobody may set, rules that it leaves out.",
     ),
+    "connect-intervals": Reason(
+        Cause.SPARK,
+        "Arrow counts an interval's time in nanoseconds, and Spark Connect fails for more of them than a long has.",
+    ),
     "follows": Reason(Cause.SUITE, "An earlier statement of the file, which differs, has not made what this one uses."),
 }
 
@@ -187,5 +191,7 @@ _RULES: Sequence[tuple[str, Rule]] = (
     ("metastore", _shows_its_last_change),
     ("metastore", _both(_is_asked(r"^SHOW TBLPROPERTIES\b"), _says("transient_lastDdlTime"))),
     ("suite-session", _is_asked("SET TIME ZONE LOCAL")),
+    ("connect-intervals", _says("IntervalMonthDayNanoWriter")),
+    ("suite-functions", _says("FAILED_EXECUTE_UDF.*GenericUDFCoalesce")),
     ("follows", _follows),
 )  # fmt: skip
