@@ -212,5 +212,16 @@ def test_kubectl_columns_of_a_statement_show_phase_session_type_and_rows(crds: A
     assert crds.request("PUT", address, {**old, "status": FULL_STATUS[kind].to_dict()}).status == 200
     command = [str(binary("kubectl")), "--kubeconfig", str(crds.kubeconfig), "-n", namespace, "get", "sqlstmt"]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.splitlines()
-    assert seen[0].split() == ["NAME", "PHASE", "SESSION", "TYPE", "ROWS", "DURATION-MS", "AGE"]
+    assert seen[0].split() == [
+        "NAME",
+        "PHASE",
+        "SESSION",
+        "TYPE",
+        "ROWS",
+        "DURATION-MS",
+        "LAG",
+        "REASON",
+        "MESSAGE",
+        "AGE",
+    ]
     assert seen[1].split()[:6] == ["thing", "Finished", "analytics", "INSERT", "1", "1500"]

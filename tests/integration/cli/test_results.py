@@ -61,6 +61,7 @@ def test_run_prints_all_rows_unless_told_how_many(
 def test_cli_run_fails_when_rows_are_missing_unless_fewer_were_requested(
     cluster: Cluster, operator: None, arguments: tuple[str, ...], code: int
 ) -> None:
+    cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
     done = cluster.run("run", "-e", "SELECT cut", *arguments, "-o", "csv")
     assert (done.returncode, done.stdout) == (code, "a\n1\n"), done.stderr
     assert "The result was cut at 1 rows" in done.stderr

@@ -40,7 +40,7 @@ from sparksql.wire.control import (
     SubmitRequest,
 )
 
-FAILURE = OperationError(condition="FAILED", sql_state="42000", message="it failed", line=1, position=1)
+FAILURE = OperationError(condition="FAILED", sql_state="58030", message="it failed", line=1, position=1)
 DIFFERENCES = tuple(Column(name=name, type="string") for name in COMPARISON)
 WRITTEN_ANEW = "the state is written anew: aggregate: column m was added"
 REWRITABLE = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=WRITTEN_ANEW, rewritable=True)

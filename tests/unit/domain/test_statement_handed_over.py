@@ -11,6 +11,7 @@ from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Cancel, Command, Submit
 from sparksql.domain.statement.identity import operation_id
+from sparksql.domain.statement.outcome import is_wrong_statement
 from sparksql.domain.statement.snapshot import (
     Inputs,
     MissingReference,
@@ -436,26 +437,27 @@ def test_retry_backs_off_and_ends_at_its_limit(failed: int, delay: float | None)
 
 
 @pytest.mark.parametrize(
-    ("condition", "sql_state", "again"),
+    ("condition", "sql_state", "is_wrong"),
     [
-        ("PARSE_SYNTAX_ERROR", "42601", False),
-        ("UNRESOLVED_COLUMN", "42703", False),
-        ("INSERT_COLUMN_ARITY_MISMATCH", "21S01", False),
-        ("INCOMPATIBLE_DATA_FOR_TABLE", "KD000", False),
-        ("TABLE_OR_VIEW_NOT_FOUND", "42P01", True),
-        ("PATH_NOT_FOUND", "42K03", True),
-        ("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000", True),
-        ("DATA_SOURCE_EXTERNAL_ERROR", "KD010", True),
-        (None, None, True),
+        ("PARSE_SYNTAX_ERROR", "42601", True),
+        ("UNRESOLVED_COLUMN", "42703", True),
+        ("INSERT_COLUMN_ARITY_MISMATCH", "21S01", True),
+        ("INCOMPATIBLE_DATA_FOR_TABLE", "KD000", True),
+        ("TABLE_OR_VIEW_NOT_FOUND", "42P01", False),
+        ("PATH_NOT_FOUND", "42K03", False),
+        ("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000", False),
+        ("DATA_SOURCE_EXTERNAL_ERROR", "KD010", False),
+        (None, None, False),
     ],
 )
-def test_statement_that_is_wrong_itself_is_not_tried_again(
-    condition: str | None, sql_state: str | None, again: bool
+def test_an_error_lies_in_the_statement_by_its_sqlstate(
+    condition: str | None, sql_state: str | None, is_wrong: bool
 ) -> None:
-    of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": ["SqlError"]})
     error = OperationError(condition=condition, sql_state=sql_state, message="m")
+    assert is_wrong_statement(error) is is_wrong
+    of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": ["SqlError"]})
     decision = decide(statement_snapshot(of, operation=view(OperationState.ERROR, error=error)))
-    assert told(decision) == ("Initialized" if again else "Error", "SqlError")
+    assert told(decision) == ("Initialized", "SqlError")  # its user wants another try of any SqlError
 
 
 @pytest.mark.parametrize("spec", [{"desiredState": "Canceled"}, {}])

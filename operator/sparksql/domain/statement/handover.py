@@ -25,7 +25,7 @@ from sparksql.domain.statement.deadlines import (
 )
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
 from sparksql.domain.statement.loss import may_end_drivers, with_loss
-from sparksql.domain.statement.outcome import end_of, is_wrong_statement, view_update
+from sparksql.domain.statement.outcome import end_of, view_update
 from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot, Unobserved
 from sparksql.domain.statement.status import StatusUpdate
 from sparksql.domain.statement.steps import (
@@ -120,8 +120,7 @@ def _finish(s: Snapshot, view: OperationView) -> Decision:
         return end(s, outcome.phase, outcome.reason, fit_message(s, view), **view_update(view))
     spec, status = s.statement.spec, s.statement.status
     retry_reasons = {reason.value for reason in spec.retry.on}
-    is_granted = outcome.reason.value in retry_reasons and status.failed_attempts < spec.retry.limit
-    if is_granted and not is_unwanted(s) and not is_wrong_statement(view.error):
+    if outcome.reason.value in retry_reasons and status.failed_attempts < spec.retry.limit and not is_unwanted(s):
         return retry(s, outcome.reason, outcome.message)
     return end(s, outcome.phase, outcome.reason, outcome.message, **view_update(view))
 
