@@ -85,7 +85,7 @@ async def test_a_checkpoint_that_is_not_the_known_one_starts_nothing(
 async def test_a_restored_query_whose_checkpoint_was_removed_does_not_begin_with_its_savepoint_again(
     streams: Streams,
 ) -> None:
-    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet", "CREATE TABLE $.forked (id INT) USING parquet")
+    await streams.ok("CREATE TABLE $.dst (id INT) USING parquet", "CREATE TABLE $.forked (id INT) USING iceberg")
     await streams.drained(INSERT)
     restore = {"location": await streams.saved("saved"), "query_id": "1c1f6a3f-6d9e-4d0a-9d4e-0f0d2a0c8c11"}
     await streams.ok("INSERT INTO $.src SELECT 3, 'c', ts FROM $.src LIMIT 1")
