@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparksql.wire.control import CheckpointContent, ErrorReason, OperationState
+from tests.support.thorough import thorough_but
 
 from ..streams import Streams
 
@@ -43,17 +44,20 @@ def _replace_metadata(checkpoint: Path, text: str) -> None:
     (checkpoint / ".metadata.crc").unlink()
 
 
-@pytest.mark.parametrize(
-    ("damage", "difference"),
-    [
-        (shutil.rmtree, "metadata is not there"),
-        (without_metadata, "metadata is not there"),
-        (without_commits, "it has no committed batch, and batch 1 was committed"),
-        (set_back, "it has batch 0 as its last committed one, and batch 1 was committed"),
-        (of_another_query, "it is of the query 0f0d2a0c-6d9e-4d0a-9d4e-1c1f6a3f8c11, not of"),
-        (unreadable, "it is of the query None, not of"),
-    ],
-)
+DAILY = [
+    (shutil.rmtree, "metadata is not there"),
+    (set_back, "it has batch 0 as its last committed one, and batch 1 was committed"),
+    (of_another_query, "it is of the query 0f0d2a0c-6d9e-4d0a-9d4e-1c1f6a3f8c11, not of"),
+]
+EVERY = [
+    *DAILY,
+    (without_metadata, "metadata is not there"),
+    (without_commits, "it has no committed batch, and batch 1 was committed"),
+    (unreadable, "it is of the query None, not of"),
+]
+
+
+@pytest.mark.parametrize(("damage", "difference"), thorough_but(DAILY, EVERY))
 async def test_a_checkpoint_that_is_not_the_known_one_starts_nothing(
     streams: Streams, damage: Callable[[Path], None], difference: str
 ) -> None:
