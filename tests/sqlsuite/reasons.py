@@ -28,7 +28,6 @@ REASONS: Mapping[str, Reason] = {
     "literal-texts": Reason(
         Cause.POLICY, "The text of EXECUTE IMMEDIATE must be a literal, so that it can be checked."
     ),
-    "scripts": Reason(Cause.POLICY, "A text may hold several statements; Connect's `spark.sql` takes one."),
     "write-counts": Reason(
         Cause.POLICY, "A statement that writes answers with what Spark counts of it: rows, bytes, files."
     ),
