@@ -244,7 +244,7 @@ class Column(WireModel):
 class ResultSummary(WireModel):
     """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null.
 
-    `preview_error` says why there is no preview although there are rows.
+    `preview_error` is the reason why kept rows have no preview.
 
     Of a preview that still runs: what it has so far, which cannot be paged yet and has no `expiration_time`."""
 

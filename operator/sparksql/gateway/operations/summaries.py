@@ -24,7 +24,7 @@ class Summaries:
         self._max_preview_rows = max_preview_rows
 
     async def kept(self, operation: Operation, result: StoredResult) -> ResultSummary:
-        """Keeps the result of an operation that has ended, and returns its summary; it says if its rows cannot be read now."""
+        """Keeps the result of an operation that has ended, and returns its summary, with an error if its rows cannot be read."""
         expires = self._store.keep(operation.operation_id, result, operation.request.result.retention_seconds)
         rows, masker = self._rows(operation), operation.classified.masker
         try:

@@ -97,7 +97,7 @@ def options(
 
 
 def known_content(streaming: StreamingStatus) -> control.CheckpointContent | None:
-    """Returns what the checkpoint has by the reports of its query; None while none told of a committed batch."""
+    """Returns what the checkpoint has by the reports of its query; None before the first committed batch."""
     if streaming.query_id is None or streaming.committed_batch_id is None:
         return None
     return control.CheckpointContent(query_id=streaming.query_id, committed_batch_id=streaming.committed_batch_id)
