@@ -16,8 +16,8 @@ _HEADER = f"""# API reference
 
 `{API_VERSION}`. Generated from the models; do not edit.
 
-A field is optional unless it is marked required. A default is what the API server writes when the field is absent. A
-session setting without a default comes from the layer below: operator, class `defaults`, session, statement.
+A field is optional unless it is marked required. A default is what the API server writes when the field is absent; into
+entries of lists it writes none, and the operator takes the default. A session setting without a default comes from the layer below: operator, class `defaults`, session, statement.
 """
 
 

@@ -32,7 +32,7 @@ def unwrap(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Sch
     if "$ref" in node:
         inner, nullable = unwrap(definitions[node["$ref"].rpartition("/")[2]], definitions)
         return _overlay(inner, node, "$ref"), nullable
-    if "anyOf" in node and not node.get("x-kubernetes-int-or-string"):
+    if "anyOf" in node:
         options = [option for option in node["anyOf"] if option.get("type") != "null"]
         if len(options) != 1:
             raise ValueError(f"a union of several types has no structural schema: {node}")
@@ -48,8 +48,14 @@ def _overlay(inner: Schema, outer: Mapping[str, Any], without: str) -> Schema:
     return merged
 
 
-def structural(node: Mapping[str, Any], definitions: Mapping[str, Any], *, element: bool = False) -> Schema:
-    """Structural schema of one node; `element` tells that it is the content of a list or map."""
+def structural(
+    node: Mapping[str, Any], definitions: Mapping[str, Any], *, element: bool = False, has_defaults: bool = True
+) -> Schema:
+    """Structural schema of one node; `element` tells that it is the content of a list or map.
+
+    Nothing below a list or map has a default: what the API server adds to an element is a difference for tools that
+    compare lists as a whole, as client-side apply does. The models give these defaults to whoever reads the object.
+    """
     flat, nullable = unwrap(node, definitions)
     if unknown := flat.keys() - _KNOWN:
         raise ValueError(f"no structural form of {', '.join(sorted(unknown))} in {flat}")
@@ -58,29 +64,29 @@ def structural(node: Mapping[str, Any], definitions: Mapping[str, Any], *, eleme
     if nullable and element:
         flat["nullable"] = True
     result = {key: flat[key] for key in _KEPT if key in flat and key != "default"}
-    if flat.get("x-kubernetes-int-or-string"):
-        result["anyOf"] = flat["anyOf"]
     match flat.get("type"):
         case "object":
-            result |= _object_content(flat, definitions)
+            result |= _object_content(flat, definitions, has_defaults=has_defaults)
         case "array":
             result.setdefault("x-kubernetes-list-type", "atomic")
-            result["items"] = structural(flat["items"], definitions, element=True)
-    if (default := _set_values(flat.get("default"))) is not None:
+            result["items"] = structural(flat["items"], definitions, element=True, has_defaults=False)
+    if has_defaults and (default := _set_values(flat.get("default"))) is not None:
         result["default"] = default
     if flat.get(_RULES):
         result[_RULES] = flat[_RULES]
     return result
 
 
-def _object_content(flat: Schema, definitions: Mapping[str, Any]) -> Schema:
+def _object_content(flat: Schema, definitions: Mapping[str, Any], *, has_defaults: bool) -> Schema:
     content: Schema = {}
     if flat.get("required"):
         content["required"] = flat["required"]
     if properties := flat.get("properties"):
-        content["properties"] = {name: structural(node, definitions) for name, node in properties.items()}
+        content["properties"] = {
+            name: structural(node, definitions, has_defaults=has_defaults) for name, node in properties.items()
+        }
     elif isinstance(values := flat.get("additionalProperties"), dict):
-        content["additionalProperties"] = structural(values, definitions, element=True)
+        content["additionalProperties"] = structural(values, definitions, element=True, has_defaults=False)
     return content
 
 

@@ -53,7 +53,8 @@ class IdleAction(StrEnum):
 
 class DriverResources(ApiModel):
     cpu: Cpu | None = Field(
-        None, description="CPU request of the driver pod. Spark counts this rounded up, at least 1."
+        None,
+        description="CPU request of the driver pod, a decimal in quotes. Spark counts this rounded up, at least 1.",
     )
     memory: Memory | None = Field(
         None,
@@ -76,7 +77,9 @@ class ExecutorResources(ApiModel):
     instances: int | None = Field(None, ge=1, le=10_000, description="Fixed number of executors.")
     min: ExecutorCount | None = Field(None, description="Fewest executors with dynamic allocation; needs `max`.")
     max: int | None = Field(None, ge=1, le=10_000, description="Most executors with dynamic allocation.")
-    cpu: Cpu | None = Field(None, description="CPU request of each executor. Spark counts this rounded up, at least 1.")
+    cpu: Cpu | None = Field(
+        None, description="CPU request of each executor, a decimal in quotes. Spark counts this rounded up, at least 1."
+    )
     memory: Memory | None = Field(None, description="JVM heap of each executor.")
 
 

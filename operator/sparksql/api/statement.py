@@ -40,6 +40,15 @@ from sparksql.api.session import SessionTemplate
 from sparksql.api.settings import StatementTimeouts
 from sparksql.api.streaming import Streaming, StreamingStatus
 
+_DEFAULT_TYPE = "STRING"
+_IMMUTABLE_PARAMETERS = "parameters are immutable: create a new SqlStatement with the other values"
+# The list holds the same names; each of its entries has rules of its own values.
+_SAME_PARAMETERS = cel(
+    "(has(self.parameters) ? self.parameters.size() : 0) == (has(oldSelf.parameters) ? oldSelf.parameters.size() : 0) && "
+    "(!has(self.parameters) || !has(oldSelf.parameters) || "
+    "self.parameters.all(new, oldSelf.parameters.exists(old, old.name == new.name)))",
+    _IMMUTABLE_PARAMETERS,
+)
 MAX_LOST_DRIVERS = 2  # a batch statement ends with so many: it may be the cause, and its session has other users
 
 
@@ -104,7 +113,14 @@ class StatementParameter(ApiModel):
     """A value that Spark binds as `:name`; it is never pasted into the text."""
 
     model_config = validated(
-        cel("has(self.value) != has(self.valueFrom)", "set exactly one of value and valueFrom in each parameter")
+        cel("has(self.value) != has(self.valueFrom)", "set exactly one of value and valueFrom in each parameter"),
+        immutable("value", _IMMUTABLE_PARAMETERS),
+        immutable("valueFrom", _IMMUTABLE_PARAMETERS),
+        # Objects of earlier versions have the type that the API server wrote then, and their manifests have none.
+        cel(
+            f"(has(self.type) ? self.type : '{_DEFAULT_TYPE}') == (has(oldSelf.type) ? oldSelf.type : '{_DEFAULT_TYPE}')",
+            _IMMUTABLE_PARAMETERS,
+        ),
     )
 
     name: str = Field(
@@ -112,7 +128,9 @@ class StatementParameter(ApiModel):
     )
     value: str | None = Field(None, max_length=65_536, description="Value as text, cast to `type`.")
     value_from: ParameterSource | None = Field(None, description="Where the value is kept instead.")
-    type: str = Field("STRING", min_length=1, max_length=256, description="Spark SQL type, e.g. DATE or DECIMAL(10,2).")
+    type: str = Field(
+        _DEFAULT_TYPE, min_length=1, max_length=256, description="Spark SQL type, e.g. DATE or DECIMAL(10,2)."
+    )
 
 
 RetryReasons = Annotated[tuple[RetryReason, ...], Field(max_length=len(RetryReason), json_schema_extra=SET_LIST)]
@@ -186,7 +204,7 @@ class SqlStatementSpec(ApiModel):
             "the choice of session is immutable: create a new SqlStatement with the other sessionRef",
         ),
         immutable("session", "session is immutable: create a new SqlStatement with the other session"),
-        immutable_list("parameters", "parameters are immutable: create a new SqlStatement with the other values"),
+        _SAME_PARAMETERS,
         immutable_list("dependsOn", "dependsOn is immutable: create a new SqlStatement with the other dependencies"),
         cel(
             "has(self.streaming) == has(oldSelf.streaming)",
@@ -203,7 +221,8 @@ class SqlStatementSpec(ApiModel):
         None,
         min_length=1,
         max_length=MAX_SQL_LENGTH,
-        description="One statement, or a `;`-separated script run in order.",
+        description=f"One statement, or a `;`-separated script run in order: up to {MAX_SQL_LENGTH} characters, and half of that with "
+        "`kubectl apply` on the client's side. A longer text is kept in a ConfigMap: `sqlFrom`, up to 1 MiB.",
     )
     sql_from: SqlSource | None = Field(
         None,

@@ -165,3 +165,15 @@ def test_every_reason_fits_the_pattern_of_a_condition() -> None:
         assert reason.isalpha()
         assert reason[0].isupper()
     assert {reason.value for reason in RetryReason} <= set(Reason)
+
+
+@pytest.mark.parametrize("field", ["cpu", "memory"])
+def test_decimal_quantity_without_quotes_is_refused_with_the_quotes_it_needs(field: str) -> None:
+    with pytest.raises(ValidationError, match=r'0\.5 is a number with a decimal point: write it in quotes, "0\.5"'):
+        SqlSession.parse({"metadata": METADATA, "spec": {"executors": {field: 0.5}}})
+
+
+def test_integer_quantities_without_quotes_are_accepted() -> None:
+    spec = SqlSession.parse({"metadata": METADATA, "spec": {"driver": {"cpu": 1, "memory": 2147483648}}}).spec
+    assert spec.driver is not None
+    assert (spec.driver.cpu, spec.driver.memory) == ("1", "2147483648")
