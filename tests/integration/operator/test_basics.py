@@ -44,6 +44,24 @@ async def test_statement_created_before_its_session_waits_for_session_and_class(
         await env.finished("early")
 
 
+async def test_statement_with_a_misspelt_session_shows_the_sessions_of_its_namespace(ready: Environment) -> None:
+    async with ready.operator():
+        await ready.session_ready()
+        await ready.create_statement("mistyped", session="ss")
+        waiting = await ready.in_phase(STATEMENTS, "mistyped", "Initialized", "SessionNotReady")
+    assert "spec.sessionRef.name: SqlSession ss does not exist in this namespace (there are: s);" in message_of(waiting)
+
+
+async def test_statement_with_a_misspelt_dependency_shows_the_statement_that_it_resembles(ready: Environment) -> None:
+    async with ready.operator():
+        await ready.session_ready()
+        await ready.create_statement("load-orders")
+        await ready.finished("load-orders")
+        await ready.create_statement("report", dependsOn=[{"name": "load-order"}])
+        waiting = await ready.in_phase(STATEMENTS, "report", "Initialized", "WaitingForDependencies")
+    assert "load-order (does not exist); did you mean load-orders for load-order?" in message_of(waiting)
+
+
 async def test_statement_conditions_follow_the_phases_and_events_announce_them(ready: Environment) -> None:
     async with ready.operator():
         await ready.create_statement("held", "INSERT INTO t HOLD")

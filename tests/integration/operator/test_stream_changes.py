@@ -110,7 +110,10 @@ async def test_class_without_a_place_for_checkpoints_is_refused(env: Environment
     async with env.operator():
         await stream(env, session="bare")
         done = await env.ended("st", "Error", "InvalidSpec")
-    wanted = f"spec.streaming: class {name} has no storage.checkpointRoot; checkpoints need a place"
+    wanted = (
+        f"spec.streaming: class {name} has no storage.checkpointRoot; checkpoints need a place: "
+        f"set spec.storage.checkpointRoot of SqlSessionClass {name}, or take a session of another class"
+    )
     assert message_of(done) == wanted
 
 

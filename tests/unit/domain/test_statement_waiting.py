@@ -166,14 +166,54 @@ def test_phase_of_a_waiting_statement_follows_the_cause_that_counts_first(
 
 def test_message_of_a_cycle_shows_its_path() -> None:
     cycle = message(decide(statement_snapshot(statement(), dependencies=CYCLE)))
-    assert cycle == "spec.dependsOn is a cycle: one -> two -> one; remove one of these dependencies"
+    remedy = "delete one of these statements and create it without its dependency"
+    assert cycle == f"spec.dependsOn is a cycle: one -> two -> one; {remedy}"
 
 
 def test_message_of_dependencies_has_field_and_remedy() -> None:
     failed = message(decide(statement_snapshot(statement(), dependencies=FAILED)))
-    assert failed.startswith("spec.dependsOn: two ended in Error; run it again")
+    assert failed == (
+        "spec.dependsOn: two ended in Error; run it again, and then this statement (spec.runNonce), "
+        "or delete this statement and create it without it"
+    )
     waiting = message(decide(statement_snapshot(statement(initialized()), dependencies=UNMET)))
-    assert waiting == "spec.dependsOn: waits for b, c (does not exist); create what does not exist, or correct the list"
+    assert waiting == (
+        "spec.dependsOn: waits for b, c (does not exist); create what does not exist, "
+        "or delete this statement and create it with another list"
+    )
+
+
+def test_message_of_a_missing_dependency_has_the_statement_that_it_resembles() -> None:
+    unmet = Unmet((), ("b",), ("load-order", "other"))
+    facts_ = {"dependencies": unmet, "statements": ("load-orders", "report", "b")}
+    waiting = message(decide(statement_snapshot(statement(initialized()), **facts_)))
+    assert (
+        "load-order (does not exist), other (does not exist); did you mean load-orders for load-order? create"
+        in waiting
+    )
+
+
+def missing_session(*sessions: str) -> str:
+    of = statement(initialized(), sessionRef={"name": "analitics"})
+    facts_ = {"session": None, "settings": None, "turn": Turn(False), "sessions": sessions}
+    return message(decide(statement_snapshot(of, **facts_)))
+
+
+def test_message_of_a_missing_session_has_field_name_and_existing_sessions_nearest_first() -> None:
+    assert missing_session("etl", "bi", "analytics", "reports") == (
+        "spec.sessionRef.name: SqlSession analitics does not exist in this namespace (there are: analytics, etl, reports, bi); "
+        "create it, or delete this statement and create it with another one"
+    )
+
+
+def test_message_of_a_missing_session_is_bounded_however_many_exist() -> None:
+    shown = missing_session("analytics", *(f"session-{number:04}" for number in range(4_000)))
+    assert "(there are: analytics, " in shown and " and 3996 more)" in shown
+    assert len(shown) < 300
+
+
+def test_message_of_a_missing_session_in_an_empty_namespace_has_no_names() -> None:
+    assert "does not exist in this namespace (there are: none);" in missing_session()
 
 
 def test_queue_timeout_of_a_waiting_statement_has_field_limit_and_cause() -> None:

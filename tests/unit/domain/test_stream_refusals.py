@@ -71,7 +71,10 @@ def test_limits_of_a_batch_and_upserts_are_handed_on() -> None:
 def test_stream_of_a_class_without_a_checkpoint_root_ends_in_error(root: str | None) -> None:
     decision = decide(stream_snapshot(stream(), settings=Settings(class_name="standard", checkpoint_root=root)))
     assert told(decision) == ("Error", "InvalidSpec")
-    assert message(decision) == "spec.streaming: class standard has no storage.checkpointRoot; checkpoints need a place"
+    assert message(decision) == (
+        "spec.streaming: class standard has no storage.checkpointRoot; checkpoints need a place: "
+        "set spec.storage.checkpointRoot of SqlSessionClass standard, or take a session of another class"
+    )
 
 
 @pytest.mark.parametrize("mode", ["Preview", "Explain", "Validate"])

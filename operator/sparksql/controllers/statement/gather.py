@@ -7,10 +7,10 @@ from dataclasses import replace
 from sparksql.api.session import SqlSession
 from sparksql.api.statement import SqlStatement
 from sparksql.cache.classes import find_class
-from sparksql.cache.indexes import SESSION, STATEMENT
+from sparksql.cache.indexes import SESSION, SESSIONS_BY_NAMESPACE, STATEMENT, STATEMENTS_BY_NAMESPACE
 from sparksql.cache.models import session_of
 from sparksql.cache.namespaces import is_terminating
-from sparksql.cache.views import StatementView
+from sparksql.cache.views import ObjectView, StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.savepoint.snapshot import named_in, savepoints_of, start_of
 from sparksql.controllers.session.pods import is_driver_over, read_pod
@@ -78,6 +78,8 @@ class StatementGatherer:
             savepoints=savepoints_of(self._context.store, statement),
             start_from=start_of(self._context.store, statement),
             state=self._state(statement),
+            sessions=self._sessions(statement) if session is None and phase not in HANDED_OVER else (),
+            statements=self._others(statement) if isinstance(outcome, dependencies.Unmet) and outcome.missing else (),
         )
 
     async def with_inputs(self, s: Snapshot) -> Snapshot:
@@ -93,6 +95,20 @@ class StatementGatherer:
             return s
         key = Key(STATEMENT, s.statement.metadata.namespace, s.statement.metadata.name)
         return replace(s, answer=self._questions.answer(key, question(s)))
+
+    def _names(self, index: str, namespace: str) -> tuple[str, ...]:
+        return tuple(ObjectView(obj).name for obj in self._context.store.by_index(index, namespace))
+
+    def _sessions(self, statement: SqlStatement) -> tuple[str, ...]:
+        """Names of the sessions of the namespace, for a statement that names one."""
+        if statement.spec.session_ref is None:
+            return ()
+        return self._names(SESSIONS_BY_NAMESPACE, statement.metadata.namespace)
+
+    def _others(self, statement: SqlStatement) -> tuple[str, ...]:
+        """Names of the other statements of the namespace."""
+        own = statement.metadata.name
+        return tuple(n for n in self._names(STATEMENTS_BY_NAMESPACE, statement.metadata.namespace) if n != own)
 
     def _state(self, statement: SqlStatement) -> StateFacts | None:
         """What `validateAgainst` names."""

@@ -135,6 +135,8 @@ class Snapshot:
     there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
     what `validateAgainst` names, None if there is no such statement. `named` are savepoints of its namespace whose names
     occur in its inputs, if these call `savepoint_state`; else None.
+
+    `sessions` and `statements` are names of others in its namespace: looked up only when it names one that does not exist.
     """
 
     now: datetime
@@ -155,3 +157,5 @@ class Snapshot:
     answer: OperationView | None = None
     state: StateFacts | None = None
     named: tuple[SavepointFacts, ...] | None = None
+    sessions: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()

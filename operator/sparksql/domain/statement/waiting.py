@@ -18,6 +18,7 @@ from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.comparison import state_of
 from sparksql.domain.statement.deadlines import HANDED_OVER_SECONDS, queue_left
 from sparksql.domain.statement.decision import CreateSession, Decision, NeedsInputs, Submit
+from sparksql.domain.statement.existing import listed, misspelt
 from sparksql.domain.statement.identity import operation_id, sql_hash
 from sparksql.domain.statement.snapshot import (
     Inputs,
@@ -35,6 +36,7 @@ from sparksql.domain.statement.stream.steps import change_message, refuse
 from sparksql.domain.statement.submission import streaming_at_hand_over, submit_request
 from sparksql.domain.violation import Violation
 
+ANEW = "delete this statement and create it"  # spec.sessionRef and spec.dependsOn are immutable
 SAVEPOINT_SECONDS = 5.0  # wake-up of one that waits for a savepoint, of which a change tells first
 REFERENCE_GRACE_SECONDS = 60.0  # a ConfigMap or Secret applied beside the statement may come a little later
 
@@ -104,12 +106,12 @@ def reject_failed_dependency(s: Snapshot, facts: StreamFacts) -> Decision | None
     """Ends a statement whose dependencies can no longer be met: one has not finished well, or they are a cycle."""
     match s.dependencies:
         case dependencies.Cycle(path):
-            remedy = "remove one of these dependencies"
+            remedy = "delete one of these statements and create it without its dependency"
             return end(
                 s, Phase.ERROR, Reason.DEPENDENCY_CYCLE, f"spec.dependsOn is a cycle: {' -> '.join(path)}; {remedy}"
             )
         case dependencies.Failed(name, phase):
-            remedy = "run it again, and then this statement (spec.runNonce), or remove it from the list"
+            remedy = f"run it again, and then this statement (spec.runNonce), or {ANEW} without it"
             return end(s, Phase.ERROR, Reason.DEPENDENCY_FAILED, f"spec.dependsOn: {name} ended in {phase}; {remedy}")
         case _:
             return None
@@ -119,9 +121,7 @@ def wait_for_dependencies(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Waits until all that the statement depends on has finished. The status keeps what has."""
     if not isinstance(s.dependencies, dependencies.Unmet):
         return None
-    missing = tuple(f"{name} (does not exist)" for name in s.dependencies.missing)
-    remedy = "; create what does not exist, or correct the list" if missing else ""
-    message = f"spec.dependsOn: waits for {', '.join((*s.dependencies.open, *missing))}{remedy}"
+    message = f"spec.dependsOn: waits for {_awaited(s, s.dependencies)}"
     return wait(s, Reason.WAITING_FOR_DEPENDENCIES, message, met_dependencies=s.dependencies.met)
 
 
@@ -141,9 +141,7 @@ def wait_for_driver(s: Snapshot, facts: StreamFacts) -> Decision | None:
     if s.statement.spec.session is not None:
         return _wait_for_own_session(s)
     if s.session is None:
-        ref = s.statement.spec.session_ref
-        message = f"session {ref.name if ref else ''} does not exist"
-        return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=_met(s))
+        return wait(s, Reason.SESSION_NOT_READY, _missing_session(s), met_dependencies=_met(s))
     return _wait_for_session(s, s.session)
 
 
@@ -151,7 +149,9 @@ def wait_for_class(s: Snapshot, facts: StreamFacts) -> Decision | None:
     """Waits until the statement's settings are known, which takes the session's class."""
     if isinstance(s.settings, Settings):
         return None
-    return wait(s, Reason.SESSION_NOT_READY, "waits for the session's class", met_dependencies=_met(s))
+    name = s.session.name if s.session is not None else ""
+    message = f"the SqlSessionClass of session {name} does not exist; create it again, or have another one in the session's spec.className"
+    return wait(s, Reason.SESSION_NOT_READY, message, met_dependencies=_met(s))
 
 
 def wait_for_turn(s: Snapshot, facts: StreamFacts) -> Decision | None:
@@ -237,6 +237,25 @@ def _met(s: Snapshot) -> tuple[str, ...]:
     return s.dependencies.names if isinstance(s.dependencies, dependencies.Met) else ()
 
 
+def _awaited(s: Snapshot, unmet: dependencies.Unmet) -> str:
+    """Returns what is waited for, and for what does not exist the remedy, with a name that it may be a misspelling of."""
+    if not unmet.missing:
+        return ", ".join(unmet.open)
+    names = ", ".join((*unmet.open, *(f"{name} (does not exist)" for name in unmet.missing)))
+    similar = ((name, misspelt(name, s.statements)) for name in unmet.missing)
+    meant = " and ".join(f"{other} for {name}" for name, other in similar if other is not None)
+    question = f"; did you mean {meant}?" if meant else ";"
+    return f"{names}{question} create what does not exist, or {ANEW} with another list"
+
+
+def _missing_session(s: Snapshot) -> str:
+    """Returns which session does not exist, which ones do, and what to do."""
+    ref = s.statement.spec.session_ref
+    assert ref is not None  # one without it owns its session
+    there = listed(ref.name, s.sessions)
+    return f"spec.sessionRef.name: SqlSession {ref.name} does not exist in this namespace {there}; create it, or {ANEW} with another one"
+
+
 def _backoff_reason(s: Snapshot, facts: StreamFacts) -> tuple[Reason, str]:
     """Returns reason and message of a back-off.
 
@@ -252,7 +271,12 @@ def _wait_for_own_session(s: Snapshot) -> Decision:
     session = s.session
     if session is None or session.deleting:
         commands = (CreateSession(),) if session is None else ()
-        return wait(s, Reason.SESSION_NOT_READY, "waits for its own session", *commands, met_dependencies=_met(s))
+        message = (
+            "its own session is being made"
+            if session is None
+            else f"waits until session {session.name}, its own of before, is gone"
+        )
+        return wait(s, Reason.SESSION_NOT_READY, message, *commands, met_dependencies=_met(s))
     if session.problem is not None:
         reason, message = session.problem
         return end(s, Phase.ERROR, _own_session_failure(reason), f"its own session cannot start: {reason}: {message}")

@@ -204,5 +204,9 @@ def _missing_checkpoint_root(s: Snapshot, change: Change | None) -> Violation | 
     needs_place = change in (Change.RESTORE, Change.START_FRESH) or not has_checkpoint(s.statement)
     if not needs_place or not isinstance(s.settings, Settings) or s.settings.checkpoint_root:
         return None
-    message = f"spec.streaming: class {s.settings.class_name} has no storage.checkpointRoot; checkpoints need a place"
+    name = s.settings.class_name
+    message = (
+        f"spec.streaming: class {name} has no storage.checkpointRoot; checkpoints need a place: set spec.storage.checkpointRoot of "
+        f"SqlSessionClass {name}, or take a session of another class"
+    )
     return Violation(Reason.INVALID_SPEC, message)
