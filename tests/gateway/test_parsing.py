@@ -15,7 +15,7 @@ from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError
 from sparksql.gateway.sql.kinds import KINDS, UNKNOWN
 from sparksql.gateway.sql.lexer import Lexed
-from sparksql.wire.control import ErrorReason
+from sparksql.wire.control import ErrorReason, Parameter
 from sparksql.wire.driver import InitStatement, SqlPolicy
 
 from .local_spark import local_spark
@@ -220,6 +220,51 @@ def test_every_statement_is_classified_by_type_read_only_and_exclusive(
     classified = classifier.classify(sql, (), StatementMode.EXECUTE)
     assert len(classified.statements) == 1
     assert (classified.statement_type, classified.read_only, classified.exclusive) == (type_, read_only, exclusive)
+
+
+P = Parameter(name="p", value="a value that is longer than its marker")
+UNREADABLE = [  # text, condition, line, position, first characters of the fragment
+    ("/* abc", "UNCLOSED_BRACKETED_COMMENT", 1, 1, "/*"),
+    ("SELECT 1,\n  2 /* abc\n d", "UNCLOSED_BRACKETED_COMMENT", 2, 5, "/*"),
+    ("SELECT 1\r\n, 2 /* x", "UNCLOSED_BRACKETED_COMMENT", 2, 5, "/*"),
+    ("SELECT '😀' /* x", "UNCLOSED_BRACKETED_COMMENT", 1, 12, "/*"),
+    ("SELECT 1 /* a /* b */", "UNCLOSED_BRACKETED_COMMENT", 1, 10, "/*"),
+    ("SELECT '😀'; SELECT 2\n /* abc", "UNCLOSED_BRACKETED_COMMENT", 2, 2, "/*"),
+    ("SELECT 1; /* abc", "UNCLOSED_BRACKETED_COMMENT", 1, 11, "/*"),
+    ("SELECT 1;\n/* a ; DROP TABLE t", "UNCLOSED_BRACKETED_COMMENT", 2, 1, "/*"),
+    ("BEGIN SELECT 1; /* x END", "UNCLOSED_BRACKETED_COMMENT", 1, 17, "/*"),
+    ("SELECT :p\n /* x", "UNCLOSED_BRACKETED_COMMENT", 2, 2, "/*"),
+    (
+        "SELECT count(*) FROM TUMBLE(TABLE t, DESCRIPTOR(a), INTERVAL 1 HOUR)\n /* x",
+        "UNCLOSED_BRACKETED_COMMENT",
+        2,
+        2,
+        "/*",
+    ),
+    ("SELECT 1,\n 'abc", "PARSE_SYNTAX_ERROR", 2, 2, "'abc"),
+    ('SELECT "abc', "PARSE_SYNTAX_ERROR", 1, 8, '"abc'),
+    ("SELECT 1; SELECT `abc", "PARSE_SYNTAX_ERROR", 1, 18, "`abc"),
+    ("SELECT :p, '😀' a b c", "PARSE_SYNTAX_ERROR", 1, 18, "b"),
+    ("SELECT :p,\n nope nope nope", "PARSE_SYNTAX_ERROR", 2, 12, "nope"),
+    ("SELECT $$abc", "PARSE_SYNTAX_ERROR", 1, 8, "$$abc"),
+    ("\ufeffSELEC 1", "PARSE_SYNTAX_ERROR", 1, 1, "\ufeffSELEC"),
+    ("SELECT 1\r\nFRO t 1", "PARSE_SYNTAX_ERROR", 2, 5, "t"),
+    ("SELECT 1; SELECT '😀' a b c", "PARSE_SYNTAX_ERROR", 1, 24, "b"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sql", "condition", "line", "position", "fragment"), UNREADABLE, ids=[row[0][:40] for row in UNREADABLE]
+)
+def test_text_that_cannot_be_read_is_refused_at_its_place(
+    classifier: Classifier, sql: str, condition: str, line: int, position: int, fragment: str
+) -> None:
+    with pytest.raises(StatementError) as refused:
+        classifier.classify(sql, (P,) if ":p" in sql else (), StatementMode.EXECUTE)
+    error = refused.value.error
+    assert (error.condition, error.line, error.position) == (condition, line, position), error
+    assert (error.fragment or "").startswith(fragment)
+    assert "line" not in error.message
 
 
 @pytest.mark.parametrize(

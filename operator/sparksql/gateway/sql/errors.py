@@ -30,6 +30,7 @@ _TOO_DEEP = (
     "divide it, or take inner parts into tables or views"
 )
 _UNKNOWN_ROUTINE = frozenset({"UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND"})  # by its name, and by IDENTIFIER(...)
+_UNCLOSED_COMMENT = "UNCLOSED_BRACKETED_COMMENT"
 _CONFINED = ": SQL may not use this "  # images/session/java, Confinement
 _TAILS = (
     "\n== SQL",
@@ -42,7 +43,8 @@ _TAILS = (
     ";\nAggregate",
     "JVM stacktrace:",
 )
-_PLACE = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?\s*$")
+# What `AnalysisException.getSimpleMessage` puts behind a message, the position only if there is one, and what parsers write.
+_PLACE = re.compile(r"[;,]?\s*\(?line \d+,? pos(?:ition)? \d+\)?\s*$|;\s*line \d+\s*$")
 
 
 class StatementError(Exception):
@@ -297,8 +299,14 @@ def _excerpt(text: str, span: tuple[int, int]) -> str:
 
 def _parser_span(throwable: Throwable, text: str) -> tuple[int, int] | None:
     line, column = _ask(throwable, "line"), _ask(throwable, "startPosition")
-    if line is None or column is None or not (line.isDefined() and column.isDefined()):
+    if line is None or column is None or not line.isDefined():
         return None
-    start = offset_of(text, int(line.get()), int(column.get()))
+    if _ask(throwable, "getCondition") == _UNCLOSED_COMMENT:
+        # Its line is where the comment begins in the text, in characters from 0 (UnclosedCommentProcessor of Spark 4.1).
+        start = min(int(line.get()), len(text))
+    elif column.isDefined():
+        start = offset_of(text, int(line.get()), int(column.get()))
+    else:
+        return None
     word = re.match(r"\S+", text[start:])
     return start, start + (len(word.group()) if word else 0)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from py4j.java_gateway import get_field
+
 from sparksql.gateway.spark.shapes import Jvm
 from sparksql.gateway.sql.script import Section, Token
 from sparksql.gateway.sql.window_syntax import Word
@@ -31,7 +33,8 @@ class Lexed:
         self._sql = sql
         self._types = parser.SqlBaseLexer
         stream = parser.UpperCaseCharStream(antlr.CharStreams.fromString(sql))
-        self._tokens = antlr.CommonTokenStream(parser.SqlBaseLexer(stream))
+        self._lexer = parser.SqlBaseLexer(stream)
+        self._tokens = antlr.CommonTokenStream(self._lexer)
         self._tokens.fill()
         self._count = int(self._tokens.size())
         # By the settings of the thread's session, as the parser. The lexer makes one token of what it quotes in any case.
@@ -40,14 +43,22 @@ class Lexed:
         )
 
     def sections(self) -> list[Section]:
-        """Returns what lies between semicolons; the last section is the rest of the text."""
+        """Returns what lies between semicolons; the last section is the rest of the text.
+
+        A comment without an end takes in all that follows. Where it stands alone it is a statement all the same, which Spark's
+        parser refuses: what was meant to run behind it must not be left out without a word.
+        """
         sections: list[Section] = []
         begin = 0
         for semicolon in self._of_type("SEMICOLON"):
             index = int(semicolon.getTokenIndex())
             sections.append(self._section(begin, index, int(semicolon.getStartIndex())))
             begin = index + 1
-        sections.append(self._section(begin, self._count, len(self._sql)))
+        rest = self._section(begin, self._count, len(self._sql))
+        if rest.first is None and get_field(self._lexer, "has_unclosed_bracketed_comment"):
+            comment = self._tokens.get(self._count - 2)  # the last one before EOF
+            rest = Section(rest.end, Token(int(comment.getStartIndex()), "/*"))
+        sections.append(rest)
         return sections
 
     def markers(self) -> list[tuple[int, str]]:
