@@ -176,6 +176,10 @@ INVALID = (
         "parameter-source-empty", {"name": "a", "valueFrom": {}}, "set exactly one of secretKeyRef and configMapKeyRef"
     ),
     _parameter("parameter-name", {"name": "a-b", "value": "c"}, "spec.parameters[0].name"),
+    _parameter("parameter-colon", {"name": ":d", "value": "c"}, "write the parameter's name without the colon"),
+    _statement("session-of-a-namespace", {"sessionRef": {"name": "demo/a"}}, "without a namespace before it"),
+    _statement("dependency-in-capitals", {"dependsOn": [{"name": "A"}]}, "spec.dependsOn[0].name"),
+    _session("class-in-capitals", {"className": "Standard"}, "write the name alone, of lower-case letters"),
     _statement(
         "parameters-same-name",
         {"parameters": [{"name": "a", "value": "1"}, {"name": "a", "value": "2"}]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -17,8 +18,51 @@ YEAR_SECONDS = 366 * 24 * 3600
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
-ResourceName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH, pattern=DNS_LABEL)]
+_NAME_MESSAGE = "write the name alone, of lower-case letters, digits and '-', without a namespace before it"
+
+
+def _checked_name(value: str) -> str:
+    if re.fullmatch(DNS_LABEL, value) is None:
+        raise ValueError(_NAME_MESSAGE)
+    return value
+
+
+ResourceName = Annotated[
+    str,
+    AfterValidator(_checked_name),
+    Field(
+        min_length=1,
+        max_length=MAX_NAME_LENGTH,
+        json_schema_extra={"x-kubernetes-validations": [cel(f"self.matches('{DNS_LABEL}')", _NAME_MESSAGE)]},
+    ),
+]
 """Name of one of our objects."""
+
+_PARAMETER_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
+_PARAMETER_NAME_MESSAGE = (
+    "write the parameter's name without the colon, of letters, digits and '_', for instance day for the marker :day"
+)
+
+
+def _checked_parameter_name(value: str) -> str:
+    if re.fullmatch(_PARAMETER_NAME, value) is None:
+        raise ValueError(_PARAMETER_NAME_MESSAGE)
+    return value
+
+
+ParameterName = Annotated[
+    str,
+    AfterValidator(_checked_parameter_name),
+    Field(
+        min_length=1,
+        max_length=128,
+        json_schema_extra={
+            "x-kubernetes-validations": [cel(f"self.matches('{_PARAMETER_NAME}')", _PARAMETER_NAME_MESSAGE)]
+        },
+    ),
+]
+
+
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
 """Name of any Kubernetes object."""
 Seconds = Annotated[int, Field(ge=0, le=YEAR_SECONDS)]

@@ -31,6 +31,7 @@ from sparksql.api.fields import (
     Counter,
     LocalReference,
     Nonce,
+    ParameterName,
     ResourceName,
     SecretKeySelector,
     SparkConf,
@@ -123,9 +124,7 @@ class StatementParameter(ApiModel):
         ),
     )
 
-    name: str = Field(
-        min_length=1, max_length=128, pattern="^[A-Za-z_][A-Za-z0-9_]*$", description="Name without the colon."
-    )
+    name: ParameterName = Field(description="Name without the colon.")
     value: str | None = Field(None, max_length=65_536, description="Value as text, cast to `type`.")
     value_from: ParameterSource | None = Field(None, description="Where the value is kept instead.")
     type: str = Field(
