@@ -1,6 +1,6 @@
 """Builds the project's images when their inputs changed, with docker or with buildah.
 
-    images/build.py [--base IMAGE] [--spark-version V] [--tag TAG] [--force] session operator objectstore kafka
+    images/build.py [--base IMAGE] [--spark-version V] [--tag TAG] [--push REGISTRY] [--force] session operator objectstore kafka
 
 docker is taken where a daemon answers, and builds on Debian's image; else, and for a base that is on this machine only, buildah,
 which needs no daemon and no registry: its default is `localhost/debian:bookworm`, made by `tests/cluster/cluster.py base`. Each step is shown;
@@ -102,6 +102,13 @@ class Builder:
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, command)
 
+    def push(self, image: Image, registry: str) -> str:
+        """Pushes `image` below `registry` and returns its name there. Raises CalledProcessError, as without a login."""
+        target = f"{registry.rstrip('/')}/spark-sql-{image.name}:{image.tag}"
+        subprocess.run([self.program, "tag", image.reference, target], check=True)
+        subprocess.run([self.program, "push", target], check=True)
+        return target
+
 
 def find_builder(base: str | None) -> Builder:
     """docker if its daemon answers and the base is not one of buildah's, else buildah. Exits with what to install."""
@@ -184,6 +191,9 @@ def main() -> None:
     )
     parser.add_argument("--spark-version", default="4.1.4", help="PySpark version of the session image")
     parser.add_argument("--tag", default="dev", help="tag of the images; those of other tags stay as they are")
+    parser.add_argument(
+        "--push", metavar="REGISTRY", help="push them below this registry, to which docker or buildah is logged in"
+    )
     parser.add_argument("--force", action="store_true", help="build even if nothing changed")
     arguments = parser.parse_args()
     builder = find_builder(arguments.base)
@@ -195,6 +205,13 @@ def main() -> None:
             log = log_of(image)
             print("".join(log.read_text(encoding="utf-8").splitlines(keepends=True)[-LAST_LINES:]), file=sys.stderr)
             sys.exit(f"{image.reference}: {builder.program} failed with exit code {error.returncode}, see {log}")
+        if arguments.push:
+            try:
+                print(f"{builder.push(image, arguments.push)}: pushed")
+            except subprocess.CalledProcessError:
+                sys.exit(
+                    f"{image.reference}: {builder.program} could not push it; log in: {builder.program} login {arguments.push}"
+                )
 
 
 if __name__ == "__main__":
