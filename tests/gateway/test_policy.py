@@ -80,6 +80,10 @@ REFUSED = [
     "CREATE TABLE o (id INT) ROW FORMAT SERDE 'a.B' WITH SERDEPROPERTIES ('fs.file.impl' = 'a.B') STORED AS TEXTFILE",
     "BEGIN SELECT * FROM o WITH ('fs.file.impl' = 'a.B'); END",
     "EXPLAIN SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "DESCRIBE QUERY SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "EXPLAIN CREATE VIEW hidden AS SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)",
+    "SET VAR x = (SELECT max(id) FROM (SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)))",
+    "CACHE TABLE hidden AS WITH c AS (SELECT TRANSFORM (id) USING 'cat' AS (id) FROM range(3)) SELECT * FROM c",
 ]
 
 
@@ -120,6 +124,7 @@ async def test_enforced_settings_win_over_a_statements_own(client: GatewayClient
         "EXECUTE IMMEDIATE 'SELECT 1'",
         "BEGIN SELECT 1; END",
         "SELECT 'TRANSFORM (a) USING cat'",
+        "SELECT 'ScriptTransformation', transform(array(1, 2), x -> x + 1)",
     ],
 )
 async def test_a_statement_that_the_policy_permits_runs(client: GatewayClient, sql: str) -> None:

@@ -155,7 +155,11 @@ class ParameterBinder:
 
 
 def _left(plan: LogicalPlan, literals: Mapping[str, Any]) -> str | None:
-    """A name whose marker a plan still has, None when there is none."""
+    """A name whose marker a plan still has, None when there is none.
+
+    It reads the plan's text, which shows a plan that a command keeps as a value too. What the text may leave out is found by
+    Spark's analysis (UNBOUND_SQL_PARAMETER), so that only the message differs.
+    """
     shown = str(plan.toString())
     left = next((name for name in literals if f"namedparameter({name})" in shown), None)
     return next(iter(literals)) if left is None and "NameParameterizedQuery" in shown else left

@@ -9,12 +9,13 @@ local files: Hadoop's file system itself knows which ones SQL may use (images/se
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sparksql.api.conf_policy import field_of, is_allowed, is_denied, normalise, similar_key, wrong_value
 from sparksql.api.gateway_settings import PREFIX
+from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, fields, is_a, option, simple_name
 from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -34,6 +35,7 @@ _DOUBLE_QUOTES, _ANSI = "spark.sql.ansi.doubleQuotedIdentifiers", "spark.sql.ans
 _READING_KEYS = (_DOUBLE_QUOTES, "spark.sql.parser.escapedStringLiterals")
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _PLAN, _BLOCK_NODE = f"{_PLANS}.LogicalPlan", f"{_PLANS}.CompoundPlanStatement"
+_COMMAND = f"{_PLANS}.Command"
 
 
 def not_allowed(message: str) -> StatementError:
@@ -138,7 +140,11 @@ def check_uri(uri: str, policy: SqlPolicy) -> None:
         plain = "a plain path, without patterns, blanks, query, fragment, backslashes and '.' or '..'"
         raise not_allowed(f"{uri!r} must name one place by {plain}, also when its %-escapes are read")
     if not any(_is_below(uri, prefix) for prefix in policy.jar_prefixes if prefix):
-        raise not_allowed(f"{uri!r} is not below any of the jar prefixes that the session's class allows")
+        prefixes = ", ".join(policy.jar_prefixes) or "none"
+        raise not_allowed(
+            f"{uri!r} is not below any of the jar prefixes that the session's class allows ({prefixes}): put it below one of them, "
+            "or have its place in allow.jarPrefixes of the class"
+        )
 
 
 def _is_ambiguous(uri: str) -> bool:
@@ -181,8 +187,18 @@ def check_plan(plan: LogicalPlan, policy: SqlPolicy) -> None:
 
 def check_transform(plan: LogicalPlan, *, has_keyword: bool) -> None:
     """Refuses TRANSFORM, which runs a command. Without its keyword (or MAP, REDUCE) no plan has one. Raises StatementError."""
-    if has_keyword and "ScriptTransformation" in str(plan.toString()):
-        raise not_allowed("TRANSFORM ... USING runs a command and is not allowed")
+    if has_keyword and any(simple_name(node) == "ScriptTransformation" for node in _all_nodes(plan)):
+        raise not_allowed("TRANSFORM ... USING runs a command and is not allowed: compute it with functions of SQL")
+
+
+def _all_nodes(plan: LogicalPlan) -> Iterator[Any]:
+    """Yields the nodes of a plan, and those of plans that a command keeps as a value and not as a child, as EXPLAIN does."""
+    for node in nodes(plan):
+        yield node
+        if is_a(node, _COMMAND):
+            for field in fields(node):
+                if hasattr(field, "getClass") and is_a(field, _PLAN):
+                    yield from _all_nodes(field)
 
 
 def block_statements(block: Any) -> Iterable[Any]:
