@@ -6,6 +6,7 @@ Nothing but results, names and status rows is ever written to standard output, s
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Protocol, TextIO
@@ -80,10 +81,13 @@ class RowWriter(Protocol):
 
 
 class TableWriter:
-    """Keeps all rows until the end: the widths of the columns depend on all of them."""
+    """Keeps all rows until the end: the widths of the columns depend on all of them.
 
-    def __init__(self, console: Console, columns: Sequence[Column]) -> None:
-        self._console, self._columns = console, columns
+    `is_expanded` writes a record for each row; None does so where the table is wider than the terminal.
+    """
+
+    def __init__(self, console: Console, columns: Sequence[Column], is_expanded: bool | None = None) -> None:
+        self._console, self._columns, self._is_expanded = console, columns, is_expanded
         self._rows: list[Row] = []
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -91,8 +95,17 @@ class TableWriter:
         self._rows += rows
 
     def close(self) -> None:
-        """Writes the table."""
-        self._console.write(render.table(self._columns, self._rows))
+        """Writes the table, or the records."""
+        self._console.write(self._text())
+
+    def _text(self) -> str:
+        if self._is_expanded:
+            return render.expanded(self._columns, self._rows)
+        table = render.table(self._columns, self._rows)
+        may_expand = self._is_expanded is None and len(self._columns) > 1 and self._console.out.isatty()
+        if may_expand and not render.fits(table, shutil.get_terminal_size().columns):
+            return render.expanded(self._columns, self._rows)
+        return table
 
 
 class CsvWriter:
@@ -142,12 +155,12 @@ class JsonWriter:
         self._out.flush()
 
 
-def row_writer(output: str, console: Console, columns: Sequence[Column]) -> RowWriter:
-    """The writer for `-o`: table, csv or json."""
+def row_writer(output: str, console: Console, columns: Sequence[Column], is_expanded: bool | None = None) -> RowWriter:
+    """Returns the writer for `-o`: table (see `TableWriter` for `is_expanded`), csv or json."""
     match output:
         case "csv":
             return CsvWriter(console, columns)
         case "json":
             return JsonWriter(console, columns)
         case _:
-            return TableWriter(console, columns)
+            return TableWriter(console, columns, is_expanded)

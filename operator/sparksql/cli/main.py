@@ -26,6 +26,7 @@ from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
+from sparksql.cli.parser import Parser
 from sparksql.cli.results import ResultPrinter
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.model import BYTE_ORDER_MARK
@@ -53,8 +54,8 @@ def _mode(text: str) -> str:
     return next((mode.value for mode in StatementMode if mode.value.lower() == text.lower()), text)
 
 
-def _global_flags(default: Any) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, argument_default=default)
+def _global_flags(default: Any) -> Parser:
+    parser = Parser(add_help=False, argument_default=default)
     parser.add_argument("-n", "--namespace", help="namespace instead of the context's")
     parser.add_argument("--context", help="kubeconfig context")
     parser.add_argument("--kubeconfig", help="kubeconfig file")
@@ -63,6 +64,11 @@ def _global_flags(default: Any) -> argparse.ArgumentParser:
 
 def _add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = OUTPUTS) -> None:
     parser.add_argument("-o", "--output", choices=choices, default=choices[0], help="format (default: table)")
+
+
+def _add_expanded(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-x", "--expanded", action=argparse.BooleanOptionalAction,
+                        help="a table's rows as records, one line a column (default: if it is wider than the terminal)")  # fmt: skip
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -85,14 +91,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", action=argparse.BooleanOptionalAction, default=True,
                         help="follow to the end; --no-wait only prints the name")  # fmt: skip
     _add_output(parser)
+    _add_expanded(parser)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line; argparse itself ends with 2 on a usage error."""
-    parser = argparse.ArgumentParser(
+    """Returns the command line, which ends with 2 on a usage error."""
+    parser = Parser(
         prog="kubectl sparksql", description="Run SQL in Spark sessions on Kubernetes.", parents=[_global_flags(None)]
     )
-    add = parser.add_subparsers(dest="command", required=True, metavar="COMMAND").add_parser
+    commands_of = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    add = commands_of.add_parser
+    parser.commands = commands_of.choices
     shared = [_global_flags(argparse.SUPPRESS)]
     _add_run(add("run", parents=shared, help="run SQL or SqlStatement manifests and print the results"))
 
@@ -103,6 +112,7 @@ def build_parser() -> argparse.ArgumentParser:
     command = add("results", parents=shared, help="print all rows of a finished statement")
     command.add_argument("name", metavar="NAME")
     _add_output(command)
+    _add_expanded(command)
 
     command = add("logs", parents=shared, help="print a driver's log lines about a statement, or all of a session")
     one = command.add_mutually_exclusive_group(required=True)
@@ -182,12 +192,12 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
     kubectl = Kubectl(tuple(flags), args.namespace)
     match args.command:
         case "run":
-            printer = ResultPrinter(kubectl, console, forward, args.output)
+            printer = ResultPrinter(kubectl, console, forward, args.output, args.expanded)
             return commands.run(_source(args), printer, wait=args.wait)
         case "wait":
             return commands.wait(kubectl, console, args.names, args.timeout)
         case "results":
-            return commands.results(ResultPrinter(kubectl, console, forward, args.output), args.name)
+            return commands.results(ResultPrinter(kubectl, console, forward, args.output, args.expanded), args.name)
         case "logs":
             return commands.logs(kubectl, console, args.name, args.session, follow=args.follow)
         case "cancel":

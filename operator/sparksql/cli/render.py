@@ -46,6 +46,29 @@ def table(columns: Sequence[Column], rows: Iterable[Row]) -> str:
     return "".join(line.rstrip() + "\n" for line in (head, rule, *body))
 
 
+def fits(text: str, columns: int) -> bool:
+    """Tells whether no line of a rendered text is wider than a terminal of so many columns."""
+    return all(width(line) <= columns for line in text.split("\n"))
+
+
+def expanded(columns: Sequence[Column], rows: Iterable[Row]) -> str:
+    """Renders each row as a record, one line a column; a value of several lines keeps them. Empty for no columns."""
+    if not columns:
+        return ""
+    names = [printable(column.name) for column in columns]
+    size = max(map(width, names))
+    margin = " " * size + _GUTTER
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        lines.append(f"-[ row {number} ]".ljust(size + len(_GUTTER), "-"))
+        for name, value in zip(names, row, strict=True):
+            text = "NULL" if (cell := cell_text(value)) is None else cell
+            first, *rest = [printable(line) for line in text.rstrip("\n").expandtabs().split("\n")]
+            lines.append((aligned(name, size, right=False) + _GUTTER + first).rstrip())
+            lines += [(margin + line).rstrip() for line in rest]
+    return "".join(line + "\n" for line in lines)
+
+
 def csv_line(values: Iterable[str | None]) -> str:
     """Returns one CSV record: NULL is empty, an empty string is `""`, quotes where RFC 4180 wants them."""
     return ",".join(_csv_field(value) for value in values) + "\n"
@@ -165,6 +188,17 @@ def cut_note(result: ResultSummary, shown: int, because: str) -> str:
     if result.truncated:
         notes.append(f"The result was cut at {result.row_count} rows; the statement had more (spec.result.maxRows)")
     return "\n".join(notes)
+
+
+def script_note(statement: Statement) -> str:
+    """Returns which statement of a script the result is of, empty for a single statement: no other result is kept."""
+    progress = statement.status.progress
+    if progress is None or progress.statement_count < 2:
+        return ""
+    return (
+        f"This is the result of the last of {progress.statement_count} statements that has one: "
+        "a script keeps one result. For another one, run its statement by itself"
+    )
 
 
 def fetched(result: ResultSummary, so_far: int) -> str:

@@ -19,12 +19,13 @@ _CUT = "…"  # ends a cell that status holds only the beginning of
 
 @dataclass(frozen=True)
 class ResultPrinter:
-    """`output` is table, csv or json; `forward` opens the way to a pod's gateway."""
+    """`output` is table, csv or json; `forward` opens the way to a pod's gateway; `is_expanded` is `TableWriter`'s."""
 
     kubectl: Kubectl
     console: Console
     forward: Forward
     output: str
+    is_expanded: bool | None = None
 
     async def print(self, statement: Statement) -> bool:
         """Prints the rows; whether these were all that are kept. CliError if the rows break off half-way.
@@ -43,12 +44,13 @@ class ResultPrinter:
                 because = str(error)
                 shown = self._print_preview(result)
         self.console.note(render.cut_note(result, shown, because))
+        self.console.note(render.script_note(statement))
         if self.console.live:
             self.console.note(render.footer(statement, shown))
         return shown >= result.row_count
 
     def _print_preview(self, result: ResultSummary) -> int:
-        writer = row_writer(self.output, self.console, result.columns)
+        writer = row_writer(self.output, self.console, result.columns, self.is_expanded)
         writer.write(result.preview)
         writer.close()
         return len(result.preview)
@@ -60,7 +62,7 @@ class ResultPrinter:
             try:
                 async with aclosing(result_pages(gateway, statement)) as pages:
                     async for rows in pages:
-                        writer = writer or row_writer(self.output, self.console, result.columns)
+                        writer = writer or row_writer(self.output, self.console, result.columns, self.is_expanded)
                         writer.write(rows)
                         shown += len(rows)
                         if self.output == "table" or not self.console.out.isatty():

@@ -59,6 +59,35 @@ def test_timeout_in_another_unit_is_refused_with_the_rule(capsys: pytest.Capture
     assert "'1d' is not a duration: write a positive number of seconds, or 90s, 5m, 1h" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["run", "-e", "SELECT 1", "--sesion", "a"], "there is no flag --sesion: did you mean --session?"),
+        (["run", "--sqll", "SELECT 1"], "there is no flag --sqll: did you mean --sql?"),
+        (["run", "-e", "SELECT 1", "--time-out=5m"], "there is no flag --time-out: did you mean --timeout?"),
+        (["--namespce", "a", "status"], "there is no flag --namespce: did you mean --namespace?"),
+        (["status", "--fly"], "there is no flag --fly: it takes --context, --help"),
+        (["run", "-e", "SELECT", "1"], "too many arguments: 1; a value that has blanks, such as SQL, needs quotes"),
+        (["status", "-S", "a"], "too many arguments: -S"),
+        (["statsu"], "invalid choice: 'statsu' (choose from 'run', "),
+    ],
+)
+def test_wrong_argument_is_refused_with_its_name_and_a_remedy(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        build_parser().parse_args(argv)
+    assert caught.value.code == Exit.USAGE
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv", [["run", "-e", "-- a comment"], ["run", "-e", "SELECT 1", "--sess", "a"], ["-n", "run", "status"]]
+)
+def test_comment_beginning_of_a_flag_or_namespace_is_no_wrong_flag(argv: list[str]) -> None:
+    assert build_parser().parse_args(argv).command in ("run", "status")
+
+
 @pytest.mark.parametrize("text", ["Explain", "explain", "EXPLAIN"])
 def test_mode_in_any_case_is_accepted(text: str) -> None:
     assert build_parser().parse_args(["run", "-e", "SELECT 1", "--mode", text]).mode == "Explain"
@@ -183,6 +212,30 @@ def test_pages_are_written_in_each_format(output: str, text: str) -> None:
         writer.write(page)
     writer.close()
     assert out.getvalue() == text
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_expanded", "terminal", "is_record"),
+    [
+        (40, None, True, True),
+        (40, None, False, False),
+        (40, False, True, False),
+        (2, None, True, False),
+        (2, True, True, True),
+        (2, True, False, True),
+        (1, None, True, False),
+    ],
+)
+def test_table_wider_than_the_terminal_is_written_as_records(
+    columns: int, is_expanded: bool | None, terminal: bool, is_record: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = Terminal() if terminal else io.StringIO()
+    names = [Column(name=f"column_{at}" * (20 if columns == 1 else 1), type="string") for at in range(columns)]
+    writer = row_writer("table", Console(out, io.StringIO()), names, is_expanded)
+    writer.write([["v"] * columns])
+    writer.close()
+    assert out.getvalue().startswith("-[ row 1 ]") is is_record
 
 
 HOSTILE = "x\x1b[2J\x9b31m\u202e\x07"

@@ -49,6 +49,27 @@ def test_table_of_a_single_cell_has_the_lines_of_its_text() -> None:
     assert render.table(plan, [("a\nb",), ("c",)]) == "plan\n----\na\\nb\nc\n"
 
 
+def test_record_has_a_line_a_column_and_the_lines_of_its_values() -> None:
+    columns = (Column(name="id", type="int"), Column(name="plan", type="string"))
+    assert render.expanded(columns, [(1, "== Plan ==\n+- Scan\x1b\n"), (None, "x")]) == (
+        "-[ row 1 ]\nid   | 1\nplan | == Plan ==\n     | +- Scan\\x1b\n-[ row 2 ]\nid   | NULL\nplan | x\n"
+    )
+    assert render.expanded((), [(), ()]) == ""
+
+
+@pytest.mark.parametrize(("count", "is_noted"), [(1, False), (3, True)])
+def test_script_note_tells_that_one_result_of_several_statements_is_kept(count: int, is_noted: bool) -> None:
+    statement = Statement.of(
+        {
+            "metadata": {"name": "s", "namespace": "n"},
+            "spec": {"sql": "SELECT 1"},
+            "status": {"progress": {"statementCount": count}},
+        }
+    )
+    note = render.script_note(statement)
+    assert ("the last of 3 statements" in note, bool(note)) == (is_noted, is_noted)
+
+
 def test_table_without_columns_is_empty_and_without_rows_has_a_header() -> None:
     assert render.table([], []) == ""
     assert render.table(NAME_AND_SUM, []) == "name | sum\n-----+----\n"
