@@ -55,6 +55,8 @@ FULL_STATUS: dict[type[ApiObject], ApiModel] = {
             spark_application_id="spark-1",
             spark_version="4.1.4",
         ),
+        class_name="standard",
+        front="spark-sql-front.spark-sql-system.svc",
         endpoints=EndpointStatus(rest="https://a", connect="sc://a", thrift="jdbc:hive2://a", ui="http://a"),
         statements=StatementCounts(running=1, queued=2),
         last_activity_time=_NOW,

@@ -174,8 +174,14 @@ class SqlSessionStatus(ApiModel):
     phase: SessionPhase | None = Field(None, description="Where the session is in its life.")
     phase_since: Timestamp | None = Field(None, description="When the phase began; deadlines count from here.")
     message: Annotated[str, *clipped(4096)] | None = Field(None, description="Explanation of the phase for people.")
+    class_name: ResourceName | None = Field(
+        None, description="SqlSessionClass of the session: that of the spec, or the default class that was taken."
+    )
     driver: DriverStatus | None = Field(None, description="The driver that the session has, or had last.")
     endpoints: EndpointStatus | None = Field(None, description="Where clients reach the session.")
+    front: Annotated[str, Field(max_length=253)] | None = Field(
+        None, description="Host of the front, where clients of all sessions come in; absent without a front."
+    )
     statements: StatementCounts | None = Field(None, description="Statements of this session that have not ended.")
     clients: ClientCounts | None = Field(None, description="Clients of the driver that the session has.")
     last_activity_time: Timestamp | None = Field(

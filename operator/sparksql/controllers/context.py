@@ -41,3 +41,10 @@ class ControllerContext:
     clock: Clock
     pod_namespace: str | None = None
     front_key: bytes | None = field(default=None, repr=False)
+
+    @property
+    def front_host(self) -> str | None:
+        """Returns the host of the front's Service, None without a front that drivers know."""
+        if self.front_key is None or self.pod_namespace is None:
+            return None
+        return f"{self.config.front.name}.{self.pod_namespace}.svc"

@@ -159,3 +159,15 @@ async def test_driver_network_policy_admits_no_namespace_for_an_operator_outside
         await env.session_ready()
     policy = await env.get(NETWORK_POLICIES, child_base("s", session["metadata"]["uid"]))
     assert all("namespaceSelector" not in peer for rule in policy["spec"]["ingress"] for peer in rule["from"])
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_session_tells_its_default_class_and_the_host_of_the_front(env: Environment, enabled: bool) -> None:
+    env.credentials = replace(env.credentials, pod_namespace=env.namespace)
+    await env.create_class()
+    await env.create_session()
+    async with env.operator(front={"enabled": enabled}):
+        ready = await env.session_ready()
+    status = (await env.get(SESSIONS, "s"))["status"]
+    host = f"spark-sql-front.{env.namespace}.svc" if enabled else None
+    assert (status["className"], status.get("front")) == (env.class_name, host), ready

@@ -407,3 +407,19 @@ def test_session_deletion_ends_at_its_deadline_with_a_warning() -> None:
 def test_deletion_in_a_terminating_namespace_lets_go_at_once() -> None:
     decision = served(removed(ready(), NOW), 0, running=1, namespace_terminating=True)
     assert (decision.finalizer, decision.events) == (False, ())
+
+
+# --- what the status tells of the session's surroundings
+
+
+@pytest.mark.parametrize("obj", [session(), ready(), session(className=None)])
+def test_decision_of_any_phase_writes_the_class_taken_and_the_front(obj: SqlSession) -> None:
+    front = "spark-sql-front.spark-sql-system.svc"
+    decision = decide(session_snapshot(obj, front=front))
+    assert (decision.status.class_name, decision.status.front) == ("standard", front)
+    assert decide(session_snapshot(with_status(obj, decision))).status.front is None
+
+
+def test_session_whose_class_does_not_exist_writes_the_class_of_its_spec() -> None:
+    missing = Violation(Reason.CLASS_NOT_FOUND, "there is none")
+    assert decide(session_snapshot(session(className="standart"), resolution=missing)).status.class_name == "standart"

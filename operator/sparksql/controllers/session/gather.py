@@ -64,6 +64,7 @@ class SessionGatherer:
             start_blocker=refusal or await self._start_blocker(session, resolution),
             deadlines=self._context.config.deadlines,
             max_restarts=self._context.config.max_driver_restarts,
+            front=self._context.front_host,
             warm=self._warm(session, session_class, resolution),  # after all that is awaited: nobody decides in between
         )
 

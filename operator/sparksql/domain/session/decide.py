@@ -63,7 +63,17 @@ ARRIVAL_SECONDS = 2.0  # a statement is handed over within one write of its stat
 def decide(s: Snapshot) -> Decision:
     """Returns the decision for the session of snapshot `s`, with the counters of what uses it."""
     decision = _decide(s)
-    return counted(s, decision) if decision.finalizer else decision
+    return counted(s, _placed(s, decision)) if decision.finalizer else decision
+
+
+def _placed(s: Snapshot, decision: Decision) -> Decision:
+    """The decision with what the status tells of the session's surroundings: its class, and the front before it."""
+    status, taken = decision.status, s.session.spec.class_name
+    if isinstance(s.resolution, Resolved):
+        taken = s.resolution.effective.class_name
+    if status.phase is Phase.CLOSED or (status.class_name, status.front) == (taken, s.front):
+        return decision  # Closed is final, and has its last class
+    return replace(decision, status=status.replace(class_name=taken, front=s.front))
 
 
 def _decide(s: Snapshot) -> Decision:

@@ -97,8 +97,8 @@ class Snapshot:
     `resting` streams that are Stopped, and `savepoints` those under way in the driver or waiting for one; clients'
     statements are in the driver's own counts. `in_hand` counts those that the driver of `status.driver` has in its hands,
     or had when it was lost, also where a statement has noted that first. `limit_violation` is the limit of sessions that
-    leaves none for this one; `start_blocker` is what stopped the driver from being made in this very pass (quota, a
-    missing claim, a foreign child).
+    leaves none for this one; `front` is the front's host; `start_blocker` is what stopped the driver from being made in
+    this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -119,6 +119,7 @@ class Snapshot:
     start_blocker: Violation | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
     max_restarts: int = 3
+    front: str | None = None
 
     @property
     def is_pod_given_up(self) -> bool:
