@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import shlex
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -91,16 +92,33 @@ async def _request_cancel(kubectl: Kubectl, statement: Statement) -> None:
             raise
 
 
+def _how_to_follow(kubectl: Kubectl, statements: Sequence[Statement]) -> str:
+    """The command that follows statements again, with the flags that this one has."""
+    namespaces = dict.fromkeys(statement.namespace for statement in statements)
+    commands = []
+    for namespace in namespaces:
+        names = [statement.name for statement in statements if statement.namespace == namespace]
+        commands.append(shlex.join(["kubectl", "sparksql", "wait", *names, "--namespace", namespace, *kubectl.flags]))
+    return "\n".join(commands)
+
+
 async def _follow_or_cancel(
     kubectl: Kubectl, console: Console, created: Sequence[Statement], interrupts: Interrupts
 ) -> list[Statement]:
     """Follows to the end; the first interrupt cancels what runs and goes on to follow."""
+    requested = asyncio.Event()
 
     async def cancel_when_asked() -> None:
         await interrupts.requested.wait()
-        console.note("Canceling; interrupt again to leave without waiting for the end")
+        names = ", ".join(statement.name for statement in created)
+        console.note(f"Canceling {names}; interrupt again to leave without waiting for the end")
         for statement in created:
-            await _request_cancel(kubectl, statement)
+            try:
+                await _request_cancel(kubectl, statement)
+            except KubectlError as error:
+                left = f"{statement.name} is not canceled, it runs on; to follow it: {_how_to_follow(kubectl, [statement])}"
+                raise CliError(f"{error}\n{left}") from None
+        requested.set()
 
     def is_over(statement: Statement) -> bool:
         return statement.has_ended or (statement.is_settled and not interrupts.requested.is_set())
@@ -113,6 +131,10 @@ async def _follow_or_cancel(
                 canceling.cancel()
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
+    except asyncio.CancelledError:
+        state = "is asked for and goes on" if requested.is_set() else "was not asked for, statements may run on"
+        console.note(f"Left before the end; the cancel {state}. To see the end: {_how_to_follow(kubectl, created)}")
+        raise
     return ended
 
 
@@ -187,7 +209,10 @@ async def wait(kubectl: Kubectl, console: Console, names: Sequence[str], timeout
             statements = await _get(kubectl, names)
             ended = await follow(kubectl, statements, lambda s: s.is_settled, console)
     except TimeoutError:
-        raise CliError(f"not all statements ended within {timeout:g} s", Exit.INCOMPLETE) from None
+        raise CliError(f"not all statements ended within {timeout:g} s; they go on", Exit.INCOMPLETE) from None
+    except asyncio.CancelledError:
+        console.note("The statements go on: `wait` cancels nothing, `kubectl sparksql cancel NAME` does")
+        raise
     for statement in ended:
         console.print(_line(statement))
         if statement.exit_code is not Exit.FINISHED:

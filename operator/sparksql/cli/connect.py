@@ -11,24 +11,18 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from sparksql.api.names import (
-    FRONT_APP_NAME,
-    FRONT_COMPONENT,
-    LABEL_COMPONENT,
-    LABEL_NAME,
-    child_base,
-    gateway_server_name,
-)
+from sparksql.api.names import child_base, gateway_server_name
 from sparksql.cli import render
 from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
-from sparksql.cli.kubectl import Kubectl, KubectlError, documents
+from sparksql.cli.kubectl import Kubectl, KubectlError
 from sparksql.cli.objects import SESSIONS, Session
 from sparksql.cli.wake import awake
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.driver import CONNECT_PORT, GATEWAY_PORT, THRIFT_PORT, TLS_CERT_FILE, TOKEN_FILE
 from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY
 
+_CLOSED_TO_CLIENTS = frozenset({"Stopped", "Closed", "Failed"})
 _PORTS = {ClientProtocol.REST: GATEWAY_PORT, ClientProtocol.CONNECT: CONNECT_PORT, ClientProtocol.THRIFT: THRIFT_PORT}
 
 
@@ -45,43 +39,38 @@ class Wish:
 async def connect(kubectl: Kubectl, console: Console, wish: Wish) -> Exit:
     """Prints addresses and commands; with `forward` the addresses on localhost, which lead there until interrupted."""
     session = Session.of(await kubectl.get(SESSIONS, wish.session))
-    front = None if wish.direct else await _find_front(kubectl)
-    if front is not None:
-        return await _by_front(kubectl, console, wish, session, front)
+    if session.status.front is not None and not wish.direct:
+        return await _by_front(kubectl, console, wish, session, session.status.front)
     return await _direct(kubectl, console, wish, await awake(kubectl, console, session))
 
 
-async def _find_front(kubectl: Kubectl) -> str | None:
-    """The namespace of the front, None where there is none or the user may not look for it."""
-    selector = f"--selector={LABEL_NAME}={FRONT_APP_NAME},{LABEL_COMPONENT}={FRONT_COMPONENT}"
-    try:
-        found = documents(await kubectl.run("get", "services", "--all-namespaces", selector, "--output=json"))
-    except KubectlError:
-        return None
-    return next((str(service["metadata"]["namespace"]) for service in found), None)
-
-
-async def _by_front(kubectl: Kubectl, console: Console, wish: Wish, session: Session, namespace: str) -> Exit:
-    """The front's addresses, where the session is named; it wakes the session itself when a client comes."""
-    host = "localhost" if wish.forward else f"{FRONT_APP_NAME}.{namespace}.svc"
+async def _by_front(kubectl: Kubectl, console: Console, wish: Wish, session: Session, front: str) -> Exit:
+    """Prints the front's addresses, in which the session is named; it wakes the session itself when a client comes."""
+    name, namespace = front.split(".")[:2]
+    host = "localhost" if wish.forward else front
     named = f"{session.namespace}/{session.name}"
     addresses = {
         ClientProtocol.REST: f"https://{host}:{GATEWAY_PORT} with property {SESSION_PROPERTY}={named}",
         ClientProtocol.CONNECT: f"sc://{host}:{CONNECT_PORT}/;use_ssl=true;{SESSION_HEADER}={quote(named, safe='')}",
         ClientProtocol.THRIFT: f"jdbc:hive2://{host}:{THRIFT_PORT}/{named};ssl=true",
     }
-    shown = {served: url for served, url in addresses.items() if wish.protocol in (None, served)}
+    on = session.open_endpoints
+    shown = {served: url for served, url in addresses.items() if wish.protocol in (None, served) and served.value in on}
+    if not shown:
+        raise _is_off(session, wish.protocol)
     base = ("kubectl", *kubectl.flags)
     rows = [[served.value, url] for served, url in shown.items()]
     rows += [["token", shlex.join((*base, f"--namespace={session.namespace}", "create", "token", "ACCOUNT"))]]
-    rows += [["certificate", _read((*base, f"--namespace={namespace}"), FRONT_APP_NAME, TLS_CERT_FILE)]]
+    rows += [["certificate", await _certificate(kubectl, namespace, name)]]
     ports = [str(_PORTS[served]) for served in shown]
     if not wish.forward:
-        forward = (*base, f"--namespace={namespace}", "port-forward", f"service/{FRONT_APP_NAME}", *ports)
+        forward = (*base, f"--namespace={namespace}", "port-forward", f"service/{name}", *ports)
         rows += [["from outside", shlex.join(forward)]]
     console.write(render.grid(("WHAT", "VALUE"), rows))
+    if session.status.phase in _CLOSED_TO_CLIENTS:
+        console.note(f"No client gets in now: session {session.name} is {_state(session)}")
     if wish.forward:
-        await _forward(kubectl, console, namespace, FRONT_APP_NAME, ports)
+        await _forward(kubectl, console, namespace, name, ports)
     return Exit.FINISHED
 
 
@@ -116,9 +105,28 @@ def _urls(session: Session, protocol: ClientProtocol | None) -> dict[ClientProto
     if urls:
         return urls
     if session.status.phase != "Ready":
-        raise CliError(f"session {session.name} is not Ready: {session.status.phase or 'new'} {session.reason}")
+        raise CliError(f"session {session.name} is not Ready: {_state(session)}")
+    raise _is_off(session, protocol)
+
+
+def _is_off(session: Session, protocol: ClientProtocol | None) -> CliError:
     which = f"endpoint {protocol.value}" if protocol is not None else "every endpoint"
-    raise CliError(f"{which} of session {session.name} is off: turn it on in spec.endpoints")
+    field = "spec.endpoints" if protocol is None else f"spec.endpoints.{protocol.value}"
+    return CliError(f"{which} of session {session.name} is off: turn it on in {field}")
+
+
+def _state(session: Session) -> str:
+    told = f"{session.status.phase or 'new'} {session.reason}".rstrip()
+    return f"{told}: {session.ready.message}" if session.ready.message else told
+
+
+async def _certificate(kubectl: Kubectl, namespace: str, front: str) -> str:
+    """The command that reads the front's certificate, or who has it, for those who may not read its Secret."""
+    try:
+        await kubectl.run("auth", "can-i", "get", f"secrets/{front}", "--quiet", namespace=namespace)
+    except KubectlError:
+        return f"ask your cluster's administrators for {TLS_CERT_FILE} of Secret {namespace}/{front}, which you may not read"
+    return _read(("kubectl", *kubectl.flags, f"--namespace={namespace}"), front, TLS_CERT_FILE)
 
 
 def _read(base: tuple[str, ...], secret: str, file: str) -> str:

@@ -219,6 +219,12 @@ class SessionEndpoints(WireModel):
     thrift: str | None = None
 
 
+class SessionExecutors(WireModel):
+    """Tells why executors are missing."""
+
+    message: str = ""
+
+
 class ConfigurationEntry(WireModel):
     """Holds one value of a session's merged configuration, with the layer that it came from."""
 
@@ -231,7 +237,10 @@ class SessionStatus(WireModel):
     """Holds the status of a session, as far as the commands read it."""
 
     phase: str = ""
+    class_name: str = ""
+    front: str | None = None
     driver: SessionDriver = SessionDriver()
+    executors: SessionExecutors | None = None
     statements: SessionCounts = SessionCounts()
     clients: SessionClients = SessionClients()
     endpoints: SessionEndpoints = SessionEndpoints()
@@ -239,12 +248,39 @@ class SessionStatus(WireModel):
     conditions: tuple[Condition, ...] = ()
 
 
+class SessionSpec(WireModel):
+    """Holds the spec of a session, as far as the commands read it."""
+
+    endpoints: dict[str, bool] | None = None
+
+
 class Session(Resource):
     """A SqlSession."""
 
+    spec: SessionSpec = SessionSpec()
     status: SessionStatus = SessionStatus()
+
+    @property
+    def ready(self) -> Condition:
+        """Returns the Ready condition, an empty one without it."""
+        return next((c for c in self.status.conditions if c.type == "Ready"), Condition(type="Ready", status="Unknown"))
 
     @property
     def reason(self) -> str:
         """Returns the reason of the Ready condition, empty without one."""
-        return next((c.reason for c in self.status.conditions if c.type == "Ready"), "")
+        return self.ready.reason
+
+    @property
+    def open_endpoints(self) -> frozenset[str]:
+        """Returns the names of the endpoints that are on.
+
+        That is what a driver that is Ready serves; otherwise what the last driver was started with; before the first one
+        what the spec says, of which REST is on by itself.
+        """
+        if self.status.phase == "Ready":
+            return frozenset(name for name, url in self.status.endpoints if url)
+        if self.status.configuration:
+            on = {entry.name for entry in self.status.configuration if entry.value == "true"}
+            return frozenset(name for name in SessionEndpoints.model_fields if f"endpoints.{name}" in on)
+        asked = {"rest": True, **(self.spec.endpoints or {})}
+        return frozenset(name for name, is_on in asked.items() if is_on)

@@ -157,9 +157,22 @@ def test_second_ctrl_c_leaves_at_once(cluster: Cluster, operator: None) -> None:
     eventually("cancel", lambda: cluster.statement("stubborn")["spec"].get("desiredState") == "Canceled")
     assert plugin.poll() is None
     plugin.send_signal(signal.SIGINT)
-    plugin.communicate(timeout=DEADLINE_SECONDS)
+    _, err = plugin.communicate(timeout=DEADLINE_SECONDS)
     assert plugin.returncode == 130
+    assert "To see the end: kubectl sparksql wait stubborn --namespace" in err
     assert cluster.phase("stubborn") == "Running"
+
+
+def test_interrupted_wait_tells_that_the_statement_goes_on(cluster: Cluster, operator: None) -> None:
+    cluster.create_statement("long", FOREVER)
+    plugin = cluster.start("wait", "long")
+    eventually("running", lambda: cluster.phase("long") == "Running")
+    children = Path(f"/proc/{plugin.pid}/task/{plugin.pid}/children")
+    eventually("its kubectl runs", children.read_text)
+    plugin.send_signal(signal.SIGINT)
+    _, err = plugin.communicate(timeout=DEADLINE_SECONDS)
+    assert (plugin.returncode, cluster.phase("long")) == (130, "Running")
+    assert "The statements go on" in err
 
 
 def test_run_in_a_terminal_shows_a_live_line_and_ctrl_c_cancels_the_statement(cluster: Cluster, operator: None) -> None:
