@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from sparksql.cli import render
 from sparksql.cli.console import Console
 from sparksql.cli.kubectl import Kubectl, KubectlError
-from sparksql.cli.objects import STATEMENTS, Statement
+from sparksql.cli.objects import SESSIONS, STATEMENTS, Session, Statement
 
 WATCH_RETRIES = 8
 FIRST_EVENT_SECONDS = 3.0
 REDRAW_SECONDS = 0.2
+LOOK_SECONDS = 3.0  # between two looks at the session that a statement waits for
+NOTE_SECONDS = 5.0  # without a terminal: what is waited for longer is noted, once
 
 
 async def states(kubectl: Kubectl, statement: Statement) -> AsyncGenerator[Statement, None]:
@@ -76,19 +78,63 @@ Until = Callable[[Statement], bool]
 
 @dataclass
 class Board:
-    """The latest state of each followed statement, for the live line."""
+    """The latest state of each followed statement, for the live line; `session` is that of the one that is shown."""
 
     total: int
     started: float = field(default_factory=time.monotonic)
     latest: dict[str, Statement] = field(default_factory=dict)
+    session: Session | None = None
 
     async def show(self, console: Console) -> None:
-        """Redraws the live line until cancelled."""
-        while console.live:
-            elapsed = time.monotonic() - self.started
-            columns = shutil.get_terminal_size().columns
-            console.progress(render.progress_line(list(self.latest.values()), self.total, elapsed, columns))
+        """Redraws the live line until cancelled; where there is none, notes what a statement has waited for so long."""
+        noted, since = "", self.started
+        last = ""
+        while True:
+            now = time.monotonic()
+            if console.live:
+                columns = shutil.get_terminal_size().columns
+                states = list(self.latest.values())
+                console.progress(
+                    render.progress_line(states, self.total, now - self.started, columns, self.session_of_first())
+                )
+            else:
+                text = self._waits()
+                if text != last:
+                    last, since = text, now
+                elif text and text != noted and now - since >= NOTE_SECONDS:
+                    console.note(text)
+                    noted = text
             await asyncio.sleep(REDRAW_SECONDS)
+
+    async def look(self, kubectl: Kubectl) -> None:
+        """Reads the session of the statement that is shown from time to time, until cancelled or forbidden."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            first = self._first()
+            if first is None or not first.session_name:
+                continue
+            try:
+                self.session = Session.of(await kubectl.get(SESSIONS, first.session_name, first.namespace))
+            except KubectlError as error:
+                if error.is_forbidden:  # the right to run statements does without
+                    return
+                self.session = None
+
+    def session_of_first(self) -> Session | None:
+        """Returns the session of the statement that is shown, None while it is not known."""
+        first, session = self._first(), self.session
+        if first is None or session is None:
+            return None
+        is_its = (session.name, session.namespace) == (first.session_name, first.namespace)
+        return session if is_its else None
+
+    def _first(self) -> Statement | None:
+        return next((each for each in self.latest.values() if not each.has_ended), None)
+
+    def _waits(self) -> str:
+        first = self._first()
+        message = "" if first is None else render.waits_for(first, self.session_of_first())
+        return f"{first.name}: {render.phase(first)}: {message}" if first is not None and message else ""
 
 
 async def follow(kubectl: Kubectl, statements: Sequence[Statement], until: Until, console: Console) -> list[Statement]:
@@ -104,13 +150,13 @@ async def follow(kubectl: Kubectl, statements: Sequence[Statement], until: Until
         raise AssertionError("only a deleted statement is the last state")
 
     tasks = [asyncio.create_task(one(statement)) for statement in statements]
-    live = asyncio.create_task(board.show(console))
+    others = [asyncio.create_task(board.show(console)), asyncio.create_task(board.look(kubectl))]
     try:
         return await asyncio.gather(*tasks)
     finally:
-        for task in (*tasks, live):
+        for task in (*tasks, *others):
             task.cancel()
-        await asyncio.gather(*tasks, live, return_exceptions=True)
+        await asyncio.gather(*tasks, *others, return_exceptions=True)
         console.clear()
 
 

@@ -139,13 +139,37 @@ def phase(statement: Statement) -> str:
     return f"{status.phase} ({reason})" if reason and reason != status.phase else status.phase
 
 
-def progress_line(statements: Sequence[Statement], total: int, elapsed: float, columns: int) -> str:
-    """Renders the live line: the first statement that has not ended and why it waits, cut to the terminal's width."""
+def waits_for(statement: Statement, session: Session | None) -> str:
+    """Returns why a statement has not ended, on one line: its own message, its session's while that is not ready, and
+    why executors are missing. Each message once; empty where there is none.
+    """
+    messages = [statement.why.message]
+    if session is not None:
+        if session.status.phase and session.status.phase != "Ready" and session.ready.message:
+            messages.append(f"session {session.name}: {session.reason}: {session.ready.message}")
+        executors = session.status.executors
+        if executors is not None and executors.message:
+            messages.append(f"executors: {executors.message}")
+    told: list[str] = []
+    for message in (" ".join(message.split()) for message in messages):
+        core = message.rpartition(": ")[2]
+        if message and not any(core in each for each in told):
+            told.append(message)
+    return "; ".join(told)
+
+
+def progress_line(
+    statements: Sequence[Statement], total: int, elapsed: float, columns: int, session: Session | None = None
+) -> str:
+    """Renders the live line: the first statement that has not ended and why it waits, cut to the terminal's width.
+
+    `session` is that of this statement, None if it is not known.
+    """
     running = [statement for statement in statements if not statement.has_ended]
     parts = [f"{len(statements) - len(running)}/{total} ended"] if total > 1 else []
     if running:
         parts += [running[0].name, phase(running[0]), counts(running[0])]
-    parts += [duration(elapsed), *(" ".join(each.why.message.split()) for each in running[:1])]
+    parts += [duration(elapsed), *(waits_for(each, session) for each in running[:1])]
     line = printable("  ".join(part for part in parts if part))
     return line if width(line) < columns else line[: max(columns - 2, 0)] + "…"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,41 @@ async def test_follow_of_an_ended_statement_starts_no_watch(tmp_path: Path) -> N
     (ended,) = await follow(kubectl, [Statement.of(document("Finished"))], lambda s: s.has_ended, Console())
     assert ended.has_ended
     assert not (tmp_path / "calls").exists()
+
+
+WAITING = json.dumps(
+    {
+        **document("Initialized"),
+        "spec": {"sql": "SELECT 1", "sessionRef": {"name": "analytics"}},
+    }
+)
+SESSION = json.dumps(
+    {
+        "metadata": {"name": "analytics", "namespace": "n"},
+        "status": {
+            "phase": "Starting",
+            "conditions": [{"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "no node"}],
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_follow_without_a_terminal_notes_once_what_the_session_waits_for(
+    is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("LOOK_SECONDS", 0.05), ("NOTE_SECONDS", 0.3), ("REDRAW_SECONDS", 0.05)):
+        monkeypatch.setattr(module, name, seconds)
+    program = tmp_path / "kubectl"
+    answer = f"echo '{SESSION}'" if is_allowed else FORBIDDEN
+    event = f'{{"type": "ADDED", "object": {WAITING}}}'
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *sqlsessions*) {answer};;\n'
+        f"*) echo '{event}'; sleep 3; {says('MODIFIED', 'Finished')};; esac\n"
+    )
+    program.chmod(0o755)
+    err = io.StringIO()
+    known = Statement.of(json.loads(WAITING))
+    await follow(Kubectl(program=str(program)), [known], lambda s: s.has_ended, Console(io.StringIO(), err))
+    noted = "s: Initialized: session analytics: Unschedulable: no node\n"
+    assert err.getvalue() == (noted if is_allowed else "")

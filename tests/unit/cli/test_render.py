@@ -157,6 +157,47 @@ def test_progress_line_counts_statements_by_state(states: list[Statement], total
     assert render.progress_line(states, total, 3.4, 200) == line
 
 
+STARTING = {
+    "metadata": {"name": "analytics", "namespace": "n"},
+    "status": {
+        "phase": "Starting",
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes\nhave memory"}
+        ],
+    },
+}
+SHORT_OF_EXECUTORS = {
+    "metadata": {"name": "analytics", "namespace": "n"},
+    "status": {"phase": "Ready", "executors": {"wanted": 2, "message": "0/1 nodes have 4 cpu"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "session", "text"),
+    [
+        ("", STARTING, "session analytics: Unschedulable: 0/1 nodes have memory"),
+        ("it waits", STARTING, "it waits; session analytics: Unschedulable: 0/1 nodes have memory"),
+        (
+            "session analytics is Starting: 0/1 nodes have memory",
+            STARTING,
+            "session analytics is Starting: 0/1 nodes have memory",
+        ),
+        ("", SHORT_OF_EXECUTORS, "executors: 0/1 nodes have 4 cpu"),
+        (
+            "waits for an executor: 0/1 nodes have 4 cpu",
+            SHORT_OF_EXECUTORS,
+            "waits for an executor: 0/1 nodes have 4 cpu",
+        ),
+        ("", {"metadata": {"name": "a", "namespace": "n"}, "status": {"phase": "Ready"}}, ""),
+    ],
+)
+def test_wait_is_explained_by_session_and_executors_with_each_message_once(
+    message: str, session: dict[str, Any], text: str
+) -> None:
+    waiting = statement(phase="Initialized", conditions=[condition("Reconciling", "SessionNotReady", message)])
+    assert render.waits_for(waiting, Session.of(session)) == text
+
+
 def test_progress_line_is_cut_to_the_terminal_and_safe() -> None:
     running = statement(phase="Running", conditions=[condition("Reconciling", "\x1b[2Jx" * 20)])
     line = render.progress_line([running], 1, 1.0, 40)
