@@ -21,7 +21,7 @@ from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.follow import Interrupts, follow
 from sparksql.cli.gateway import Forward
 from sparksql.cli.kubectl import Kubectl, KubectlError, documents
-from sparksql.cli.manifest import RunOptions, statement_manifest, wants_a_part
+from sparksql.cli.manifest import RunOptions, check_size, session_ref, statement_manifest, wants_a_part
 from sparksql.cli.objects import SESSIONS, STATEMENT_KIND, STATEMENTS, Session, Statement
 from sparksql.cli.results import ResultPrinter
 
@@ -49,16 +49,25 @@ class Manifests:
     async def documents(self, kubectl: Kubectl) -> list[str]:
         """Returns the manifests as JSON documents.
 
-        Raises CliError for a manifest of another kind than SqlStatement, KubectlError for one that kubectl refuses.
+        Raises CliError for a manifest of another kind than SqlStatement, or one that kubectl refuses.
         """
-        parsed = documents(
-            await kubectl.run("create", "--filename=-", "--dry-run=client", "--output=json", data=self.text)
-        )
+        try:
+            output = await kubectl.run("create", "--filename=-", "--dry-run=client", "--output=json", data=self.text)
+        except KubectlError as error:
+            raise self.refused(error) from None
+        parsed = documents(output)
         for document in parsed:
             is_ours = str(document.get("apiVersion", "")).startswith(f"{GROUP}/")
             if not is_ours or document.get("kind") != STATEMENT_KIND:
                 raise CliError(f"run takes {STATEMENT_KIND} manifests only, not {document.get('kind')}", Exit.USAGE)
+            check_size((document.get("spec") or {}).get("sql") or "", "spec.sql")
         return [json.dumps(document) for document in parsed]
+
+    def refused(self, error: CliError) -> CliError:
+        """Returns the error of a refusal with what is wrong in which line, as far as that is known here."""
+        from sparksql.cli.mistakes import explained  # reads the whole schema, which a good manifest does not need
+
+        return CliError("\n".join([str(error), *explained(self.text)]), error.code)
 
 
 def worst(statements: Sequence[Statement]) -> Exit:
@@ -138,29 +147,45 @@ async def _follow_or_cancel(
     return ended
 
 
-async def _check_session(kubectl: Kubectl, name: str) -> None:
-    """Raises CliError, with the sessions that exist, for a session that does not: its statement would wait for it."""
+class SessionMissingError(CliError):
+    """The session of a statement does not exist; the text names those that do."""
+
+
+async def _check_session(kubectl: Kubectl, name: str, namespace: str | None, place: str) -> None:
+    """Raises SessionMissingError, with the sessions that exist, for a session that does not: its statement would wait for it.
+
+    `place` is where the session was named.
+    """
     try:
-        await kubectl.get(SESSIONS, name)
+        await kubectl.get(SESSIONS, name, namespace)
     except KubectlError as error:
         if error.is_forbidden:  # the right to create statements is enough to run one
             return
         if not error.is_not_found:
             raise
-        names = sorted(Session.of(document).name for document in await kubectl.list(SESSIONS))
+        names = sorted(Session.of(document).name for document in await kubectl.list(SESSIONS, namespace))
         existing = f"sessions of the namespace: {', '.join(names)}" if names else "the namespace has no sessions"
-        raise CliError(f"-s {name}: session {name} does not exist; {existing}", Exit.USAGE) from None
+        raise SessionMissingError(f"{place}: session {name} does not exist; {existing}", Exit.USAGE) from None
 
 
 async def run(source: AdHoc | Manifests, printer: ResultPrinter, *, wait: bool) -> Exit:
     """Creates the statements; unless `wait` is off follows them, prints their results and answers with the outcome."""
     kubectl, console = printer.kubectl, printer.console
     if isinstance(source, AdHoc) and source.options.session is not None:
-        await _check_session(kubectl, source.options.session)
+        await _check_session(kubectl, source.options.session, None, f"-s {source.options.session}")
     manifests = source.documents() if isinstance(source, AdHoc) else await source.documents(kubectl)
+    if isinstance(source, Manifests):
+        for name, namespace in dict.fromkeys(filter(None, map(session_ref, map(json.loads, manifests)))):
+            try:
+                await _check_session(kubectl, name, namespace, f"spec.sessionRef.name: {name}")
+            except SessionMissingError as missing:  # it may be made later, by what has made the manifest
+                console.note(f"{missing}; the statement waits for it")
     interrupts = Interrupts()
     with interrupts.caught():
-        created = await _create(kubectl, manifests, interrupts)
+        try:
+            created = await _create(kubectl, manifests, interrupts)
+        except CliError as error:
+            raise (error if isinstance(source, AdHoc) else source.refused(error)) from None
         if not wait:
             for statement in created:
                 console.print(statement.name)

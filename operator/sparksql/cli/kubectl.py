@@ -134,9 +134,9 @@ class Kubectl:
         text = await self.run("get", resource, name, "--output=json", namespace=namespace)
         return next(iter(documents(text)))
 
-    async def list(self, resource: str) -> list[dict[str, Any]]:
-        """All objects of the namespace."""
-        return documents(await self.run("get", resource, "--output=json"))
+    async def list(self, resource: str, namespace: str | None = None) -> list[dict[str, Any]]:
+        """Returns all objects of the namespace."""
+        return documents(await self.run("get", resource, "--output=json", namespace=namespace))
 
     async def watch(self, resource: str, name: str, namespace: str) -> AsyncGenerator[dict[str, Any], None]:
         """Watch events (`type`, `object`) of one object for at most a minute, the first with its present state.

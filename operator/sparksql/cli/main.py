@@ -25,7 +25,7 @@ from sparksql.cli.console import Console
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
-from sparksql.cli.manifest import RunOptions, is_manifest, parse_parameter
+from sparksql.cli.manifest import RunOptions, check_size, is_manifest, parse_parameter
 from sparksql.cli.parser import Parser
 from sparksql.cli.results import ResultPrinter
 from sparksql.wire.control import ClientProtocol
@@ -164,6 +164,7 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
         return commands.Manifests(text)
     if not text.strip():
         raise CliError("there is no SQL to run", Exit.USAGE)
+    check_size(text, "-e" if path is None else f"-f {path}")
     options = RunOptions(
         session=args.session,
         parameters=[parse_parameter(parameter) for parameter in args.parameters or ()],

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparksql.api.execution import StatementMode
+from sparksql.api.fields import DNS_LABEL, MAX_SQL_LENGTH
 from sparksql.api.names import API_VERSION
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.objects import STATEMENT_KIND
@@ -100,6 +101,26 @@ def statement_manifest(name: str, sql: str, options: RunOptions) -> dict[str, An
     if not options.keep:
         spec["ttlSecondsAfterFinished"] = AD_HOC_TTL_SECONDS
     return {"apiVersion": API_VERSION, "kind": STATEMENT_KIND, "metadata": {"name": name}, "spec": spec}
+
+
+def check_size(sql: str, place: str) -> None:
+    """Raises CliError for a text that no SqlStatement holds; `place` says where it was given."""
+    if len(sql) > MAX_SQL_LENGTH:
+        raise CliError(
+            f"{place}: the SQL has {len(sql):,} characters, a SqlStatement takes {MAX_SQL_LENGTH:,}. Put it into a ConfigMap "
+            "(kubectl create configmap NAME --from-file=KEY=FILE, up to 1 MiB) and name that in spec.sqlFrom.configMapKeyRef "
+            "of a manifest",
+            Exit.USAGE,
+        )
+
+
+def session_ref(manifest: Mapping[str, Any]) -> tuple[str, str | None] | None:
+    """Returns name and namespace of the session that a manifest names, None for an own one, or for what is no name."""
+    reference = (manifest.get("spec") or {}).get("sessionRef")
+    name = reference.get("name") if isinstance(reference, Mapping) else None
+    if not isinstance(name, str) or re.fullmatch(DNS_LABEL, name) is None:
+        return None
+    return name, (manifest.get("metadata") or {}).get("namespace")
 
 
 def wants_a_part(manifest: Mapping[str, Any]) -> bool:

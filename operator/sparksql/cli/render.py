@@ -140,8 +140,9 @@ def phase(statement: Statement) -> str:
 
 
 def waits_for(statement: Statement, session: Session | None) -> str:
-    """Returns why a statement has not ended, on one line: its own message, its session's while that is not ready, and
-    why executors are missing. Each message once; empty where there is none.
+    """Returns why a statement has not ended, on one line, with each message once; empty where there is none.
+
+    That is its own message, that of its session while this is not ready, and why executors are missing.
     """
     messages = [statement.why.message]
     if session is not None:

@@ -93,6 +93,7 @@ spec: {sql: SELECT closed, sessionRef: {name: analytics}}
 
 
 def test_manifests_are_created_and_followed_together(cluster: Cluster, operator: None, tmp_path: Path) -> None:
+    cluster.create("sqlsessions", "SqlSession", "analytics", {"className": "standard"})
     file = tmp_path / "statements.yaml"
     file.write_text(MANIFEST)
     done = cluster.run("run", "-f", str(file), "-o", "csv")

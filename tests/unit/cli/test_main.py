@@ -101,6 +101,8 @@ def test_mode_in_any_case_is_accepted(text: str) -> None:
         (["-f", "nowhere.sql"], "nowhere.sql"),
         (["-f", "mark.sql"], "there is no SQL to run"),
         (["-f", "-", "--keep"], "keep: set this in the manifest instead"),
+        (["-f", "long.sql"], "-f long.sql: the SQL has 262,145 characters, a SqlStatement takes 262,144"),
+        (["-f", "long.sql"], "spec.sqlFrom.configMapKeyRef"),
         (["-f", "a.yaml", "--session", "s", "--keep"], "session, keep: set this in the manifest instead"),
     ],
 )
@@ -114,6 +116,7 @@ def test_wrong_input_ends_with_2_before_anything_is_asked(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
     Path("a.yaml").write_text("kind: SqlStatement")
+    Path("long.sql").write_text("x" * 262_145)
     Path("mark.sql").write_text("\ufeff", encoding="utf-8")
     monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffapiVersion: sparksql.dev/v1alpha1"))
     assert main(["run", *arguments]) == Exit.USAGE
