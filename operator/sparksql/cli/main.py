@@ -22,6 +22,7 @@ from sparksql.cli.clients import cancel_operation
 from sparksql.cli.config import config
 from sparksql.cli.connect import Wish, connect
 from sparksql.cli.console import Console
+from sparksql.cli.describe import describe
 from sparksql.cli.errors import CliError, Exit
 from sparksql.cli.gateway import Forward, port_forward
 from sparksql.cli.kubectl import Kubectl
@@ -114,6 +115,11 @@ def build_parser() -> argparse.ArgumentParser:
     _add_output(command)
     _add_expanded(command)
 
+    command = add("describe", parents=shared, help="show a statement or a session, each message once, and its Events")
+    one = command.add_mutually_exclusive_group(required=True)
+    one.add_argument("name", nargs="?", metavar="NAME")
+    one.add_argument("-s", "--session")
+
     command = add("logs", parents=shared, help="print a driver's log lines about a statement, or all of a session")
     one = command.add_mutually_exclusive_group(required=True)
     one.add_argument("name", nargs="?", metavar="NAME")
@@ -199,6 +205,8 @@ def _dispatch(args: argparse.Namespace, console: Console, forward: Forward) -> C
             return commands.wait(kubectl, console, args.names, args.timeout)
         case "results":
             return commands.results(ResultPrinter(kubectl, console, forward, args.output, args.expanded), args.name)
+        case "describe":
+            return describe(kubectl, console, args.session or args.name, is_session=args.session is not None)
         case "logs":
             return commands.logs(kubectl, console, args.name, args.session, follow=args.follow)
         case "cancel":

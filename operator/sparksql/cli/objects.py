@@ -251,6 +251,7 @@ class SessionStatus(WireModel):
 class SessionSpec(WireModel):
     """Holds the spec of a session, as far as the commands read it."""
 
+    class_name: str | None = None
     endpoints: dict[str, bool] | None = None
 
 

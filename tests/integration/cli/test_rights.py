@@ -61,6 +61,8 @@ LISTED: dict[str, tuple[list[str], list[Rule], str]] = {
     "wait": (["wait", "good"], [(SPARK, STATEMENTS, "get list watch")], "good Finished"),
     "results": (["results", "good"], [(SPARK, STATEMENTS, "get")], "1"),
     "cancel": (["cancel", "long"], [(SPARK, STATEMENTS, "get list watch patch")], "long Canceled"),
+    "describe": (["describe", "good"], [(SPARK, STATEMENTS, "get"), ("", "events", "list")], "good"),
+    "describe -s": (["describe", "-s", "analytics"], [(SPARK, SESSIONS, "get"), ("", "events", "list")], "standard"),
     "config": (["config", "analytics"], [(SPARK, SESSIONS, "get")], "1Gi"),
     "connect": (["connect", "analytics"], [(SPARK, SESSIONS, "get")], FRONT),
     "status": (["status"], [(SPARK, SESSIONS, "list"), (SPARK, STATEMENTS, "list")], "analytics"),
