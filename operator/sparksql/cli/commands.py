@@ -258,7 +258,9 @@ async def cancel(kubectl: Kubectl, console: Console, names: Sequence[str], *, wa
     """Cancels statements and waits for their end; FINISHED if all of them were canceled."""
     statements = await _get(kubectl, names)
     for statement in statements:
-        if not statement.has_ended:
+        if statement.has_ended:
+            console.note(f"{statement.name} has ended already: there is nothing to cancel")
+        else:
             await _request_cancel(kubectl, statement)
     if not wait:
         return Exit.FINISHED

@@ -23,7 +23,9 @@ from sparksql.cli.errors import CliError
 
 MAX_LINE_BYTES = 16 * 1024 * 1024  # an object is at most etcd's 1.5 MiB, more once JSON escapes it
 WATCH_SECONDS = 60
-_ERROR = re.compile(r"error\b|unable to |the connection ", re.IGNORECASE)  # how kubectl begins the text of a failure
+_ERROR = re.compile(
+    r"error\b|unable to |the connection |the \w+ \".*\" is invalid", re.IGNORECASE
+)  # how kubectl begins the text of a failure
 _KLOG = re.compile(r"[IWEF]\d{4} \d\d:")  # client library's log lines: the error follows in plain words
 
 

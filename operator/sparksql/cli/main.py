@@ -160,8 +160,12 @@ def _source(args: argparse.Namespace) -> commands.AdHoc | commands.Manifests:
     if path is not None:
         try:
             text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CliError(f"-f {path}: {error}", Exit.USAGE) from None
+        except OSError as error:
+            raise CliError(
+                f"-f {path}: {error.strerror}: give a file that you can read, or - for standard input", Exit.USAGE
+            ) from None
+        except UnicodeDecodeError as error:
+            raise CliError(f"-f {path}: {error}: save it as UTF-8", Exit.USAGE) from None
     text = text.removeprefix(BYTE_ORDER_MARK)  # editors on Windows write it; neither Spark nor YAML reads it as text
     if path is not None and is_manifest(path, text):
         given = [name for name in _AD_HOC_FLAGS if getattr(args, name) is not None]

@@ -148,6 +148,7 @@ def test_mistake_in_a_manifest_is_answered_with_its_field_and_a_remedy(cluster: 
         done = cluster.run("run", "-f", "-", stdin=mistake.text)
         assert done.returncode in (1, 2)
         assert mistake.by_plugin in done.stderr
+        assert "ended with code" not in done.stderr
     assert cluster.statements() == []
 
 

@@ -250,6 +250,7 @@ def test_cancel_waits_for_the_end_and_tells_if_it_came_too_late(cluster: Cluster
     eventually("finished", lambda: cluster.phase("short") == "Finished")
     late = cluster.run("cancel", "short")
     assert (late.returncode, late.stdout) == (1, "short Finished\n")
+    assert late.stderr == "short has ended already: there is nothing to cancel\n"
     assert cluster.statement("short")["spec"]["desiredState"] == "Running"
 
 

@@ -34,6 +34,7 @@ class Terminal(io.StringIO):
         ["run", "-e", "SELECT 1", "--timeout", "1d"],
         ["wait"],
         ["logs"],
+        ["describe"],
         ["logs", "daily", "--session", "analytics"],
         ["status", "-o", "csv"],
         ["connect"],
@@ -98,7 +99,9 @@ def test_mode_in_any_case_is_accepted(text: str) -> None:
     [
         (["-e", "  "], "there is no SQL to run"),
         (["-e", "SELECT 1", "-p", "day"], "expected name=value"),
-        (["-f", "nowhere.sql"], "nowhere.sql"),
+        (["-f", "nowhere.sql"], "-f nowhere.sql: No such file or directory: give a file that you can read"),
+        (["-f", "latin.sql"], "latin.sql"),
+        (["-f", "latin.sql"], "save it as UTF-8"),
         (["-f", "mark.sql"], "there is no SQL to run"),
         (["-f", "-", "--keep"], "keep: set this in the manifest instead"),
         (["-f", "long.sql"], "-f long.sql: the SQL has 262,145 characters, a SqlStatement takes 262,144"),
@@ -116,6 +119,7 @@ def test_wrong_input_ends_with_2_before_anything_is_asked(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "")
     Path("a.yaml").write_text("kind: SqlStatement")
+    Path("latin.sql").write_bytes(b"SELECT '\xe9'")
     Path("long.sql").write_text("x" * 262_145)
     Path("mark.sql").write_text("\ufeff", encoding="utf-8")
     monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffapiVersion: sparksql.dev/v1alpha1"))
