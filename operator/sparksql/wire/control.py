@@ -38,6 +38,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from sparksql.api.execution import Lookup, OutputMode, StatementMode, TriggerMode, Upsert
 from sparksql.api.reasons import Reason
+from sparksql.wire.failure.kind import FailureKind
 from sparksql.wire.model import SqlText, WireModel
 from sparksql.wire.savepoints import SavepointPlace
 from sparksql.wire.versions import FIRST_VERSION, or_else
@@ -278,6 +279,7 @@ class OperationError(WireModel):
 
     `condition` and `sql_state` are Spark's; `line` and `position`, counted from 1, are those in the submitted text.
     `rewritable`, of StateIncompatible: the next attempt may go on in another place, with `RestoreOptions.rewrite`.
+    `cause` is what the types of Spark's exceptions tell, None if nothing; `failure.classify` decides with it.
     """
 
     reason: Annotated[ErrorReason, or_else(ErrorReason.SQL_ERROR)] = ErrorReason.SQL_ERROR
@@ -288,6 +290,7 @@ class OperationError(WireModel):
     position: int | None = None
     fragment: str | None = None
     rewritable: bool = False
+    cause: Annotated[FailureKind | None, or_else(FailureKind.UNKNOWN)] = None
 
 
 _STATES = frozenset(state.value for state in OperationState)

@@ -11,7 +11,6 @@ from sparksql.api.session import SessionPhase
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Cancel, Command, Submit
 from sparksql.domain.statement.identity import operation_id
-from sparksql.domain.statement.outcome import is_wrong_statement
 from sparksql.domain.statement.snapshot import (
     Inputs,
     MissingReference,
@@ -436,28 +435,11 @@ def test_retry_backs_off_and_ends_at_its_limit(failed: int, delay: float | None)
     assert decision.status.error is None
 
 
-@pytest.mark.parametrize(
-    ("condition", "sql_state", "is_wrong"),
-    [
-        ("PARSE_SYNTAX_ERROR", "42601", True),
-        ("UNRESOLVED_COLUMN", "42703", True),
-        ("INSERT_COLUMN_ARITY_MISMATCH", "21S01", True),
-        ("INCOMPATIBLE_DATA_FOR_TABLE", "KD000", True),
-        ("TABLE_OR_VIEW_NOT_FOUND", "42P01", False),
-        ("PATH_NOT_FOUND", "42K03", False),
-        ("SCALAR_SUBQUERY_TOO_MANY_ROWS", "21000", False),
-        ("DATA_SOURCE_EXTERNAL_ERROR", "KD010", False),
-        (None, None, False),
-    ],
-)
-def test_an_error_lies_in_the_statement_by_its_sqlstate(
-    condition: str | None, sql_state: str | None, is_wrong: bool
-) -> None:
-    error = OperationError(condition=condition, sql_state=sql_state, message="m")
-    assert is_wrong_statement(error) is is_wrong
+def test_wrong_statement_is_retried_when_its_user_asks_for_it() -> None:
+    error = OperationError(condition="PARSE_SYNTAX_ERROR", sql_state="42601", message="m")
     of = statement(handed_over("Running"), retry={"limit": 1, "backoffSeconds": 10, "on": ["SqlError"]})
     decision = decide(statement_snapshot(of, operation=view(OperationState.ERROR, error=error)))
-    assert told(decision) == ("Initialized", "SqlError")  # its user wants another try of any SqlError
+    assert told(decision) == ("Initialized", "SqlError")
 
 
 @pytest.mark.parametrize("spec", [{"desiredState": "Canceled"}, {}])

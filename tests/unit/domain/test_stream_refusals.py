@@ -13,6 +13,7 @@ from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.snapshot import Settings, Unobserved
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import ErrorReason, OperationError, OperationState
+from sparksql.wire.failure.kind import FailureKind
 from tests.unit.domain.builders.conditions import PARKED, message, told
 from tests.unit.domain.builders.objects import NOW, with_status
 from tests.unit.domain.builders.statements import READY, view
@@ -166,3 +167,45 @@ def test_an_error_of_the_text_parks_what_has_a_state_after_a_few_tries(
     begun = decide(stream_snapshot(many, operation=view(OperationState.ERROR, error=error, start_time=NOW)))
     assert (begun.status.phase, shown(begun)) == ("Stopped", PARKED)
     assert message(begun).startswith("m; set desiredState to Stopped")
+
+
+def test_lost_kafka_records_park_a_stream_with_the_way_to_go_on_from_its_checkpoint() -> None:
+    lost = OperationError(condition="KAFKA_DATA_LOSS.PARTITIONS_DELETED", message="Some data may have been lost")
+    of = stream(running(streaming={"queryId": "q", "restarts": 2}, startTime=None))
+    decision = decide(stream_snapshot(of, operation=view(OperationState.ERROR, error=lost, start_time=NOW)))
+    assert (told(decision), shown(decision)) == (("Stopped", "SqlError"), PARKED)
+    assert "failOnDataLoss of the Kafka source to 'false'" in message(decision)
+    assert "to go on from the checkpoint" in message(decision)
+    again = decide(stream_snapshot(with_status(of, decision)))
+    assert (told(again), shown(again)) == (("Stopped", "SqlError"), PARKED)
+
+
+@pytest.mark.parametrize(
+    ("error", "granted"),
+    [
+        (OperationError(condition="STREAM_FAILED", sql_state="XXKST", cause=FailureKind.ENVIRONMENT, message="m"), 50),
+        (OperationError(condition="STREAM_FAILED", sql_state="XXKST", message="m"), 10),
+        (OperationError(condition="DIVIDE_BY_ZERO", sql_state="22012", message="m"), 10),
+        (OperationError(condition="PARSE_SYNTAX_ERROR", sql_state="42601", message="m"), 2),
+    ],
+)
+def test_restarts_in_a_row_are_granted_by_the_class_of_the_failure(error: OperationError, granted: int) -> None:
+    failed = view(OperationState.ERROR, error=error, start_time=None)
+    wanted = {"restart": {"limit": 50}}
+    last = stream(running(streaming={"queryId": "q", "restarts": granted - 1}, startTime=None), streaming=wanted)
+    decision = decide(stream_snapshot(last, operation=failed))
+    assert told(decision) == ("Initialized", "Restarting")
+    assert message(decision).startswith(f"restart {granted} of {granted} in ")
+    assert decision.status.next_attempt_time is not None
+    over = stream(running(streaming={"queryId": "q", "restarts": granted}, startTime=None), streaming=wanted)
+    assert told(decide(stream_snapshot(over, operation=failed))) == ("Stopped", "SqlError")
+
+
+@pytest.mark.parametrize(("cause", "phase"), [(FailureKind.ENVIRONMENT, "Initialized"), (None, "Error")])
+def test_query_that_never_ran_starts_again_when_a_cause_in_the_environment_failed(
+    cause: FailureKind | None, phase: str
+) -> None:
+    error = OperationError(condition="STREAM_FAILED", sql_state="XXKST", cause=cause, message="no broker answers")
+    of = stream(running(startTime=None))
+    decision = decide(stream_snapshot(of, operation=view(OperationState.ERROR, error=error, start_time=None)))
+    assert decision.status.phase == phase

@@ -10,11 +10,7 @@ from sparksql.api.statement import StatementError, StatementPhase, StatementProg
 from sparksql.domain.statement.snapshot import Settings
 from sparksql.domain.statement.status import StatusUpdate
 from sparksql.domain.violation import Violation
-from sparksql.wire.control import ErrorReason, OperationError, OperationState, OperationView
-
-WRONG_CLASS = "42"  # class of SQLSTATE: syntax error or access rule violation
-WRONG_STATES = frozenset({"21S01", "KD000"})
-MADE_BY_OTHERS = frozenset({"42P01", "42K03"})  # a table or view, and a file or folder, that is missing
+from sparksql.wire.control import OperationState, OperationView
 
 
 @dataclass(frozen=True)
@@ -87,26 +83,6 @@ def view_update(view: OperationView) -> StatusUpdate:
 def is_misfit(view: OperationView) -> bool:
     """Tells whether the driver has found that the state does not fit the text."""
     return view.state is OperationState.ERROR and end_of(view).reason is Reason.STATE_INCOMPATIBLE
-
-
-def is_wrong_statement(error: OperationError | None) -> bool:
-    """Tells whether an error lies in the statement, so that running it again as it is gives the same error.
-
-    Spark classifies its error conditions by SQLSTATE, which is what decides here: `WRONG_CLASS` is syntax, names, types and
-    rights; of `WRONG_STATES` 21S01 is a number of columns that does not fit the target, and KD000 values whose types do not.
-    Other states of class 21 depend on the rows. The exceptions are what others may make without a change of the
-    statement: see `MADE_BY_OTHERS`. What Spark has no SQLSTATE for is unknown, and may be tried again.
-    """
-    if error is None:
-        return False
-    match error.reason:
-        case ErrorReason.INVALID_SPEC | ErrorReason.NOT_ALLOWED:
-            return True
-        case ErrorReason.SQL_ERROR:
-            state = error.sql_state or ""
-            return (state.startswith(WRONG_CLASS) and state not in MADE_BY_OTHERS) or state in WRONG_STATES
-        case _:
-            return False
 
 
 def error_text(view: OperationView) -> str:

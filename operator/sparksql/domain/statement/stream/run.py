@@ -10,13 +10,14 @@ row.
   yet.
 - `at`: Initialized and Stopped are phases without a driver. All others are the driver's word on the attempt: Misfit is an
   Error StateIncompatible (Rewritable: the state can be rewritten, or computed anew), NeverRan the Error of a query that
-  never ran (NewNeverRan: while the run has had a state before) for a reason other than EnvironmentFailed, Gone a driver
-  that is gone, Forgotten and NotArrived an operation of phase Running or Pending that it does not know, Silent no answer.
+  never ran, but for a failure of the environment (NewNeverRan: while the run has had a state before), Gone a driver that
+  is gone, Forgotten and NotArrived an operation of phase Running or Pending that it does not know, Silent no answer.
 - `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
   is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
   Stateless.
 - An Error CheckpointLost is Stopped, whatever the change.
-- Restarting after a failure is Stopped, with the failure's reason, once `restart.limit` restarts in a row are used up.
+- Restarting after a failure is Stopped, with the failure's reason, once the restarts in a row are used up that `restart.limit`
+  and the class of the failure grant.
 - `=` is as before; `|` separates alternatives; `*` is anything.
 
 desiredState  change        at               savepoint                phase        reason               commands
@@ -120,6 +121,8 @@ from sparksql.domain.statement.stream.steps import (
 )
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
+from sparksql.wire.failure.classify import classify
+from sparksql.wire.failure.kind import FailureKind
 
 
 def follow(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
@@ -346,10 +349,13 @@ def _stall(s: Snapshot, facts: StreamFacts, view: OperationView) -> Decision:
 
 
 def _never_ran(s: Snapshot, view: OperationView) -> bool:
-    """Tells whether a query failed before it ever ran, for a reason that another try does not heal."""
+    """Tells whether a query failed before it ever ran, for a cause that another try does not heal.
+
+    Only the environment heals: what is not there for a query that never ran, it names wrongly.
+    """
     if view.state is not OperationState.ERROR or streaming_of(s.statement).query_id is not None:
         return False
-    return end_of(view).reason not in (Reason.STATE_INCOMPATIBLE, Reason.ENVIRONMENT_FAILED)
+    return not is_misfit(view) and classify(view.error).kind is not FailureKind.ENVIRONMENT
 
 
 ATTEMPT_OVER: Chain = (

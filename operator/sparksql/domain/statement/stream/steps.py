@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import assert_never
 
 from sparksql.api.reasons import Reason
 from sparksql.api.statement import StatementDesiredState as DesiredState
@@ -12,7 +13,7 @@ from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.statement.decision import Command, Decision
-from sparksql.domain.statement.outcome import End, is_wrong_statement, view_update
+from sparksql.domain.statement.outcome import End, view_update
 from sparksql.domain.statement.snapshot import Snapshot
 from sparksql.domain.statement.status import StatusUpdate, with_phase
 from sparksql.domain.statement.steps import (
@@ -29,10 +30,19 @@ from sparksql.domain.statement.stream.spec import has_checkpoint, streaming_of
 from sparksql.domain.statement.stream.status import next_start, start_rewritten, suspended
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView
+from sparksql.wire.failure.classify import classify
+from sparksql.wire.failure.kind import FailureKind, Verdict, environment
+from sparksql.wire.failure.sql_states import KAFKA_DATA_LOSS, main_condition
 
 CONTINUE = "set desiredState to Stopped and then to Running, or change the spec, to go on from the checkpoint"
+LOSS = (
+    "to go on without the records that are gone, set option failOnDataLoss of the Kafka source to 'false', in the text or by "
+    "ALTER TABLE"
+)
 # Restarts after an error of the statement: a table may be altered right now, a wrong word does not heal.
 WRONG_TRIES = 2
+# And after a failure of an unknown class, where `restart.limit` grants more for outages.
+UNKNOWN_TRIES = 10
 
 
 def hold(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decision:
@@ -101,38 +111,54 @@ def rewrite(s: Snapshot, misfit: End) -> Decision:
 
 
 def restart(s: Snapshot, facts: StreamFacts, failure: End, what: str, view: OperationView | None = None) -> Decision:
-    """Begins the next attempt from the checkpoint after its back-off, as often as `restart.limit` grants.
+    """Begins the next attempt from the checkpoint after its back-off.
 
-    A stream that has used them up is parked if it has a checkpoint: an end would give up its state.
+    `restart.limit` and the class of the failure grant a number of restarts. A stream that has used them up is parked if it
+    has a checkpoint: an end would give up its state. Without a view its driver is lost, which is the environment's failure.
     """
     spec, status = s.statement.spec.streaming, s.statement.status
     assert spec is not None
     known: StatusUpdate = {} if view is None else view_update(view)
+    verdict = environment("its driver is lost") if view is None else classify(view.error)
+    limit = _granted(verdict.kind, spec.restart.limit)
     count = restarts_in_a_row(s, (view.completion_time if view is not None else None) or s.now) + 1
-    if view is not None and count > WRONG_TRIES and is_wrong_statement(view.error):
-        why = Violation(failure.reason, f"{failure.message}; {CONTINUE}")
-        return suspend(s, facts, why, stalled=True, error=known.get("error"))
-    if count > spec.restart.limit:
-        return _out_of_restarts(s, facts, failure, known)
+    if count > limit:
+        return _out_of_restarts(s, facts, failure, verdict, limit, known)
     delay = exponential(count, spec.restart.backoff_seconds, MAX_RETRY_BACKOFF_SECONDS)
     due = s.now + timedelta(seconds=delay) if delay else None
     streaming = suspended(streaming_of(s.statement), restarts=count, next_restart_time=due)
-    message = f"restart {count} of {spec.restart.limit} in {delay:g} s: {what}"
+    message = f"restart {count} of {limit} in {delay:g} s: {what}"
     return new_attempt(s, Reason.RESTARTING, message, delay=delay, failed=status.failed_attempts, streaming=streaming)
 
 
-def _out_of_restarts(s: Snapshot, facts: StreamFacts, failure: End, known: StatusUpdate) -> Decision:
+def _granted(kind: FailureKind, limit: int) -> int:
+    """Returns how many restarts in a row a failure of a class has, of the `limit` that the user grants."""
+    match kind:
+        case FailureKind.STATEMENT:
+            return min(limit, WRONG_TRIES)
+        case FailureKind.ENVIRONMENT:
+            return limit
+        case FailureKind.UNKNOWN:
+            return min(limit, UNKNOWN_TRIES)
+        case other:
+            assert_never(other)
+
+
+def _out_of_restarts(
+    s: Snapshot, facts: StreamFacts, failure: End, verdict: Verdict, limit: int, known: StatusUpdate
+) -> Decision:
     """Parks a stream whose restarts are used up, or ends one that has no checkpoint.
 
     The error is kept also if no driver reported one: without it the stream would resume by itself.
     """
-    spec = s.statement.spec.streaming
-    assert spec is not None
-    message = f"failed after {spec.restart.limit} restarts in a row: {failure.message}"
+    is_wrong = verdict.kind is FailureKind.STATEMENT
+    message = failure.message if is_wrong else f"failed after {limit} restarts in a row: {failure.message}"
     if not has_checkpoint(s.statement):
         return end(s, failure.phase, failure.reason, message, **known)
     error = known.get("error") or StatementError(message=failure.message)
-    return suspend(s, facts, Violation(failure.reason, f"{message}; {CONTINUE}"), stalled=True, error=error)
+    is_lost = main_condition(error.condition) == KAFKA_DATA_LOSS
+    remedy = f"{LOSS}; then {CONTINUE}" if is_lost else CONTINUE
+    return suspend(s, facts, Violation(failure.reason, f"{message}; {remedy}"), stalled=True, error=error)
 
 
 def restarts_in_a_row(s: Snapshot, until: datetime) -> int:
