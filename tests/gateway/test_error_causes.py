@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sparksql.wire.control import ErrorReason
+from sparksql.wire.failure.kind import FailureKind
+
 from .client import GatewayClient
 
 PATTERN = "INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_PATTERN_RECOGNITION"
@@ -30,3 +33,20 @@ async def test_a_failed_write_is_reported_with_the_condition_of_its_reason(clien
         error = (await client.run(f"INSERT INTO failed_write SELECT CAST({reason} AS STRING) FROM range(2)")).error
         assert error is not None and error.condition == condition, error
     await client.ok("DROP TABLE failed_write")
+
+
+async def test_an_error_has_the_class_of_its_java_types(client: GatewayClient) -> None:
+    for sql, cause in (
+        ("SELECT missing FROM range(1)", FailureKind.STATEMENT),
+        ("SELEC 1", FailureKind.STATEMENT),
+        ("SELECT 1 div (id - 1) FROM range(2)", None),
+    ):
+        error = (await client.run(sql)).error
+        assert error is not None and error.cause is cause, error
+
+
+async def test_raised_text_of_a_limit_or_of_a_refusal_stays_an_error_of_the_statement(client: GatewayClient) -> None:
+    for text in ("bigger than spark.driver.maxResultSize (1)", "file:/x: SQL may not use this local place"):
+        error = (await client.run(f"SELECT raise_error('{text}') FROM range(2)")).error
+        assert error is not None and error.reason is ErrorReason.SQL_ERROR, error
+        assert error.condition == "USER_RAISED_EXCEPTION"

@@ -190,8 +190,6 @@ def test_without_a_condition_the_deepest_message_is_told() -> None:
         Thrown("X", ""),
     ]
     assert describe(chain, Fragment("SELECT 1", 0), "SELECT 1").message == "no space left"
-    too_large = [Thrown("SparkException", "Total size is bigger than spark.driver.maxResultSize (1.0 GiB)")]
-    assert describe(too_large, Fragment("SELECT 1", 0), "SELECT 1").reason is ErrorReason.RESULT_TOO_LARGE
 
 
 @pytest.mark.parametrize(

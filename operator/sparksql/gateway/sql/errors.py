@@ -12,26 +12,32 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from sparksql.gateway.spark.names import REFLECTION_FUNCTIONS
 from sparksql.gateway.spark.shapes import Throwable
 from sparksql.gateway.sql.masking import Masker
 from sparksql.gateway.sql.script import Fragment, locate, offset_of
 from sparksql.wire.control import ErrorReason, OperationError
+from sparksql.wire.failure import throwables
+from sparksql.wire.failure.kind import FailureKind
+from sparksql.wire.failure.sql_states import HEAP_EXHAUSTED
 
 MAX_MESSAGE_CHARS = 4000
 MAX_FRAGMENT_CHARS = 200
 _MAX_CAUSES = 32
 # What Spark throws when tasks, jobs or streams fail, for whatever reason.
-_FAILURES = frozenset({"org.apache.spark.SparkException", "org.apache.spark.sql.streaming.StreamingQueryException"})
+_FAILURES = frozenset({throwables.SPARK_EXCEPTION, "org.apache.spark.sql.streaming.StreamingQueryException"})
 _TOO_DEEP = (
     "the statement is nested too deeply, or has too long a chain of operators or UNIONs, for Spark to plan it; "
     "divide it, or take inner parts into tables or views"
 )
 _UNKNOWN_ROUTINE = frozenset({"UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND"})  # by its name, and by IDENTIFIER(...)
 _UNCLOSED_COMMENT = "UNCLOSED_BRACKETED_COMMENT"
-_CONFINED = ": SQL may not use this "  # images/session/java, Confinement
+# How TaskSetManager.canFetchMoreResults of Spark 4.1 aborts a job, with neither condition nor cause. What rows or a statement
+# put into the failure of a job comes behind other words of Spark's.
+_RESULT_TOO_LARGE = re.compile(r"Job aborted due to stage failure: Total size of serialized results of \d+ tasks? \(")
+_OUT_OF_MEMORY = "the heap of {jvm} is used up ({said}): raise {field}, which the class must allow, or have the statement take less at a time"
 _TAILS = (
     "\n== SQL",
     "\n=== Streaming Query ===",
@@ -74,7 +80,8 @@ class PlacedError(Exception):
 class Thrown:
     """Holds what one throwable of the chain of causes says. `span` is the half-open range in the fragment's text.
 
-    `is_failure` is true for the types that Spark throws when an execution fails.
+    `is_failure` is true for the types that Spark throws when an execution fails. `types` are its type and its supertypes, and
+    `status` is the HTTP status of a service's answer: what `failure.throwables` decides by.
     """
 
     class_name: str
@@ -84,6 +91,12 @@ class Thrown:
     span: tuple[int, int] | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     is_failure: bool = False
+    types: tuple[str, ...] = ()
+    status: int | None = None
+
+    def is_a(self, name: str) -> bool:
+        """Tells whether it is of a Java type, or of a subtype of that."""
+        return name in self.types
 
 
 def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> OperationError:
@@ -105,15 +118,20 @@ def operation_error(exception: BaseException, fragment: Fragment, sql: str) -> O
         )
     throwable = _java_throwable(exception)
     if throwable is None:
-        return OperationError(message=f"{type(exception).__name__}: {exception}")
+        # Without its JVM the driver ends, and another one goes on.
+        cause = FailureKind.ENVIRONMENT if isinstance(exception, Py4JNetworkError) else None
+        return OperationError(message=f"{type(exception).__name__}: {exception}", cause=cause)
     return describe(_chain(throwable, fragment.parsed_text), fragment, sql)
 
 
 def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationError:
     """Picks, without Spark, the throwable that names the reason and places it in the submitted text."""
     chosen = _confined(chain) or _with_condition(chain) or _with_sql_state(chain)
-    if chosen is None and any(thrown.class_name == "StackOverflowError" for thrown in chain):
+    cause = throwables.verdict_of_causes([throwables.Thrown(each.types, each.status) for each in chain if each.types])
+    if chosen is None and any(thrown.is_a(throwables.STACK_OVERFLOW) for thrown in chain):
         return OperationError(reason=ErrorReason.LIMIT_EXCEEDED, message=_TOO_DEEP)
+    if chosen is None and (exhausted := _out_of_memory(chain)) is not None:
+        return OperationError(condition=HEAP_EXHAUSTED, message=exhausted, cause=FailureKind.ENVIRONMENT)
     chosen = chosen or next((thrown for thrown in reversed(chain) if thrown.message), chain[0])
     span = next((thrown.span for thrown in reversed(chain) if thrown.span is not None), None)
     line, position, shown = _place(span, fragment, sql)
@@ -125,7 +143,18 @@ def describe(chain: list[Thrown], fragment: Fragment, sql: str) -> OperationErro
         line=line,
         position=position,
         fragment=shown,
+        cause=None if cause is None else cause.kind,
     )
+
+
+def _out_of_memory(chain: list[Thrown]) -> str | None:
+    """Returns whose heap is used up and what to do, None for another error. Below a failed job it is an executor's."""
+    error = next((position for position, thrown in enumerate(chain) if thrown.is_a(throwables.OUT_OF_MEMORY)), None)
+    if error is None:
+        return None
+    is_executor = any(thrown.is_failure for thrown in chain[:error])
+    jvm, field = ("an executor", "spec.executors.memory") if is_executor else ("the driver", "spec.driver.memory")
+    return _OUT_OF_MEMORY.format(jvm=jvm, field=f"{field} of the session", said=clean_message(chain[error].message))
 
 
 def _unbound_parameter(thrown: Thrown) -> str | None:
@@ -140,7 +169,7 @@ def _unbound_parameter(thrown: Thrown) -> str | None:
 
 
 def _confined(chain: list[Thrown]) -> Thrown | None:
-    return next((thrown for thrown in reversed(chain) if _CONFINED in thrown.message), None)
+    return next((thrown for thrown in reversed(chain) if thrown.is_a(throwables.CONFINED)), None)
 
 
 def _with_condition(chain: list[Thrown]) -> Thrown | None:
@@ -225,14 +254,19 @@ def _is_invisible(char: str) -> bool:
 
 
 def _reason(chosen: Thrown, chain: list[Thrown]) -> ErrorReason:
-    if any("spark.driver.maxResultSize" in thrown.message for thrown in chain):
+    if any(_is_result_too_large(thrown) for thrown in chain[-1:]):
         return ErrorReason.RESULT_TOO_LARGE
-    if _CONFINED in chosen.message:
+    if chosen.is_a(throwables.CONFINED):
         return ErrorReason.NOT_ALLOWED
     routine = dict(chosen.parameters).get("routineName", "").strip("`").rpartition(".")[2].strip("`").lower()
     if chosen.condition in _UNKNOWN_ROUTINE and routine in REFLECTION_FUNCTIONS:
         return ErrorReason.NOT_ALLOWED
     return ErrorReason.SQL_ERROR
+
+
+def _is_result_too_large(thrown: Thrown) -> bool:
+    """Tells whether a throwable without a cause is how Spark ends a job whose result is too large."""
+    return thrown.is_failure and thrown.condition is None and _RESULT_TOO_LARGE.match(thrown.message) is not None
 
 
 def _java_throwable(exception: BaseException) -> Any | None:
@@ -250,6 +284,7 @@ def _chain(throwable: Throwable, text: str) -> list[Thrown]:
 
 
 def _thrown(throwable: Throwable, text: str) -> Thrown:
+    types = _types(throwable)
     return Thrown(
         class_name=str(throwable.getClass().getSimpleName()),
         message=str(_ask(throwable, "getSimpleMessage") or _ask(throwable, "getMessage") or ""),
@@ -257,15 +292,20 @@ def _thrown(throwable: Throwable, text: str) -> Thrown:
         sql_state=_ask(throwable, "getSqlState") or _ask(throwable, "getSQLState"),
         span=_context_span(throwable, text) or _parser_span(throwable, text),
         parameters=_parameters(throwable),
-        is_failure=_is_failure(throwable),
+        is_failure=not _FAILURES.isdisjoint(types),
+        types=types,
+        status=int(throwable.statusCode()) if throwables.SERVICE_ANSWER in types else None,
     )
 
 
-def _is_failure(throwable: Throwable) -> bool:
+def _types(throwable: Throwable) -> tuple[str, ...]:
+    """The names of its type and of its supertypes, from the nearest on."""
+    names: list[str] = []
     type_ = throwable.getClass()
-    while type_ is not None and str(type_.getName()) not in _FAILURES:
+    while type_ is not None:
+        names.append(str(type_.getName()))
         type_ = type_.getSuperclass()
-    return type_ is not None
+    return tuple(names)
 
 
 def _ask(throwable: Throwable, method: str) -> Any | None:

@@ -77,7 +77,7 @@ public final class Confinement {
     /** Refuses the driver of Spark's own embedded database, which reads and writes any file that a statement names. */
     public static void checkDriver(String name) throws AccessControlException {
         if (name != null && name.strip().startsWith("org.apache.derby.")) {
-            throw new AccessControlException(name + ": SQL may not use this driver, whose statements reach local files; use a database server");
+            throw new ConfinedException(name + ": SQL may not use this driver, whose statements reach local files; use a database server");
         }
     }
 
@@ -85,7 +85,7 @@ public final class Confinement {
     public static void setOption(Configuration settings, String name, String value) throws AccessControlException {
         for (String prefix : FILE_SYSTEM_SETTINGS) {
             if (name.strip().toLowerCase(Locale.ROOT).startsWith(prefix)) {
-                throw new AccessControlException(name + ": SQL may not use this option; file systems are set up by the session's class");
+                throw new ConfinedException(name + ": SQL may not use this option; file systems are set up by the session's class");
             }
         }
         settings.set(name, value);
@@ -149,7 +149,7 @@ public final class Confinement {
     }
 
     private static AccessControlException refusal(Object place) {
-        return new AccessControlException(
+        return new ConfinedException(
                 place + ": SQL may not use this local place, only what is in " + ROOTS + ". A class adds a folder by mounting a volume there");
     }
 }
