@@ -63,6 +63,7 @@ class Reason(StrEnum):
     QUEUED_BEHIND_STATEMENTS = "QueuedBehindStatements"
     RETRYING = "Retrying"
     SUBMITTED = "Submitted"
+    DRIVER_REFUSED = "DriverRefused"  # the driver answers the hand-over with an error
     RUNNING = "Running"
     CANCELING = "Canceling"
 

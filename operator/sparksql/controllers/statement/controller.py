@@ -20,6 +20,7 @@ from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.reconciler import GATEWAY_RETRY_SECONDS, Again, Controller, Done, Outcome
 from sparksql.controllers.statement.gather import StatementGatherer
 from sparksql.controllers.statement.questions import Questions
+from sparksql.controllers.statement.refusals import Refusals
 from sparksql.domain.event import Event
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import (
@@ -38,7 +39,7 @@ from sparksql.domain.statement.decision import (
 )
 from sparksql.domain.statement.phases import HANDED_OVER, is_ended
 from sparksql.domain.violation import Violation
-from sparksql.drivers.client import GatewayClient, GatewayError, GatewayUnreachable, OtherBoot
+from sparksql.drivers.client import GatewayClient, GatewayError, GatewayRefused, GatewayUnreachable, OtherBoot
 from sparksql.engine.errors import Waiting
 from sparksql.engine.key import Key, log_extra
 from sparksql.kube.builders.statement_children import dedicated_session, savepoint_of
@@ -48,6 +49,7 @@ from sparksql.kube.resources import SAVEPOINTS, SESSIONS, STATEMENTS
 from sparksql.wire.control import CancelRequest, OperationState, SubmitRequest
 
 ARRIVED_SECONDS = 0.25  # look again at a statement that the driver took and does not run yet
+NOT_READY = 503  # of a driver that starts or drains: it takes the statement later, or goes
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +62,8 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._questions = Questions()
-        self._gatherer = StatementGatherer(context, self._questions)
+        self._refusals = Refusals()
+        self._gatherer = StatementGatherer(context, self._questions, self._refusals)
 
     def parse(self, obj: Object) -> SqlStatement:
         """Returns the model of a raw SqlStatement. Raises ValueError if the CRD would refuse it."""
@@ -78,8 +81,9 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
         return decision
 
     def forget(self, key: Key) -> None:
-        """Drops the question that a driver was asked about the statement."""
+        """Drops the question that a driver was asked about the statement, and that one refused it."""
         self._questions.forget(key)
+        self._refusals.forget(key)
 
     def observe(self, before: SqlStatement, status: SqlStatementStatus, events: tuple[Event, ...]) -> None:
         """Logs another phase or attempt, counts ends, records waits and runs, and drops the driver's word on what is over."""
@@ -134,6 +138,11 @@ class StatementController(Controller[SqlStatement, SqlStatementStatus, Command])
             view = await client.submit(operation_id, request)
         except OtherBoot:
             return Again()
+        except GatewayRefused as refused:
+            if refused.status != NOT_READY:
+                self._refusals.note(_key(statement), operation_id, str(refused), self._context.clock())
+            raise
+        self._refusals.forget(_key(statement))
         self._context.drivers.update_view(pod_uid, view)
         # Most run a moment later: their kind is written together with that.
         return Done(ARRIVED_SECONDS) if view.state is OperationState.PENDING else Again()

@@ -18,6 +18,7 @@ from sparksql.controllers.session.snapshot import session_snapshot
 from sparksql.controllers.statement.questions import Questions
 from sparksql.controllers.statement.queue import StatementQueue
 from sparksql.controllers.statement.references import read_inputs
+from sparksql.controllers.statement.refusals import Refusals
 from sparksql.domain.admission import Turn, exceeds_queue, turn
 from sparksql.domain.session.configuration_layers import OPERATOR_DEFAULTS
 from sparksql.domain.session.resolve import settings_of
@@ -39,10 +40,11 @@ _ALWAYS = Turn(granted=True)
 class StatementGatherer:
     """Reads snapshots of statements."""
 
-    def __init__(self, context: ControllerContext, questions: Questions) -> None:
+    def __init__(self, context: ControllerContext, questions: Questions, refusals: Refusals) -> None:
         self._context = context
         self._queue = StatementQueue(context.store, context.drivers, context.clock)
         self._questions = questions
+        self._refusals = refusals
 
     async def gather(self, obj: Object, statement: SqlStatement) -> Snapshot:
         """Returns the snapshot of a statement, without its inputs: `with_inputs` reads these for a decision that needs them.
@@ -73,6 +75,9 @@ class StatementGatherer:
             queue_full=is_full,
             operation=operation,
             last_view=self._last_view(statement) if operation is Unobserved.DRIVER_GONE else None,
+            refusal=self._refusals.of(
+                Key(STATEMENT, namespace, statement.metadata.name), statement.status.operation_id
+            ),
             is_disrupted=self._is_disrupted(statement),
             namespace_terminating=is_terminating(self._context.store, namespace),
             savepoints=savepoints_of(self._context.store, statement),

@@ -20,6 +20,8 @@ def summaries(s: Snapshot) -> dict[str, str]:
 
 
 def _of_operations(s: Snapshot) -> Iterator[tuple[str, str]]:
+    if s.refusal is not None:
+        yield s.refusal.message, "see status"
     for view in (s.operation, s.last_view, s.answer):
         if isinstance(view, OperationView) and view.error is not None:
             summary = error_summary(view.error)

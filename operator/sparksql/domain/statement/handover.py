@@ -6,6 +6,7 @@ statement is in `stream.run`.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import assert_never
 
 from sparksql.api.reasons import Reason
@@ -26,8 +27,8 @@ from sparksql.domain.statement.deadlines import (
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
 from sparksql.domain.statement.loss import may_end_drivers, with_loss
 from sparksql.domain.statement.outcome import end_of, view_update
-from sparksql.domain.statement.snapshot import Inputs, Settings, Snapshot, Unobserved
-from sparksql.domain.statement.status import StatusUpdate
+from sparksql.domain.statement.snapshot import Inputs, Refusal, Settings, Snapshot, Unobserved
+from sparksql.domain.statement.status import StatusUpdate, with_phase
 from sparksql.domain.statement.steps import (
     UNREACHABLE_SECONDS,
     cancel,
@@ -41,9 +42,12 @@ from sparksql.domain.statement.steps import (
 from sparksql.domain.statement.stream import run
 from sparksql.domain.statement.stream.changes import takes_in_change
 from sparksql.domain.statement.stream.facts import StreamFacts, Waiting
+from sparksql.domain.statement.stream.steps import give_up
 from sparksql.domain.statement.submission import submit_request
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
+
+REFUSED_SECONDS = 60.0  # a driver that answers a hand-over with an error may be replaced meanwhile
 
 
 def handed_over(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
@@ -77,10 +81,29 @@ def _submit_again(s: Snapshot, facts: StreamFacts) -> Decision:
         or isinstance(facts.restore_source, Waiting | Violation)
     ):
         return cancel(s, CancelRequest(boot_id=boot_id(s), reason="it cannot be submitted any more"))
+    if s.refusal is not None and (s.now - s.refusal.since).total_seconds() >= REFUSED_SECONDS:
+        return give_up(s, facts, _refused(s.refusal))
     if isinstance(s.inputs, Inputs) and isinstance(s.settings, Settings) and status.operation_id:
         request = submit_request(s, boot_id(s), s.settings, s.inputs, status.streaming)
-        return no_change(s, HANDED_OVER_SECONDS, Submit(status.operation_id, request))
+        submit = Submit(status.operation_id, request)
+        return no_change(s, HANDED_OVER_SECONDS, submit) if s.refusal is None else _try_again(s, s.refusal, submit)
     return no_change(s, UNREACHABLE_SECONDS)
+
+
+def _try_again(s: Snapshot, refusal: Refusal, submit: Submit) -> Decision:
+    """Submits to a driver that has refused it, and says until when."""
+    until = refusal.since + timedelta(seconds=REFUSED_SECONDS)
+    message = f"the driver does not take it: {refusal.message}; tried again until {until:%H:%M:%S} UTC"
+    status = with_phase(s.statement, s.now, Phase.PENDING, Reason.DRIVER_REFUSED, message)
+    return Decision(status, (submit,), requeue_after=UNREACHABLE_SECONDS)
+
+
+def _refused(refusal: Refusal) -> Violation:
+    message = (
+        f"the driver did not take it within {REFUSED_SECONDS:g} s: {refusal.message}; it did not run. "
+        "Restart the session (spec.restartNonce) if its driver is of another version, or shorten the text and its parameters"
+    )
+    return Violation(Reason.DRIVER_REFUSED, message)
 
 
 def _follow(s: Snapshot) -> Decision:

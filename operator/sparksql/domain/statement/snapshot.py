@@ -93,6 +93,14 @@ class Unobserved(Enum):
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """Says that the driver answers the hand-over of this attempt with an error: its words, and since when it does."""
+
+    since: datetime
+    message: str
+
+
+@dataclass(frozen=True)
 class SavepointFacts:
     """A SqlSavepoint as a statement sees it.
 
@@ -128,8 +136,8 @@ class Snapshot:
 
     `inputs` is None until they were read, which costs requests: a decision that turns on them says so, and is asked
     again. `operation` is about `status.operation_id`, and `last_view` the last word on it of a driver that is gone, which
-    the cluster took away for its own ends if `is_disrupted`; `settings` is None while the session is unknown; `awaited`
-    tells that a dependant has not yet noted the end of this statement.
+    the cluster took away for its own ends if `is_disrupted`; `refusal` is why a driver does not take it; `settings` is None
+    while the session is unknown; `awaited` tells that a dependant has not yet noted the end of this statement.
 
     Of a streaming statement `savepoints` are those that name it, `start_from` is what its `startFrom` names, None if
     there is no such SqlSavepoint, and `answer` is the last word of its driver on `stream.changes.question`. `state` is
@@ -149,6 +157,7 @@ class Snapshot:
     inputs: Inputs | MissingReference | Violation | None = None
     operation: OperationView | Unobserved | None = None
     last_view: OperationView | None = None
+    refusal: Refusal | None = None
     is_disrupted: bool = False
     awaited: bool = False
     namespace_terminating: bool = False

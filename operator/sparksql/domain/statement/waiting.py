@@ -32,7 +32,7 @@ from sparksql.domain.statement.steps import end, wait
 from sparksql.domain.statement.stream.facts import StreamFacts, Waiting
 from sparksql.domain.statement.stream.rules import restore_before_change, save_before_change, stop_with_savepoint
 from sparksql.domain.statement.stream.status import next_start
-from sparksql.domain.statement.stream.steps import change_message, refuse
+from sparksql.domain.statement.stream.steps import change_message, give_up, refuse
 from sparksql.domain.statement.submission import streaming_at_hand_over, submit_request
 from sparksql.domain.violation import Violation
 
@@ -139,7 +139,7 @@ def wait_for_driver(s: Snapshot, facts: StreamFacts) -> Decision | None:
     if s.session is not None and s.session.driver is not None:
         return None
     if s.statement.spec.session is not None:
-        return _wait_for_own_session(s)
+        return _wait_for_own_session(s, facts)
     if s.session is None:
         return wait(s, Reason.SESSION_NOT_READY, _missing_session(s), met_dependencies=_met(s))
     return _wait_for_session(s, s.session)
@@ -267,7 +267,7 @@ def _backoff_reason(s: Snapshot, facts: StreamFacts) -> tuple[Reason, str]:
     return Reason.RETRYING, "waits before the next attempt"
 
 
-def _wait_for_own_session(s: Snapshot) -> Decision:
+def _wait_for_own_session(s: Snapshot, facts: StreamFacts) -> Decision:
     session = s.session
     if session is None or session.deleting:
         commands = (CreateSession(),) if session is None else ()
@@ -279,7 +279,8 @@ def _wait_for_own_session(s: Snapshot) -> Decision:
         return wait(s, Reason.SESSION_NOT_READY, message, *commands, met_dependencies=_met(s))
     if session.problem is not None:
         reason, message = session.problem
-        return end(s, Phase.ERROR, _own_session_failure(reason), f"its own session cannot start: {reason}: {message}")
+        why = Violation(_own_session_failure(reason), f"its own session cannot start: {reason}: {message}")
+        return give_up(s, facts, why)
     if session.phase is SessionPhase.CLOSED:
         return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its own session was closed")
     return _wait_for_session(s, session)

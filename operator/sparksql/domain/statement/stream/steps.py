@@ -95,6 +95,17 @@ def refuse(s: Snapshot, facts: StreamFacts, violation: Violation) -> Decision:
     return end(s, Phase.ERROR, violation.reason, violation.message)
 
 
+def give_up(s: Snapshot, facts: StreamFacts, why: Violation) -> Decision:
+    """Ends a statement that does not come to a driver that takes it, unless there is a state to lose, which waits for a person.
+
+    The error is kept: without it the stream would resume by itself.
+    """
+    if not has_checkpoint(s.statement) and not streaming_of(s.statement).upgrades:
+        return end(s, Phase.ERROR, why.reason, why.message)
+    parked = Violation(why.reason, f"{why.message}; {CONTINUE}")
+    return suspend(s, facts, parked, stalled=True, error=StatementError(message=why.message))
+
+
 def resume(s: Snapshot, facts: StreamFacts, reason: Reason, message: str, *, restarts: int = 0) -> Decision:
     """Begins the next attempt at once, with what has changed; `restarts` goes on counting if nothing has."""
     failed = s.statement.status.failed_attempts
