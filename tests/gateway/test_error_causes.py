@@ -50,3 +50,10 @@ async def test_raised_text_of_a_limit_or_of_a_refusal_stays_an_error_of_the_stat
         error = (await client.run(f"SELECT raise_error('{text}') FROM range(2)")).error
         assert error is not None and error.reason is ErrorReason.SQL_ERROR, error
         assert error.condition == "USER_RAISED_EXCEPTION"
+
+
+async def test_a_statement_that_exhausts_the_drivers_heap_is_told_which_memory_to_raise(client: GatewayClient) -> None:
+    error = (await client.run("SELECT length(repeat('x', 2000000000))")).error  # analysis computes it, in the driver
+    assert error is not None and error.condition == "JAVA_HEAP_EXHAUSTED", error
+    assert "raise spec.driver.memory" in error.message
+    await client.ok("SELECT 1")
