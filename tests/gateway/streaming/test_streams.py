@@ -210,6 +210,16 @@ async def test_streams_take_no_slot_and_exclude_nobody(streams: Streams) -> None
     await streams.client.ok("RESET my.key")
 
 
+async def test_a_batch_that_fails_with_words_of_spark_has_begun_all_the_same(streams: Streams) -> None:
+    """Rows may raise any text, also the one by which Spark describes a query that never ran."""
+    await streams.ok("CREATE TABLE $.dst (id BIGINT) USING parquet")
+    text = "if(id >= 0, CAST(raise_error('Current State: INITIALIZING') AS BIGINT), id)"
+    view = await streams.run(f"INSERT INTO $.dst SELECT {text} FROM STREAM $.src")
+    assert view.state is OperationState.ERROR and view.error is not None, view
+    assert view.error.condition == "USER_RAISED_EXCEPTION"
+    assert view.progress is not None and view.progress.stream is not None and view.start_time is not None
+
+
 async def test_a_resumed_stream_that_fails_says_why_and_keeps_its_rows(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id BIGINT) USING parquet")
     insert = "INSERT INTO $.dst SELECT 10 DIV (id - 3) FROM STREAM $.src"

@@ -9,12 +9,15 @@ from typing import Any
 
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.spark.shapes import StreamingQuery
+from sparksql.gateway.sql.errors import parameters_of
 from sparksql.wire.control import StreamProgress
 
 CHECK_MILLIS = 100  # a stop begins so late at most
 CHECKS_A_REPORT = 5
 # What the status of a query says until its sources are there and it looks for data.
 _INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
+
+_STATE = "Current State: "  # of StreamExecution.toDebugString, Spark 4.1
 
 
 def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]) -> None:
@@ -41,6 +44,16 @@ def read_stream(query: StreamingQuery) -> StreamProgress:
     last = query.lastProgress()
     report = {} if last is None else json.loads(last.json())
     return stream_progress(str(query.id()), str(query.runId()), report)
+
+
+def failed_initialising(failed: BaseException) -> bool:
+    """Tells whether a query failed before its first batch was begun.
+
+    Spark's StreamingQueryException has the state of the query in a parameter of its condition, the first such line before any
+    text of the statement; its message quotes the cause, which rows may have raised.
+    """
+    described = parameters_of(failed).get("queryDebugString", "").splitlines()
+    return next((line for line in described if line.startswith(_STATE)), None) == f"{_STATE}INITIALIZING"
 
 
 def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any]) -> StreamProgress:

@@ -39,7 +39,7 @@ from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.lookups.versions import with_versions
 from sparksql.gateway.streaming.mini_batch_hint import hinted
-from sparksql.gateway.streaming.progress import read_stream, watch
+from sparksql.gateway.streaming.progress import failed_initialising, read_stream, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
 from sparksql.gateway.streaming.rebuilding.runs import run_to_end
 from sparksql.gateway.streaming.rewriting.spark_state import whole_states
@@ -56,8 +56,6 @@ from sparksql.gateway.windowing.rewrite import for_stream
 from sparksql.wire.control import ErrorReason, StreamOptions
 
 _LOOKS = 3  # at the logs of a query that may be running
-# What the message of Spark's StreamingQueryException says of a query whose first batch was not begun.
-_INITIALISING_STATE = "Current State: INITIALIZING"
 
 _NO_LOOKUPS = (
     "spec.streaming.lookups: a query over a changelog has none, as a row that is taken back must find what it found when it came; "
@@ -145,7 +143,7 @@ class Streams:
         except (OperationCancelledError, StatementError):
             raise
         except Exception as failed:
-            if _INITIALISING_STATE not in str(failed):  # it may have failed before it was looked at
+            if not failed_initialising(failed):  # it may have failed before it was looked at
                 operation.stream = read_stream(query)
                 operation.started()
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
