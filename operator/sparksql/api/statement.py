@@ -220,8 +220,8 @@ class SqlStatementSpec(ApiModel):
         None,
         min_length=1,
         max_length=MAX_SQL_LENGTH,
-        description=f"One statement, or a `;`-separated script run in order: up to {MAX_SQL_LENGTH} characters, and half of that with "
-        "`kubectl apply` on the client's side. A longer text is kept in a ConfigMap: `sqlFrom`, up to 1 MiB.",
+        description=f"One statement, or a `;`-separated script run in order: up to {MAX_SQL_LENGTH} characters, a little less with "
+        "`kubectl apply` without `--server-side`. A longer text is kept in a ConfigMap: `sqlFrom`, up to 1 MiB.",
     )
     sql_from: SqlSource | None = Field(
         None,
