@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sparksql.gateway.catalog import catalog as catalog_module
-from sparksql.gateway.catalog.catalog import Catalog, ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.catalog.catalog import Catalog, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.catalog.columns import ColumnEntry
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.spark.driver import SparkDriver
 from tests.support.default_class import image_connectors
@@ -111,17 +112,19 @@ def test_catalog_lists_tables_that_match_patterns_and_types(catalog: Catalog) ->
 
 def test_columns_are_listed_with_type_position_and_comment(catalog: Catalog) -> None:
     assert catalog.columns(None, "default", "orders", None) == [
-        ColumnEntry(SPARK, "default", "orders", "id", "int", True, 1, "the key"),
-        ColumnEntry(SPARK, "default", "orders", "code", "char(3)", True, 2, ""),
-        ColumnEntry(SPARK, "default", "orders", "tags", "map<string,array<int>>", True, 3, ""),
+        ColumnEntry(SPARK, "default", "orders", "id", "int", True, 1, "the key", "INT"),
+        ColumnEntry(SPARK, "default", "orders", "code", "char(3)", True, 2, "", "CHAR(3)"),
+        ColumnEntry(
+            SPARK, "default", "orders", "tags", "map<string,array<int>>", True, 3, "", "MAP<STRING,ARRAY<INT>>"
+        ),
     ]
     assert catalog.columns(None, "default", "%", "pr_ce") == [
-        ColumnEntry(SPARK, "default", "big_orders", "price", "decimal(10,2)", True, 2, ""),
+        ColumnEntry(SPARK, "default", "big_orders", "price", "decimal(10,2)", True, 2, "", "DECIMAL(10,2)"),
     ]
 
 
 def test_columns_of_temporary_views_and_of_another_catalog(catalog: Catalog) -> None:
-    assert catalog.columns(None, "", None, "b") == [ColumnEntry("", "", "mine", "b", "string", False, 2, "")]
+    assert catalog.columns(None, "", None, "b") == [ColumnEntry("", "", "mine", "b", "string", False, 2, "", "STRING")]
     assert [entry.name for entry in catalog.columns(None, "global_temp", None, None)] == ["yes"]
     assert [(entry.name, entry.type) for entry in catalog.columns(OTHER, "APP", "parts", None)] == [
         ("id", "int"),

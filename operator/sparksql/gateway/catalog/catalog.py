@@ -1,7 +1,7 @@
 """Tells a client what its session can name: catalogs, schemas, tables, columns, functions, by JDBC's patterns.
 
-What cannot be read or has been dropped meanwhile is left out (a table keeps its place, without columns); only a catalog that
-does not load at all fails the call.
+What has been dropped meanwhile is left out. A table that cannot be read keeps its place among the tables. A look at columns
+leaves it out and logs a warning, and fails if there is no other. A catalog that does not load fails the call.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
+from sparksql.gateway.catalog.columns import ColumnEntry, columns_in
 from sparksql.gateway.catalog.name_patterns import NamePattern, escaped
 from sparksql.gateway.catalog.sources import (
     SESSION_CATALOG,
@@ -28,12 +29,14 @@ from sparksql.gateway.catalog.sources import (
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.shapes import JvmSession
+from sparksql.gateway.sql.errors import condition_of, name_of
 
-MAX_COLUMN_TABLES = 2_000  # a table's columns cost 3 calls to the JVM, and in a remote catalog a request
+MAX_COLUMN_TABLES = 2_000  # a table's columns cost a few calls to the JVM, and in a remote catalog a request
+MAX_COLUMN_SECONDS = (
+    120  # of one look at columns: a client waits for it, and it holds one of the threads of all clients
+)
+_GONE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})  # conditions of what was dropped since it was listed
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
-# JSON names of types that their simple strings do not share.
-_SIMPLE_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"  # CharVarcharUtils: the declared type of a column that is read as a string
 
 log = logging.getLogger(__name__)
 
@@ -58,20 +61,6 @@ class TableEntry:
 
 
 @dataclass(frozen=True)
-class ColumnEntry:
-    """A column; `type` is Spark's simple string, `position` counts from 1."""
-
-    catalog: str
-    schema: str
-    table: str
-    name: str
-    type: str
-    nullable: bool
-    position: int
-    comment: str
-
-
-@dataclass(frozen=True)
 class FunctionEntry:
     """A function. One of Spark's own or a temporary one has neither catalog nor schema; `class_name` is empty if unknown."""
 
@@ -88,8 +77,9 @@ class Catalog:
     raises for a catalog that does not load.
     """
 
-    def __init__(self, driver: SparkDriver, session: JvmSession) -> None:
-        """`session` is a JVM `org.apache.spark.sql.classic.SparkSession`."""
+    def __init__(self, driver: SparkDriver, session: JvmSession, clock: Callable[[], float] = time.monotonic) -> None:
+        """`session` is a JVM `org.apache.spark.sql.classic.SparkSession`; `clock` gives seconds."""
+        self._clock = clock
         self._driver = driver
         self._session = session
         self._manager = session.sessionState().catalogManager()
@@ -129,7 +119,11 @@ class Catalog:
     def columns(
         self, catalog: str | None, schema: str | None, table: str | None, column: str | None
     ) -> list[ColumnEntry]:
-        """Returns the columns that match, table by table. Raises ClientError for more than MAX_COLUMN_TABLES tables."""
+        """Returns the columns that match, table by table, as each table's own format has them.
+
+        A table that cannot be read is left out if another one can. Raises ClientError if none can, for more than
+        MAX_COLUMN_TABLES tables, and after MAX_COLUMN_SECONDS.
+        """
         relations = self._relations(catalog, schema, table)
         if len(relations) > MAX_COLUMN_TABLES:
             raise ClientError(
@@ -138,21 +132,15 @@ class Catalog:
                 f"{MAX_COLUMN_TABLES}: give a narrower schema or table pattern",
             )
         pattern = NamePattern.parse(column)
-        return [entry for relation in relations for entry in _columns(relation) if pattern.matches(entry.name)]
+        return [entry for entry in self._columns_in(relations) if pattern.matches(entry.name)]
 
     def columns_of(self, table: TableEntry) -> list[ColumnEntry]:
-        """Returns the columns that a query of one table or view gives; none if it cannot be read by now.
+        """Returns the columns of one table or view, none if it has been dropped.
 
-        Unlike `columns` it has the table resolved, so that types and NOT NULL are those of its own format.
+        Raises ClientError if it cannot be read.
         """
-        self._driver.activate(self._session)
-        parts = [table.catalog, *table.schema.split("."), table.name] if table.catalog else [table.name]
-        name = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
-        relation = Relation(
-            table.catalog, table.schema, table.name, table.type, table.comment,
-            lambda: str(self._session.table(name).schema().json()),
-        )  # fmt: skip
-        return list(_columns(relation))
+        found = self._relations(table.catalog or None, escaped(table.schema), escaped(table.name))
+        return self._columns_in([each for each in found if (each.schema, each.name) == (table.schema, table.name)])
 
     def functions(self, catalog: str | None, schema: str | None, function: str | None) -> list[FunctionEntry]:
         """Returns the functions that match. Spark's own and temporary ones are among those of the current catalog."""
@@ -196,7 +184,7 @@ class Catalog:
         if not path:
             temporary = self._session_source.temporary_views("", NamePattern.parse(escaped(name)))
             if temporary:
-                return [entry.name for entry in _columns(temporary[0])]
+                return [entry.name for entry in columns_in(temporary[0])]
             path = self._current_place()
         catalog, namespace = self.place_of(path)
         texts = [source.fields(namespace, name) for source in self._sources(catalog)]
@@ -218,6 +206,37 @@ class Catalog:
             found = [*self._session_source.temporary_views("", tables), *found]
         return found
 
+    def _columns_in(self, relations: Sequence[Relation]) -> list[ColumnEntry]:
+        found: list[ColumnEntry] = []
+        unread: list[tuple[Relation, str]] = []
+        until = self._clock() + MAX_COLUMN_SECONDS
+        for index, relation in enumerate(relations):
+            if self._clock() > until:
+                raise ClientError(
+                    Problem.INVALID,
+                    f"the columns of {index} of {len(relations)} tables took {MAX_COLUMN_SECONDS} s: give a narrower schema or "
+                    "table pattern",
+                )
+            try:
+                found.extend(columns_in(relation))
+            except Exception as exception:
+                if condition_of(exception) not in _GONE:
+                    unread.append((relation, name_of(exception)))
+        if unread:
+            self._report(unread, len(relations))
+        return found
+
+    def _report(self, unread: Sequence[tuple[Relation, str]], count: int) -> None:
+        """Logs that tables could not be read. Raises ClientError if these are all that there are."""
+        relation, cause = unread[0]
+        name = ".".join(part for part in (relation.catalog, relation.schema, relation.name) if part)
+        if len(unread) == count:
+            raise ClientError(
+                Problem.INVALID,
+                f"the columns of {name} could not be read ({cause}): mend or drop this table; DESCRIBE {name} tells more",
+            )
+        log.warning("the columns of %d of %d tables could not be read, first %s: %s", len(unread), count, name, cause)
+
     def _name(self, catalog: str | None) -> str:
         return catalog or self.current()[0]
 
@@ -238,27 +257,6 @@ class Catalog:
         return SessionSource(self._driver, self._session)
 
 
-def _columns(relation: Relation) -> Iterator[ColumnEntry]:
-    """Columns of a table; none if it cannot be read."""
-    try:
-        fields = json.loads(relation.fields())["fields"]
-    except Exception as exception:
-        log.debug("columns of a table could not be read: %s", type(exception).__name__)
-        return
-    for position, field in enumerate(fields, start=1):
-        metadata = field.get("metadata") or {}
-        yield ColumnEntry(
-            catalog=relation.catalog,
-            schema=relation.schema,
-            table=relation.name,
-            name=field["name"],
-            type=metadata.get(_CHAR_TYPE) or simple_type(field["type"]),
-            nullable=field["nullable"],
-            position=position,
-            comment=metadata.get("comment") or "",
-        )
-
-
 def _class_name(function: Function) -> str:
     """Empty for one that cannot be read, or has been dropped meanwhile."""
     try:
@@ -266,20 +264,3 @@ def _class_name(function: Function) -> str:
     except Exception as exception:
         log.debug("a function could not be read: %s", type(exception).__name__)
         return ""
-
-
-def simple_type(data_type: Any) -> str:
-    """Returns the simple string of a type given as the JSON of Spark's DataType, e.g. `array<int>`; never shortened."""
-    match data_type:
-        case str():
-            return _SIMPLE_NAMES.get(data_type, data_type)
-        case {"type": "struct", "fields": fields}:
-            return "struct<" + ",".join(f"{field['name']}:{simple_type(field['type'])}" for field in fields) + ">"
-        case {"type": "array", "elementType": element}:
-            return f"array<{simple_type(element)}>"
-        case {"type": "map", "keyType": key, "valueType": value}:
-            return f"map<{simple_type(key)},{simple_type(value)}>"
-        case {"type": "udt", "sqlType": carrier}:
-            return simple_type(carrier)
-        case _:
-            return str(data_type)

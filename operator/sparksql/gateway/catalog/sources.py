@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
 from sparksql.gateway.catalog.name_patterns import NamePattern, find_namespaces
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.scala import scala_object
+from sparksql.gateway.spark.scala import scala_object, simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession
 from sparksql.gateway.sql.errors import condition_of
 
@@ -25,6 +25,9 @@ _CONNECTOR = "org.apache.spark.sql.connector.catalog"
 _NOT_BROUGHT_OVER = frozenset(
     {"storage", "schema", "stats", "properties", "ignoredProperties", "viewText", "viewOriginalText", "bucketSpec"}
 )
+
+# Formats whose tables are Spark's own, whichever catalog stands before Spark's: it has no other copy of their columns.
+_SPARKS_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
 
 T = TypeVar("T")
 
@@ -145,7 +148,9 @@ class SessionSource:
         """Returns the schema of a table, or of a global temporary view, as JSON."""
         jvm = self._driver.jvm
         identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(*namespace))
-        return self._fields(namespace[0], name, self._catalog.getTempViewOrPermanentTableMetadata(identifier))
+        if len(namespace) == 1 and namespace[0] != self.temporary_schema and self._is_extended:
+            return self._plugin.fields(namespace, name)
+        return self._stored(namespace[0], name, self._catalog.getTempViewOrPermanentTableMetadata(identifier))
 
     def _permanent(self, schema: str, pattern: NamePattern) -> list[Relation]:
         identifiers = self._catalog.listTables(schema, pattern.stars, False)
@@ -163,29 +168,43 @@ class SessionSource:
         views = {told["table"] for told in read_json(self._driver, self._catalog.listViews(schema, pattern.stars))}
 
         def relation(index: int, name: str) -> Relation:
-            def fields() -> str:
+            def stored() -> str:
                 return str(self._catalog.getTableMetadata(identifiers.apply(index)).schema().json())
 
-            return Relation(SESSION_CATALOG, schema, name, "VIEW" if name in views else "TABLE", "", fields)
+            is_view = name in views
+            fields = stored if is_view or not self._is_extended else partial(self._plugin.fields, (schema,), name)
+            return Relation(SESSION_CATALOG, schema, name, "VIEW" if is_view else "TABLE", "", fields)
 
         names = [str(told["table"]) for told in read_json(self._driver, identifiers)]
         return [relation(index, name) for index, name in enumerate(names) if pattern.matches(name)]
 
     def _relation(self, catalog: str, schema: str, tables: Any, index: int, told: Any) -> Relation:
         name = str(told["identifier"]["table"])
-        kind = "VIEW" if told["tableType"]["name"] == "VIEW" else "TABLE"
+        is_view = told["tableType"]["name"] == "VIEW"
+        is_sparks = is_view or not self._is_extended or str(told["provider"]).lower() in _SPARKS_FORMATS
 
-        return Relation(
-            catalog, schema, name, kind, told["comment"] or "", lambda: self._fields(schema, name, tables.apply(index))
-        )
+        def fields() -> str:
+            # A catalog that stands before Spark's has tables of its own there. Of these Hive's metastore has a copy of the
+            # columns that knows no NOT NULL and has all names in small letters; or none that Spark can read.
+            return (
+                self._stored(schema, name, tables.apply(index)) if is_sparks else self._plugin.fields((schema,), name)
+            )
 
-    def _fields(self, schema: str, name: str, table: Any) -> str:
+        return Relation(catalog, schema, name, "VIEW" if is_view else "TABLE", told["comment"] or "", fields)
+
+    def _stored(self, schema: str, name: str, table: Any) -> str:
         text = str(table.schema().json())
-        # A format that keeps its schema itself, as Delta does, leaves none in the session catalog.
-        return text if json.loads(text)["fields"] else self._plugin().fields((schema,), name)
+        # A format that keeps its schema itself leaves none in the session catalog.
+        return text if json.loads(text)["fields"] else self._plugin.fields((schema,), name)
 
+    @cached_property
     def _plugin(self) -> PluginSource:
         return PluginSource(self._driver, self._manager.catalog(SESSION_CATALOG), SESSION_CATALOG)
+
+    @cached_property
+    def _is_extended(self) -> bool:
+        """Whether another catalog stands before Spark's own."""
+        return simple_name(self._manager.catalog(SESSION_CATALOG)) != "V2SessionCatalog"
 
     def _permanent_functions(self, schema: str, pattern: NamePattern) -> list[Function]:
         metastore = self._catalog.externalCatalog()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.catalog.catalog import FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.catalog.columns import ColumnEntry
 from sparksql.gateway.frontends.thrift import errors, listings
 from sparksql.gateway.frontends.thrift.listings import Listing
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
@@ -116,7 +117,7 @@ def test_every_status_has_a_state() -> None:
     assert len(set(states.values())) == len(OperationStatus)
 
 
-COLUMN = ColumnEntry("c", "s", "t", "price", "decimal(10,2)", False, 3, "in euros")
+COLUMN = ColumnEntry("c", "s", "t", "price", "decimal(10,2)", False, 3, "in euros", "DECIMAL(10,2)")
 LISTINGS = {
     "catalogs": listings.catalogs(["spark_catalog", "lake"]),
     "schemas": listings.schemas([SchemaEntry("lake", "sales")]),
@@ -158,7 +159,7 @@ def test_a_column_tells_its_type_as_jdbc_asks() -> None:
 def test_listed_column_has_jdbc_type_size_and_digits(
     spark: str, jdbc: int, size: int | None, digits: int | None
 ) -> None:
-    (row,) = listings.columns([ColumnEntry("", "", "t", "c", spark, True, 1, "")]).table().to_pylist()
+    (row,) = listings.columns([ColumnEntry("", "", "t", "c", spark, True, 1, "", spark)]).table().to_pylist()
     assert (row["DATA_TYPE"], row["COLUMN_SIZE"], row["DECIMAL_DIGITS"]) == (jdbc, size, digits)
 
 

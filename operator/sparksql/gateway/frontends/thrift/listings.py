@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from sparksql.gateway.catalog.catalog import ColumnEntry, FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.catalog.catalog import FunctionEntry, SchemaEntry, TableEntry
+from sparksql.gateway.catalog.columns import ColumnEntry
 from sparksql.gateway.frontends.thrift.types import HiveType, hive_type
 from sparksql.protocols.hiveserver2.messages import TTypeId
 
@@ -275,7 +276,7 @@ def _column(entry: ColumnEntry) -> tuple[object, ...]:
     size, digits = _size(kind), _digits(kind)
     radix = 10 if kind.id in _PRECISIONS or kind.id is TTypeId.DECIMAL_TYPE else None
     place: Sequence[object] = (entry.catalog, entry.schema, entry.table, entry.name)
-    shape: Sequence[object] = (_JDBC_TYPES[kind.id], entry.type.upper(), size, None, digits, radix)
+    shape: Sequence[object] = (_JDBC_TYPES[kind.id], entry.type_name, size, None, digits, radix)
     nullable: Sequence[object] = (_NULLABLE if entry.nullable else _NO_NULLS, entry.comment, None, None, None, None)
     tail: Sequence[object] = (entry.position, "YES" if entry.nullable else "NO", None, None, None, None, "NO")
     return (*place, *shape, *nullable, *tail)
