@@ -24,10 +24,10 @@ from sparksql.gateway.catalog.sources import (
     Relation,
     SessionSource,
     is_a,
-    read_json,
 )
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.jackson import read_json
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.errors import condition_of, name_of
 

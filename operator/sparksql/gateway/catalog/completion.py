@@ -13,8 +13,8 @@ from functools import lru_cache, partial
 
 from sparksql.gateway.catalog.catalog import Catalog
 from sparksql.gateway.catalog.cursor import CursorPlace, Table, Wish, read_cursor
-from sparksql.gateway.catalog.sources import read_json
 from sparksql.gateway.spark.driver import SparkDriver
+from sparksql.gateway.spark.jackson import read_json
 from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.errors import name_of
 from sparksql.gateway.sql.window_syntax import FUNCTIONS, WINDOW_COLUMNS, may_call

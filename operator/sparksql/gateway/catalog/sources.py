@@ -10,21 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 
 from sparksql.gateway.catalog.name_patterns import NamePattern, find_namespaces
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.scala import scala_object, simple_name
-from sparksql.gateway.spark.shapes import Jvm, JvmSession
+from sparksql.gateway.spark.jackson import read_json
+from sparksql.gateway.spark.scala import simple_name
+from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.errors import condition_of
 
 SESSION_CATALOG = "spark_catalog"
 _CONNECTOR = "org.apache.spark.sql.connector.catalog"
-# Of a CatalogTable; they are long, secret, or nothing that Jackson can write.
-_NOT_BROUGHT_OVER = frozenset(
-    {"storage", "schema", "stats", "properties", "ignoredProperties", "viewText", "viewOriginalText", "bucketSpec"}
-)
 
 # Formats whose tables are Spark's own, whichever catalog stands before Spark's: it has no other copy of their columns.
 _SPARKS_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text"})
@@ -333,20 +330,3 @@ def _unless_gone(look: Callable[..., list[T]], *arguments: Any) -> list[T]:
 def is_a(driver: SparkDriver, plugin: Any, interface: str) -> bool:
     """Returns whether a catalog plugin implements an interface of Spark's connector package."""
     return bool(driver.jvm.py4j.reflection.TypeUtil.isInstanceOf(f"{_CONNECTOR}.{interface}", plugin))
-
-
-def read_json(driver: SparkDriver, value: Any) -> Any:
-    """Reads a JVM collection or array of plain values and case classes, in one call."""
-    return json.loads(_mapper(driver.jvm).writeValueAsString(value))
-
-
-@lru_cache(maxsize=1)
-def _mapper(jvm: Jvm) -> Any:
-    """Jackson as Spark brings it. Making one costs more than what it is used for here; it may be shared by threads."""
-    jackson = jvm.com.fasterxml.jackson
-    mapper = jackson.databind.ObjectMapper()
-    mapper.registerModule(scala_object(jackson.module.scala, "DefaultScalaModule"))
-    catalog_table = jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.catalog.CatalogTable")
-    ignored = jackson.annotation.JsonIgnoreProperties.Value.forIgnoredProperties(_NOT_BROUGHT_OVER)
-    mapper.configOverride(catalog_table).setIgnorals(ignored)
-    return mapper
