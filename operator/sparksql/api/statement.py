@@ -312,6 +312,11 @@ class StatementResult(ApiModel):
         None, description="Why there is no preview although rows are kept."
     )
     bytes: Counter = Field(0, description="Size of the rows that are kept.")
+    rows_written: Counter | None = Field(
+        None,
+        description="Rows that were inserted, updated or deleted; of a script, by its last statement that writes. Absent if "
+        "Spark does not count them.",
+    )
     expiration_time: Timestamp | None = Field(
         None, description="Until when the result can be fetched from the session."
     )

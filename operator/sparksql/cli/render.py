@@ -331,7 +331,9 @@ def _statement_row(statement: Statement) -> list[str]:
 
 
 def footer(statement: Statement, rows: int) -> str:
-    """`(3 rows, 1.2s)` below a result on a terminal."""
-    millis = statement.status.duration_millis
+    """`(3 rows, 1.2s)` below a result on a terminal; `(7 rows written, 1.2s)` after a write that has counted its rows."""
+    millis, result = statement.status.duration_millis, statement.status.result
     took = "" if millis is None else f", {duration(millis / 1000)}"
-    return f"({rows} row{'' if rows == 1 else 's'}{took})"
+    written = None if result is None else result.rows_written
+    count, what = (rows, "") if written is None else (written, " written")
+    return f"({count} row{'' if count == 1 else 's'}{what}{took})"

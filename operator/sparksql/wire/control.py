@@ -245,7 +245,8 @@ class Column(WireModel):
 class ResultSummary(WireModel):
     """`row_count` is the number of rows kept; `truncated` tells that the statement had more. Cells are strings or null.
 
-    `preview_error` is the reason why kept rows have no preview.
+    `preview_error` is the reason why kept rows have no preview. `rows_written` counts the rows that a write has inserted, updated
+    or deleted, absent if unknown; of a script it is of the last statement that writes.
 
     Of a preview that still runs: what it has so far, which cannot be paged yet and has no `expiration_time`."""
 
@@ -255,6 +256,7 @@ class ResultSummary(WireModel):
     preview: tuple[tuple[str | None, ...], ...] = ()
     preview_error: str | None = None
     bytes: int = 0
+    rows_written: int | None = None
     expiration_time: datetime | None = None
 
 

@@ -7,11 +7,15 @@ that runs as a stream.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TypeVar
 
 from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.explained import explained
+from sparksql.gateway.execution.inner_writes import inner_writes
 from sparksql.gateway.execution.result_keeper import ResultKeeper
+from sparksql.gateway.execution.rows_written import rows_written
 from sparksql.gateway.execution.scope import Scope
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
 from sparksql.gateway.execution.write_targets import remove_temporary, write_targets
@@ -19,6 +23,7 @@ from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
+from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, LogicalPlan
 from sparksql.gateway.sql.classifier import Statement
 from sparksql.gateway.sql.errors import StatementError, refusal
@@ -30,6 +35,8 @@ from sparksql.gateway.streaming.query import Streams
 from sparksql.wire.control import ErrorReason
 
 _ADDS_ROWS = frozenset({"INSERT", "LOAD"})
+# Parsed commands that run another one, which writes the rows.
+_WRITE_INSIDE = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect", "InsertIntoDir"})
 
 T = TypeVar("T")
 
@@ -102,11 +109,23 @@ class Effects:
                 sinks.check_batch(targets, self._files)
         operation.started()
         try:
-            frame = self._run(scope, statement, plan)
+            return self._written(scope, statement, plan)
         finally:
             for target in targets:
                 remove_temporary(target, self._files)
-        return self._rows(scope, frame, is_write=statement.kind.dml)
+
+    def _written(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        """Executes what may write rows, and counts these."""
+        may_write_inside = statement.kind.dynamic or simple_name(plan) in _WRITE_INSIDE
+        with inner_writes(self._driver, scope.session) if may_write_inside else nullcontext() as inner:
+            frame = self._run(scope, statement, plan)
+            count = rows_written(frame.logicalPlan(), inner)
+        return replace(self._rows(scope, frame, is_write=statement.kind.dml), rows_written=count)
+
+    def _execute_immediate(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        _, plan = self._with_streams(scope, statement, plan)
+        scope.operation.started()
+        return self._written(scope, statement, plan)
 
     def _drop_table(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         return self._command(scope, statement, with_files(self._driver, scope.session, plan))
@@ -179,6 +198,7 @@ _BY_TYPE: dict[str, _Effect] = {
     "CREATE TABLE AS SELECT": Effects._create_table_from_query,
     "CREATE TEMPORARY VIEW": Effects._create_temporary_view,
     "DROP TABLE": Effects._drop_table,
+    "EXECUTE IMMEDIATE": Effects._execute_immediate,
     "EXPLAIN": Effects._explain,
     "LOAD": Effects._write,
     "TRUNCATE": Effects._write,

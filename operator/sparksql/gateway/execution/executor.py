@@ -132,7 +132,7 @@ class SparkExecutor:
             self._driver.deactivate()
 
     def _run_all(self, scope: Scope) -> StoredResult:
-        kept = EMPTY
+        kept, rows_written = EMPTY, None
         statements = scope.operation.classified.statements
         try:
             for index, statement in enumerate(statements, start=1):
@@ -140,13 +140,15 @@ class SparkExecutor:
                 scope.operation.at_statement(index)
                 with self._noted(scope, statement):
                     result = self._run_one(scope, statement)
+                if result.rows_written is not None or statement.kind.dml:
+                    rows_written = result.rows_written
                 if result.columns or index == 1:
                     self._store.discard(kept)
                     kept = result
         except BaseException:
             self._store.discard(kept)
             raise
-        return kept
+        return replace(kept, rows_written=rows_written)
 
     def _noted(self, scope: Scope, statement: Statement) -> AbstractContextManager[None]:
         """Notes what the statement changes, if it is one of a manifest that runs in the base session."""

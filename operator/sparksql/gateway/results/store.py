@@ -37,7 +37,10 @@ class ExpiredResultError(Exception):
 
 @dataclass(frozen=True)
 class StoredResult:
-    """Rows kept: `table`, or `groups` in files below `folder`. `row_count` rows count, whatever lies behind them."""
+    """Rows kept: `table`, or `groups` in files below `folder`. `row_count` rows count, whatever lies behind them.
+
+    `rows_written` counts what a write has changed, None if that is unknown or nothing was written.
+    """
 
     columns: tuple[Column, ...]
     row_count: int
@@ -47,6 +50,7 @@ class StoredResult:
     table: pa.Table | None = None
     groups: tuple[RowGroup, ...] = ()
     folder: str | None = None
+    rows_written: int | None = None
 
 
 EMPTY = StoredResult(columns=(), row_count=0, truncated=False, bytes=0)
@@ -96,6 +100,7 @@ class ResultReader:
             truncated=result.truncated,
             preview=tuple(tuple(masker.mask_optional(cell) for cell in row) for row in shown),
             bytes=result.bytes,
+            rows_written=result.rows_written,
             expiration_time=expires,
         )
 
