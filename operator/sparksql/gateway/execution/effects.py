@@ -17,6 +17,7 @@ from sparksql.gateway.execution.inner_writes import inner_writes
 from sparksql.gateway.execution.result_keeper import ResultKeeper
 from sparksql.gateway.execution.rows_written import rows_written
 from sparksql.gateway.execution.scope import Scope
+from sparksql.gateway.execution.show_tables import extended_tables
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
 from sparksql.gateway.execution.write_targets import remove_temporary, write_targets
 from sparksql.gateway.operations.operation import Operation
@@ -154,6 +155,13 @@ class Effects:
         except Exception:
             return plan
 
+    def _show(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        if simple_name(plan) != "ShowTablesExtended":
+            return self._command(scope, statement, plan)
+        scope.operation.started()
+        tables = extended_tables(self._driver, scope.session, plan, scope.operation.check)
+        return self._command(scope, statement, plan) if tables is None else self._keeper.of_table(scope, *tables)
+
     def _command(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         _, plan = self._with_streams(scope, statement, plan)
         scope.operation.started()
@@ -201,6 +209,7 @@ _BY_TYPE: dict[str, _Effect] = {
     "EXECUTE IMMEDIATE": Effects._execute_immediate,
     "EXPLAIN": Effects._explain,
     "LOAD": Effects._write,
+    "SHOW": Effects._show,
     "TRUNCATE": Effects._write,
 }
 

@@ -140,6 +140,19 @@ class ResultKeeper:
             columns=(), row_count=min(total, wanted), truncated=total > wanted, bytes=size, groups=groups, folder=folder
         )
 
+    def of_table(self, scope: Scope, columns: tuple[Column, ...], table: pa.Table) -> StoredResult:
+        """Keeps the first `maxRows` rows that were made here. Raises StatementError if they are too many for memory."""
+        if not self._store.has_room(table.nbytes):
+            raise refusal(ErrorReason.RESULT_TOO_LARGE, "the answer is too large for memory: give a narrower pattern")
+        wanted = _wanted_rows(scope.operation)
+        return StoredResult(
+            columns=columns,
+            row_count=min(table.num_rows, wanted),
+            truncated=table.num_rows > wanted,
+            bytes=table.nbytes,
+            table=table.slice(0, wanted),
+        )
+
     def written(self, frame: Dataset) -> StoredResult:
         """Returns one row of what Spark reports of a write; no row when it reports nothing."""
         plan = frame.logicalPlan()
