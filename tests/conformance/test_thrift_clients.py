@@ -138,7 +138,19 @@ class TestDbt:
 
     def test_builds_a_view_and_a_table(self, run: Run, turn: str) -> None:
         results = run[f"{turn}_run"]["results"]
-        assert {name: status for name, (status, _) in results.items()} == {"spending": "success", "totals": "success"}
+        assert {name: status for name, (status, _) in results.items()} == dict.fromkeys(
+            ("latest", "spending", "totals"), "success"
+        )
+
+    def test_dbt_snapshot_into_iceberg_is_made_and_then_merged(self, run: Run, turn: str) -> None:
+        assert run[f"{turn}_snapshot"]["success"], run[f"{turn}_snapshot"]
+        assert {status for status, _ in run[f"{turn}_snapshot"]["results"].values()} == {"success"}
+
+    def test_dbt_docs_know_the_columns_of_all_tables(self, run: Run, turn: str) -> None:
+        assert run[f"{turn}_docs"]["success"], run[f"{turn}_docs"]
+        columns = run[f"{turn}_docs"]["columns"]
+        assert columns["latest"] == ["customer", "total"]
+        assert {"customer", "total", "dbt_scd_id", "dbt_valid_from", "dbt_valid_to"} <= set(columns["history"])
 
     def test_all_dbt_tests_of_the_project_pass(self, run: Run, turn: str) -> None:
         results = run[f"{turn}_test"]["results"]
