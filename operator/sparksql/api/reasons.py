@@ -83,6 +83,7 @@ class Reason(StrEnum):
     STOPPED_BY_USER = "StoppedByUser"
     STATE_INCOMPATIBLE = "StateIncompatible"
     CHECKPOINT_LOST = "CheckpointLost"
+    SOURCE_LOST = "SourceLost"
     ENVIRONMENT_FAILED = "EnvironmentFailed"  # the driver or the storage failed, not the statement
     UPGRADING = "Upgrading"
     WAITING_FOR_SAVEPOINT = "WaitingForSavepoint"  # the one of startFrom

@@ -273,6 +273,7 @@ class ErrorReason(StrEnum):
     NOT_IMPLEMENTED = Reason.NOT_IMPLEMENTED
     STATE_INCOMPATIBLE = Reason.STATE_INCOMPATIBLE  # of a streaming statement and its checkpoint
     CHECKPOINT_LOST = Reason.CHECKPOINT_LOST
+    SOURCE_LOST = Reason.SOURCE_LOST  # a source lacks what the stream was to read next, or is another one
     ENVIRONMENT_FAILED = Reason.ENVIRONMENT_FAILED  # the driver or the storage, whatever the statement says
 
 

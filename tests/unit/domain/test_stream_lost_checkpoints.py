@@ -28,9 +28,12 @@ from tests.unit.domain.builders.streams import (
 LOST = OperationError(reason=ErrorReason.CHECKPOINT_LOST, message="its file metadata is not there")
 
 
-def lost() -> OperationView:
+SOURCE_LOST = OperationError(reason=ErrorReason.SOURCE_LOST, message="the topic was deleted and made anew")
+
+
+def lost(error: OperationError = LOST) -> OperationView:
     """The driver's answer to a start that it has refused."""
-    return telling(OperationState.ERROR, error=LOST, start_time=None, progress=None)
+    return telling(OperationState.ERROR, error=error, start_time=None, progress=None)
 
 
 @pytest.mark.parametrize(
@@ -72,3 +75,20 @@ def test_a_parked_stream_starts_again_after_it_was_stopped_by_its_user() -> None
     assert stopped.status.phase == "Stopped" and stopped.status.error is None
     asked = stopped.model_copy(update={"spec": of.spec})
     assert told(decide(stream_snapshot(asked)))[0] == "Initialized"
+
+
+@pytest.mark.parametrize("spec", [{}, {"onIncompatible": "StartFresh"}, {"upgradeMode": "Stateless"}])
+@pytest.mark.parametrize("known", [{"queryId": "q", "committedBatchId": 2}, {"queryId": "q"}, {}])
+def test_a_stream_whose_source_is_lost_is_parked_whatever_is_known_of_it(
+    spec: dict[str, Any], known: dict[str, Any]
+) -> None:
+    of = stream(resting("Pending", streaming=known), streaming=spec)
+    decision = decide(stream_snapshot(of, operation=lost(SOURCE_LOST)))
+    assert told(decision) == ("Stopped", "SourceLost")
+    assert (shown(decision), message(decision)) == (PARKED, SOURCE_LOST.message)
+
+
+def test_a_running_stream_whose_source_has_lost_rows_is_parked_without_a_restart() -> None:
+    of = stream(running(streaming={"queryId": "q", "committedBatchId": 2}))
+    ended = telling(OperationState.ERROR, error=SOURCE_LOST)
+    assert told(decide(stream_snapshot(of, operation=ended))) == ("Stopped", "SourceLost")

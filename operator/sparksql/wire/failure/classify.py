@@ -39,6 +39,8 @@ def classify(error: OperationError | None) -> Verdict:
             return statement("the state in the checkpoint does not fit the statement")
         case ErrorReason.CHECKPOINT_LOST:
             return statement("the checkpoint is not the one that the query has written")
+        case ErrorReason.SOURCE_LOST:
+            return statement("a source lacks what the query was to read next, or is another one")
         case ErrorReason.ENVIRONMENT_FAILED:
             return environment("the driver or its storage failed")
         case ErrorReason.EXECUTION_TIMEOUT | ErrorReason.QUEUE_TIMEOUT:

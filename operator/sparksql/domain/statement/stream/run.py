@@ -15,7 +15,7 @@ row.
 - `savepoint`: phase of the final savepoint; None is one without a phase yet, Missing one that is not made yet. `-`: none
   is to be made, as upgradeMode is not Savepoint or nothing is committed. A change to StartFresh comes with upgradeMode
   Stateless.
-- An Error CheckpointLost is Stopped, whatever the change.
+- An Error CheckpointLost or SourceLost is Stopped, whatever the change.
 - Restarting after a failure is Stopped, with the failure's reason, once the restarts in a row are used up that `restart.limit`
   and the class of the failure grant.
 - `=` is as before; `|` separates alternatives; `*` is anything.
@@ -123,6 +123,8 @@ from sparksql.domain.violation import Violation
 from sparksql.wire.control import CancelRequest, OperationState, OperationView
 from sparksql.wire.failure.classify import classify
 from sparksql.wire.failure.kind import FailureKind
+
+_LOST = frozenset({Reason.CHECKPOINT_LOST, Reason.SOURCE_LOST})
 
 
 def follow(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs:
@@ -272,10 +274,13 @@ def close_with_session(s: Snapshot, facts: StreamFacts) -> Decision | None:
     return end(s, Phase.CLOSED, Reason.SESSION_CLOSED, "its session is closed") if is_closing(s) else None
 
 
-def park_lost_checkpoint(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Parks a stream whose checkpoint is not the one that its query has written. The driver has started nothing."""
+def park_lost_rows(s: Snapshot, facts: StreamFacts) -> Decision | None:
+    """Parks a stream whose checkpoint is not the one that its query has written, or whose source has lost rows.
+
+    Another start would find the same, or leave rows out.
+    """
     match s.operation:
-        case OperationView(state=OperationState.ERROR) as view if end_of(view).reason is Reason.CHECKPOINT_LOST:
+        case OperationView(state=OperationState.ERROR) as view if end_of(view).reason in _LOST:
             return _stall(s, facts, view)
         case _:
             return None
@@ -355,7 +360,8 @@ def _never_ran(s: Snapshot, view: OperationView) -> bool:
     """
     if view.state is not OperationState.ERROR or streaming_of(s.statement).query_id is not None:
         return False
-    return not is_misfit(view) and classify(view.error).kind is not FailureKind.ENVIRONMENT
+    is_parked = is_misfit(view) or end_of(view).reason in _LOST
+    return not is_parked and classify(view.error).kind is not FailureKind.ENVIRONMENT
 
 
 ATTEMPT_OVER: Chain = (
@@ -367,7 +373,7 @@ ATTEMPT_OVER: Chain = (
     restore_before_change,  # startFrom, for a new restoreNonce
     refuse_blocked_start,  # settings, schedule, checkpoint root, text, startFrom
     start_with_change,  # restoreNonce, text, settings
-    park_lost_checkpoint,  # Error CheckpointLost
+    park_lost_rows,  # Error CheckpointLost or SourceLost
     follow_misfit,  # Error StateIncompatible
     stall_unrunnable,  # Error of a query that never ran
     suspend_canceled,  # Canceled
