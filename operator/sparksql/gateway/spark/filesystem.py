@@ -44,6 +44,18 @@ class HadoopFiles:
             return []
         return [str(status.getPath().toString()) for status in system.listStatus(path)]
 
+    def modified(self, folder: str) -> dict[str, int]:
+        """Returns the names of the files in a folder with their times of modification in milliseconds since 1970.
+
+        None when the folder does not exist.
+        """
+        path = self._path(folder)
+        system = path.getFileSystem(self._conf)
+        if not system.exists(path):
+            return {}
+        found = (status for status in system.listStatus(path) if status.isFile())
+        return {str(status.getPath().getName()): int(status.getModificationTime()) for status in found}
+
     def exists(self, uri: str) -> bool:
         """Returns whether anything is at a URI. Raises what the file system raises."""
         path = self._path(uri)

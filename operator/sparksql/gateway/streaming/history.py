@@ -58,10 +58,10 @@ def _check_place(jvm: Jvm, relations: list[Any], offsets: str) -> None:
             names = " or ".join(str(node.table().name()) for node in relations)
             message = (
                 f"the stream has read the Iceberg table {names} up to snapshot {snapshot}, which the table no longer has: it has expired "
-                "or was rolled back, or the table was made anew. To begin with what is there now, cancel this run "
-                "(spec.desiredState: Canceled), then set another spec.runNonce with desiredState: Running"
+                "or was rolled back, or the table was made anew. To begin with what is there now, set another spec.runNonce; to begin with "
+                "another state, set spec.streaming.startFrom to a savepoint and change restoreNonce"
             )
-            raise refusal(ErrorReason.INVALID_SPEC, message)
+            raise refusal(ErrorReason.SOURCE_LOST, message)
 
 
 def snapshots(offsets: str) -> list[int]:

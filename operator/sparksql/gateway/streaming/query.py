@@ -33,6 +33,7 @@ from sparksql.gateway.streaming.checkpoints.content import check_content
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.commit_once import start_into
+from sparksql.gateway.streaming.continuity.losses import refusal_of_loss
 from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
 from sparksql.gateway.streaming.keyed import keyed_writer
@@ -148,7 +149,8 @@ class Streams:
                 operation.started()
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
-            raise own or started.state.refusal(failed, operation.request.sql) or failed from None
+            sql = operation.request.sql
+            raise own or started.state.refusal(failed, sql) or refusal_of_loss(failed, sql) or failed from None
         finally:
             stop(query, at_once=lease.is_lost)
             if operation.stream is not None:

@@ -15,17 +15,15 @@ from urllib.parse import unquote
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
+from sparksql.gateway.streaming.continuity.places import NOTHING, places_in, sources_of
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.state import rebuilding
-from sparksql.gateway.streaming.state.outline import plan_of_sources
 from sparksql.gateway.streaming.state.rebuilding import NotRebuildable, Offsets, Rebuilding, Snapshot, SourceHistory
-from sparksql.gateway.streaming.state.source_identity import first_column, read_as, streamed
+from sparksql.gateway.streaming.state.source_identity import read_as
 
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "xml"})
 _ICEBERG = "org.apache.iceberg.spark.source.SparkTable"
 _SNAPSHOT = "snapshot_id"  # of an offset of Iceberg
-_HEADER_LINES = 2  # of a file of offsets: its version, and metadata
-_NOTHING = "-"  # of a source that has given no row yet
 _CLEANUP = "cleanup.policy"  # of a topic
 _KAFKA_SECONDS = 30
 
@@ -36,16 +34,12 @@ def read_again(
     jvm: Jvm, files: HadoopFiles, analysed: LogicalPlan, checkpoint: str, offsets: str
 ) -> Rebuilding | NotRebuildable:
     """Returns what is read again for the state of an analysed query, up to the offsets of a batch of its checkpoint."""
-    places = offsets.splitlines()[_HEADER_LINES:]
-    leaves: dict[int, tuple[LogicalPlan, str]] = {}
-    for leaf, name in streamed(plan_of_sources(jvm, analysed)):
-        leaves.setdefault(first_column(leaf), (leaf, name))
-    sources = list(leaves.values())
+    places, sources = places_in(offsets), sources_of(jvm, analysed)
     if len(places) != len(sources):
         return NotRebuildable("Spark reads other sources than the checkpoint has places of")
     found: list[SourceHistory] = []
-    for number, ((leaf, name), place) in enumerate(zip(sources, places, strict=True)):
-        history = _history(jvm, files, leaf, name, f"{checkpoint}/sources/{number}", place)
+    for number, (source, place) in enumerate(zip(sources, places, strict=True)):
+        history = _history(jvm, files, source.leaf, source.name, f"{checkpoint}/sources/{number}", place)
         if isinstance(history, NotRebuildable):
             return history
         found.append(history)
@@ -55,7 +49,7 @@ def read_again(
 def _history(
     jvm: Jvm, files: HadoopFiles, leaf: LogicalPlan, name: str, folder: str, place: str
 ) -> SourceHistory | NotRebuildable:
-    if place == _NOTHING:
+    if place == NOTHING:
         return SourceHistory(name, "nothing")
     kind = read_as(leaf)
     if simple_name(leaf) == "StreamingRelationV2" and is_kafka(leaf.sourceName()):

@@ -24,6 +24,7 @@ from sparksql.gateway.streaming.checkpoints.batch_files import is_state_of, last
 from sparksql.gateway.streaming.checkpoints.claims import query_id_in
 from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import SavepointError, Savepoints
+from sparksql.gateway.streaming.continuity.check import SourceIds, check_sources_read
 from sparksql.gateway.streaming.rebuilding.history import read_again
 from sparksql.gateway.streaming.rebuilding.rebuild import Rebuilder
 from sparksql.gateway.streaming.rewriting import spark_state
@@ -116,7 +117,7 @@ class States:
         misfit = self._misfit(query, location)
         if misfit is not None and not misfit.is_met:
             raise IncompatibleStateError(misfit)
-        history.check_history(self._driver.jvm, query.analysed, location, self._files)
+        self._check_sources(query, location)
         return FITS if misfit is None else misfit.rows()
 
     def match(self, query: Query, operation: Operation) -> StateFile:
@@ -131,8 +132,9 @@ class States:
         misfit = self._explained(query, checkpoint, file.misfit(description))
         if misfit is not None:
             raise IncompatibleStateError(misfit)
-        history.check_history(self._driver.jvm, query.analysed, checkpoint, self._files)
+        ids = self._check_sources(query, checkpoint)
         operation.check()
+        ids.write()
         file.write(description)
         return file
 
@@ -168,6 +170,7 @@ class States:
         old = self._fence.lease(restore.location, operation.request.boot_id, operation.operation_id)
         old.take(query.options.unconfirmed, operation.check)
         try:
+            self._check_sources(query, restore.location)
             self._make(query, restore.location, operation)
             query_id = self.query_id(query.options)
             if query_id is None:
@@ -179,6 +182,11 @@ class States:
             self._rebuilder.forget(query.options)
         finally:
             old.release()
+
+    def _check_sources(self, query: Query, location: str) -> SourceIds:
+        """Sees that the sources are those that the checkpoint at `location` has read. Raises StatementError."""
+        history.check_history(self._driver.jvm, query.analysed, location, self._files)
+        return check_sources_read(self._driver.jvm, self._files, query.analysed, location)
 
     def _make(self, query: Query, location: str, operation: Operation) -> None:
         """Makes the new checkpoint as its text needs it, but for `metadata`."""
