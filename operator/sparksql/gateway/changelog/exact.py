@@ -9,6 +9,7 @@ from sparksql.gateway.changelog.source import ROW_KIND, SEQ
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import elements, scala_object, simple_name
 from sparksql.gateway.spark.shapes import Expression, Jvm, LogicalPlan
+from sparksql.gateway.spark.types import has_collation
 from sparksql.gateway.sql.errors import PlacedError
 from sparksql.gateway.windowing.calls import span_of
 from sparksql.gateway.windowing.expressions import columns_in, walked
@@ -31,7 +32,6 @@ _OF_TABLES = frozenset(
         "View",
     }
 )
-_COLLATION = "string collate"  # in the names of types whose values may be equal and differ
 _TIME_WINDOW = "spark.timeWindow"  # Spark's, in the metadata of what window() gives
 
 
@@ -52,7 +52,7 @@ def check_exact(jvm: Jvm, expressions: Iterable[Expression], reserved: frozenset
             raise PlacedError(message, span)
         if each.containsPattern(patterns.PLAN_EXPRESSION()):
             raise PlacedError("over a changelog there are no subqueries in expressions: use an inner JOIN", span)
-        if _COLLATION in str(each.dataType().catalogString()).lower():
+        if has_collation(each.dataType()):
             message = "over a changelog equal texts must be the same texts: leave COLLATE out of columns and keys"
             raise PlacedError(message, span)
         if columns_in(each) & reserved:

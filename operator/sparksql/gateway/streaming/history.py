@@ -85,7 +85,7 @@ def _name(uri: str) -> str:
 
 
 def _is_iceberg(node: LogicalPlan) -> bool:
-    return "iceberg" in str(node.table().getClass().getName())
+    return str(node.table().getClass().getName()).startswith("org.apache.iceberg.")  # its own package
 
 
 def _has_lost_snapshots(jvm: Jvm, table: Any) -> bool:

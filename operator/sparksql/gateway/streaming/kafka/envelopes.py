@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sparksql.gateway.spark.types import is_struct
 from sparksql.gateway.streaming.kafka.options import OP, KafkaTable
 from sparksql.gateway.streaming.kafka.records import RECORD
 
@@ -77,12 +78,7 @@ def row_type(table: KafkaTable, envelope: Any) -> Any:
     """Returns the type of the changed rows in a Debezium envelope, a record or message. Raises StatementError for another one."""
     types = {str(name): envelope.apply(name).dataType() for name in envelope.fieldNames()}
     names = {name: str(type_.simpleString()) for name, type_ in types.items() if name in ("before", "after", "op")}
-    if (
-        len(names) < 3
-        or names["op"] != "string"
-        or names["before"] != names["after"]
-        or "struct<" not in names["after"]
-    ):
+    if len(names) < 3 or names["op"] != "string" or names["before"] != names["after"] or not is_struct(types["after"]):
         raise table.invalid(
             f"{table.shape} is not Debezium's envelope: a record with op, a string, and before and after, "
             "both of the row's record"

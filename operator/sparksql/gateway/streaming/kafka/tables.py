@@ -7,6 +7,7 @@ from typing import Any
 
 from sparksql.gateway.changelog.source import SEQ
 from sparksql.gateway.spark.scala import elements, option
+from sparksql.gateway.spark.types import has_collation
 from sparksql.gateway.sql import kafka_options
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.streaming.kafka.options import (
@@ -134,7 +135,7 @@ def _check_changes(table: KafkaTable) -> None:
         wanted = CHANGELOG_COLUMNS.get(column.name.lower())
         if wanted is not None and column.type_name != wanted:
             raise table.invalid(f"column {column.name} must be {wanted.upper()}: leave it out, the table gets it")
-        if "collate" in column.type_name.lower():
+        if has_collation(column.type):
             raise table.invalid(f"column {column.name} has a COLLATE: {where} equal texts must be the same texts")
         if column.is_of_record or column.is_operation:
             message = f"column {column.name} is of a change, not of a row that comes and goes: {where} leave it out, {SEQ} has the place"

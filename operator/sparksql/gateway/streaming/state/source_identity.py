@@ -13,6 +13,7 @@ from typing import Any
 from sparksql.gateway.spark.plans import children, rewritten
 from sparksql.gateway.spark.scala import elements, fields, option, simple_name, text_map
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
+from sparksql.gateway.spark.types import has_times
 from sparksql.gateway.streaming.kafka.options import is_kafka
 from sparksql.gateway.streaming.state.description import StreamSource
 from sparksql.gateway.streaming.state.read_options import of_scala, read_by_stream, read_by_table
@@ -198,7 +199,7 @@ def reads_times_in_a_zone(leaf: LogicalPlan) -> bool:
     that are known to keep instants.
     """
     columns = elements(leaf.output())
-    times = [str(column.name()) for column in columns if "timestamp" in str(column.dataType().catalogString())]
+    times = [str(column.name()) for column in columns if has_times(column.dataType())]
     match read_as(leaf):
         case "kafka":  # the time of a record; others are in its value
             return times not in ([], ["timestamp"])
