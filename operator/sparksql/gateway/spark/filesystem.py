@@ -47,7 +47,7 @@ class HadoopFiles:
     def modified(self, folder: str) -> dict[str, int]:
         """Returns the names of the files in a folder with their times of modification in milliseconds since 1970.
 
-        None when the folder does not exist.
+        Empty when the folder does not exist.
         """
         path = self._path(folder)
         system = path.getFileSystem(self._conf)
