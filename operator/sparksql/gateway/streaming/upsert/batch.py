@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from sparksql.api.execution import Upsert
 from sparksql.gateway.changelog import relations
 from sparksql.gateway.changelog.batches import netted
+from sparksql.gateway.spark.scala import scala_object
 from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
@@ -49,6 +50,18 @@ def prepared(jvm: Jvm, options: Upsert, columns: Iterable[str], keys: Iterable[s
     others = "false" if order_by else f"CAST(raise_error('{_NO_ORDER}') AS BOOLEAN)"
     ranked = batch.withColumn(_RANK, jvm.org.apache.spark.sql.functions.expr(rank))
     return ranked.where(f"CASE WHEN {_RANK} = 1 THEN true ELSE {others} END").drop(_RANK)
+
+
+def computed(jvm: Jvm, session: JvmSession, kept: Dataset) -> Any:
+    """Returns a Dataset of the rows that a persisted one has; each of its readers reads them, however a plan copies it.
+
+    Spark finds what is persisted by comparing plans, and misses it in the subquery by which a copy-on-write MERGE finds the files
+    that it rewrites (Spark 4.1.4): the batch and its state would be computed twice. To be called once the rows are
+    there. A lost executor's rows are computed again.
+    """
+    relation = scala_object(jvm.org.apache.spark.sql.execution, "LogicalRDD")
+    rows = relation.fromDataset(kept.queryExecution().toRdd(), kept, False)
+    return jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, rows)
 
 
 def query_of(session: JvmSession) -> str:

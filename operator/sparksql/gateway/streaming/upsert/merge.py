@@ -18,7 +18,7 @@ from sparksql.gateway.spark.scala import elements
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.streaming.commit_once import GuardedTable, guarded
-from sparksql.gateway.streaming.upsert.batch import check_columns, check_expression, prepared, query_of
+from sparksql.gateway.streaming.upsert.batch import check_columns, check_expression, computed, prepared, query_of
 from sparksql.gateway.streaming.upsert.deleted import DeletedKeys, kept_changes
 from sparksql.gateway.streaming.upsert.names import DELETE, ORDER, VIEW, prefixed, quoted
 from sparksql.gateway.streaming.upsert.target import UpsertTarget
@@ -52,7 +52,6 @@ class MergeWriter:
         """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session, options, target = frame.sparkSession(), self._options, self._target
         query_id = query_of(session)
-        # MERGE may read it more than once.
         batch = prepared(self._driver.jvm, options, target.columns, target.own(options.keys), frame).persist()
         try:
             # Here, in the query's thread: MERGE would compute it in a thread of its own that no stop reaches, and a query that
@@ -63,7 +62,7 @@ class MergeWriter:
             table = None if target.is_delta else guarded(self._driver.jvm, self._table(session), _KEYS)
             if self._has_batch(session, table, query_id, batch_id):
                 return
-            batch.createOrReplaceTempView(VIEW)
+            computed(self._driver.jvm, session, batch).createOrReplaceTempView(VIEW)
             if self._deleted is not None:
                 self._deleted.note(session)
             merge = merge_statement(options, target, takes_back=takes_back(frame))
