@@ -29,7 +29,7 @@ CHAINS: dict[str, tuple[Chain, str]] = {
     "attempt over": (
         ATTEMPT_OVER,
         "end_with_query cancel_on_request close_with_session stop_with_savepoint save_before_change "
-        "restore_before_change refuse_blocked_start start_with_change park_lost_checkpoint follow_misfit stall_unrunnable "
+        "restore_before_change refuse_blocked_start start_with_change park_lost_rows follow_misfit stall_unrunnable "
         "suspend_canceled resume_after_shutdown restart_after_failure",
     ),
     "Stopped": (

@@ -8,7 +8,6 @@ import pytest
 
 from sparksql.gateway.sql.errors import Thrown, describe
 from sparksql.gateway.sql.script import Fragment
-from sparksql.gateway.streaming.progress import failed_initialising
 from sparksql.wire.control import ErrorReason
 from sparksql.wire.failure.kind import FailureKind
 from sparksql.wire.failure.throwables import CONFINED, OUT_OF_MEMORY, SERVICE_ANSWER
@@ -90,33 +89,3 @@ def test_exhausted_heap_is_reported_with_the_field_that_raises_it(chain: list[Th
 )
 def test_cause_is_found_by_the_types_of_the_innermost_known_exception(chain: list[Thrown], cause: str | None) -> None:
     assert describe(chain, Fragment("SELECT 1", 0), "SELECT 1").cause == cause
-
-
-class Origin:
-    """A StreamingQueryException as py4j shows it."""
-
-    def __init__(self, described: str) -> None:
-        self._described = described
-
-    def getMessageParameters(self) -> dict[str, str]:
-        return {"queryDebugString": self._described, "message": "Current State: INITIALIZING"}
-
-
-class FailedQuery(Exception):
-    def __init__(self, described: str) -> None:
-        super().__init__("Current State: INITIALIZING")
-        self._origin = Origin(described)
-
-
-@pytest.mark.parametrize(
-    ("described", "is_initialising"),
-    [
-        ("=== Streaming Query ===\n\nCurrent State: INITIALIZING\nThread State: RUNNABLE", True),
-        ("=== Streaming Query ===\n\nCurrent State: ACTIVE\n\nLogical Plan:\nCurrent State: INITIALIZING", False),
-        ("", False),
-    ],
-)
-def test_query_failed_before_it_began_by_its_described_state_and_not_by_raised_words(
-    described: str, is_initialising: bool
-) -> None:
-    assert failed_initialising(FailedQuery(described)) is is_initialising

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,10 +13,13 @@ from sparksql.gateway.streaming.progress import CHECKS_A_REPORT, watch
 
 
 class Query:
-    """A query that has ended after so many waits. `reports` are the waits after which it was asked for a report."""
+    """A query that has ended after so many waits, and has its sources after others.
 
-    def __init__(self, ends_after: int, message: Callable[[int], str] = lambda _: "Waiting for data") -> None:
-        self._ends_after, self._message = ends_after, message
+    `reports` are the waits after which it was asked for a report.
+    """
+
+    def __init__(self, ends_after: int, sources_after: int = 0) -> None:
+        self._ends_after, self._sources_after = ends_after, sources_after
         self.waits = 0
         self.reports: list[int] = []
 
@@ -24,8 +27,9 @@ class Query:
         self.waits += 1
         return self.waits > self._ends_after
 
-    def status(self) -> Any:
-        return SimpleNamespace(message=lambda: self._message(self.waits))
+    def streamingQuery(self) -> Any:
+        sources = SimpleNamespace(isEmpty=lambda: self.waits < self._sources_after)
+        return SimpleNamespace(uniqueSources=lambda: sources)
 
     def lastProgress(self) -> None:
         self.reports.append(self.waits)
@@ -66,7 +70,7 @@ def test_a_query_that_runs_is_reported_of_at_once_then_now_and_then_and_at_its_e
 
 
 def test_a_query_that_starts_is_reported_of_once_it_looks_for_data() -> None:
-    query = Query(ends_after=4, message=lambda waits: "Initializing sources" if waits < 3 else "Waiting for data")
+    query = Query(ends_after=4, sources_after=3)
     watch(Operation(), query, nothing)  # type: ignore[arg-type]
     assert query.reports == [3, 5]
 

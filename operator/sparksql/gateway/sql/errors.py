@@ -217,12 +217,6 @@ def condition_of(exception: BaseException) -> str | None:
     return None if condition is None else str(condition)
 
 
-def parameters_of(exception: BaseException) -> dict[str, str]:
-    """Returns the parameters of the condition of an exception itself, without its causes."""
-    throwable = _java_throwable(exception)
-    return {} if throwable is None else dict(_parameters(throwable))
-
-
 def name_of(exception: BaseException) -> str:
     """Returns what a log may say of an exception, whose message can quote SQL: Spark's condition, else the class."""
     throwable = _java_throwable(exception)

@@ -9,15 +9,10 @@ from typing import Any
 
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.spark.shapes import StreamingQuery
-from sparksql.gateway.sql.errors import parameters_of
 from sparksql.wire.control import StreamProgress
 
 CHECK_MILLIS = 100  # a stop begins so late at most
 CHECKS_A_REPORT = 5
-# What the status of a query says until its sources are there and it looks for data.
-_INITIALISING = frozenset({"Initializing StreamExecution", "Initializing sources"})
-
-_STATE = "Current State: "  # of StreamExecution.toDebugString, Spark 4.1
 
 
 def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]) -> None:
@@ -33,10 +28,18 @@ def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]
 
 
 def _report(operation: Operation, query: StreamingQuery) -> None:
-    if operation.stream is None and str(query.status().message()) in _INITIALISING:
+    if operation.stream is None and not is_initialised(query):
         return
     operation.stream = read_stream(query)
     operation.started()
+
+
+def is_initialised(query: StreamingQuery) -> bool:
+    """Returns whether a query has its sources, which it looks for data in; also of one that has failed since.
+
+    Its sources are the last that Spark makes before it looks for data; a failed query keeps them (Spark 4.1.4).
+    """
+    return not query.streamingQuery().uniqueSources().isEmpty()
 
 
 def read_stream(query: StreamingQuery) -> StreamProgress:
@@ -44,16 +47,6 @@ def read_stream(query: StreamingQuery) -> StreamProgress:
     last = query.lastProgress()
     report = {} if last is None else json.loads(last.json())
     return stream_progress(str(query.id()), str(query.runId()), report)
-
-
-def failed_initialising(failed: BaseException) -> bool:
-    """Tells whether a query failed before its first batch was begun.
-
-    Spark's StreamingQueryException has the state of the query in a parameter of its condition, the first such line before any
-    text of the statement; its message quotes the cause, which rows may have raised.
-    """
-    described = parameters_of(failed).get("queryDebugString", "").splitlines()
-    return next((line for line in described if line.startswith(_STATE)), None) == f"{_STATE}INITIALIZING"
 
 
 def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any]) -> StreamProgress:

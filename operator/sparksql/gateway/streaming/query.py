@@ -40,7 +40,7 @@ from sparksql.gateway.streaming.keyed import keyed_writer
 from sparksql.gateway.streaming.lookups.rewrite import with_lookups
 from sparksql.gateway.streaming.lookups.versions import with_versions
 from sparksql.gateway.streaming.mini_batch_hint import hinted
-from sparksql.gateway.streaming.progress import failed_initialising, read_stream, watch
+from sparksql.gateway.streaming.progress import is_initialised, read_stream, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
 from sparksql.gateway.streaming.rebuilding.runs import run_to_end
 from sparksql.gateway.streaming.rewriting.spark_state import whole_states
@@ -144,7 +144,7 @@ class Streams:
         except (OperationCancelledError, StatementError):
             raise
         except Exception as failed:
-            if not failed_initialising(failed):  # it may have failed before it was looked at
+            if is_initialised(query):  # it may have failed before it was looked at
                 operation.stream = read_stream(query)
                 operation.started()
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
