@@ -104,6 +104,14 @@ async def test_a_preview_without_a_row_has_run_out_of_time(streams: Streams) -> 
     assert view.error is not None and view.error.reason is ErrorReason.EXECUTION_TIMEOUT, view
 
 
+async def test_a_preview_shows_null_of_a_column_that_is_declared_as_never_null(streams: Streams) -> None:
+    await streams.ok("INSERT INTO $.src SELECT 1, 'a', TIMESTAMP'2026-01-01 00:00:00'")
+    query = "SELECT uniform(NULL, 1, 0) AS u, count(*) AS n FROM {}"
+    for text in (query, "SELECT uniform(NULL, 1, 0) AS u FROM {}"):
+        preview = await streams.client.rows(text.format(f"STREAM {streams.database}.src"), mode=StatementMode.PREVIEW)
+        assert preview == await streams.rows(text.format("$.src")) and preview[0][0] is None, preview
+
+
 async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None:
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
     sql = f"INSERT INTO {streams.database}.dst SELECT id FROM STREAM {streams.database}.src"

@@ -1,4 +1,4 @@
-"""What a streaming query would give now: its rows go into memory, with a checkpoint that is thrown away.
+"""What a streaming query would give now: the rows of its batches are collected, with a checkpoint that is thrown away.
 
 Of tables of files, Iceberg and Delta it reads what is there, and ends. Kafka and `rate` have no end, so it shows what they give
 as it comes, until there are rows enough or its time is over.
@@ -9,11 +9,10 @@ It may go on from a savepoint, which is copied into that checkpoint: then it sho
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pyspark.java_gateway import ensure_callback_server_started
 
@@ -23,7 +22,7 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.plans import nodes
 from sparksql.gateway.spark.scala import simple_name
-from sparksql.gateway.spark.shapes import Dataset, Jvm, JvmSession, StreamingQuery
+from sparksql.gateway.spark.shapes import Dataset, Jvm, StreamingQuery
 from sparksql.gateway.sql.script import Fragment
 from sparksql.gateway.streaming import unsupported
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
@@ -75,19 +74,17 @@ def previewed(
     session = frame.sparkSession()
     bound_rounds(session)
     place = (fragment, operation.request.sql)
-    seen: _Rows
     try:
         if start is None:
             mode, ready = shown(driver, session, frame, _MODES, place, lambda ready: ready.limit(rows))
             checkpoint = f"{folder}/{mode.lower()}"
-            seen = _InMemory(session)
         else:  # a LIMIT would be one more operator with a state, and in another mode there may be other ones
             mode, ready = shown(driver, session, frame, (start.options.output_mode.value,), place)
             checkpoint = f"{folder}/{mode.lower()}"
             of = start.options.model_copy(update={"checkpoint": checkpoint, "rewrites": False, "rebuilds": False})
             start.make(ready.queryExecution().analyzed(), of)
-            seen = _Batches(driver, ready, rows, is_whole=mode == "Complete")
             operation.check()
+        seen = _Batches(driver, ready, rows, is_whole=mode == "Complete")
         with unsupported.start_allowed(session, ready.queryExecution().analyzed()):
             query = _start(driver.jvm, ready, mode, _is_endless(frame), seen, checkpoint)
         try:
@@ -99,45 +96,6 @@ def previewed(
             seen.close()
     finally:
         files.delete(folder)
-
-
-class _Rows(Protocol):
-    """Where the rows go that a query gives."""
-
-    error: Exception | None
-
-    def written(self, writer: Any) -> Any:
-        """Returns a writer of a streaming Dataset that writes there."""
-
-    def frame(self) -> Any:
-        """Returns a Dataset of the rows so far."""
-
-    def count(self) -> int:
-        """Returns the number of rows so far."""
-
-    def close(self) -> None:
-        """Lets go of the rows."""
-
-
-class _InMemory:
-    """Spark's own table in memory, which takes no query that goes on from a state, but in complete mode."""
-
-    def __init__(self, session: JvmSession) -> None:
-        self.error: Exception | None = None
-        self._session = session
-        self._view = f"__sparksql_preview_{uuid.uuid4().hex}"
-
-    def written(self, writer: Any) -> Any:
-        return writer.format("memory").queryName(self._view)
-
-    def frame(self) -> Any:
-        return self._session.table(self._view)
-
-    def count(self) -> int:
-        return int(self.frame().queryExecution().analyzed().collectLeaves().head().sink().allData().size())
-
-    def close(self) -> None:
-        self._session.catalog().dropTempView(self._view)
 
 
 class _Batches:
@@ -169,7 +127,7 @@ class _Batches:
         self._found = self._none()
 
     def call(self, frame: Dataset, batch_id: int) -> None:
-        batch = frame.persist()
+        batch = self._with_nulls(frame).persist()
         try:
             batch.count()  # all of it: Spark ends a query some of whose state was not computed
             found = self._none() if self._is_whole else self._found
@@ -182,6 +140,12 @@ class _Batches:
         finally:
             batch.unpersist()
 
+    def _with_nulls(self, frame: Dataset) -> Any:
+        """The rows of a batch under columns that may be NULL: code for columns declared as never NULL makes 0 of NULL."""
+        plan = frame.queryExecution().analyzed()
+        rows = plan.rdd() if simple_name(plan) == "LogicalRDD" else frame.queryExecution().toRdd()
+        return frame.sparkSession().internalCreateDataFrame(rows, self._schema.asNullable(), False)
+
     def _none(self) -> Any:
         return self._driver.jvm.PythonUtils.toSeq([])
 
@@ -192,7 +156,7 @@ class _Batches:
 
 
 def _watch(
-    operation: Operation, query: StreamingQuery, seen: _Rows, rows: int, show: Callable[[Any, int], None]
+    operation: Operation, query: StreamingQuery, seen: _Batches, rows: int, show: Callable[[Any, int], None]
 ) -> bool:
     """Until the query has ended, or has rows enough, or some rows and no time left; whether it is over before its end."""
     until = time.monotonic() + (operation.request.execution_seconds or PREVIEW_SECONDS)
@@ -213,7 +177,7 @@ def _watch(
     return False
 
 
-def _has_ended(query: StreamingQuery, seen: _Rows) -> bool:
+def _has_ended(query: StreamingQuery, seen: _Batches) -> bool:
     try:
         return bool(query.awaitTermination(_POLL_MILLIS))
     except Exception as failed:
@@ -226,7 +190,7 @@ def _is_endless(frame: Dataset) -> bool:
     return any("iceberg" not in str(leaf.table().getClass().getName()) for leaf in leaves)
 
 
-def _start(jvm: Jvm, frame: Dataset, mode: str, endless: bool, rows: _Rows, checkpoint: str) -> Any:
+def _start(jvm: Jvm, frame: Dataset, mode: str, endless: bool, rows: _Batches, checkpoint: str) -> Any:
     triggers = jvm.org.apache.spark.sql.streaming.Trigger
     writer = rows.written(frame.writeStream().outputMode(mode.lower()).option("checkpointLocation", checkpoint))
     return writer.trigger(triggers.ProcessingTime(_INTERVAL_MILLIS) if endless else triggers.AvailableNow()).start()
