@@ -172,6 +172,10 @@ class SubmitRequest(WireModel):
     its output mode, which the driver copies into a checkpoint of its own and removes at the end; `checkpoint` is empty.
     `GatewayInfo.previews_states` tells that the field is known.
 
+    With `dry_run` the mode is Validate or Explain, and the text is read as with `streaming`: what is checked or shown is the
+    query that would run so. Nothing is started, claimed or written; `checkpoint` is empty. `GatewayInfo.plans_streams` tells
+    that the field is known.
+
     `savepoints` are what `savepoint_state` finds by name; None where nobody has looked for them.
     """
 
@@ -188,6 +192,7 @@ class SubmitRequest(WireModel):
     streaming: StreamOptions | None = None
     validate_against: StreamOptions | None = None
     preview_from: StreamOptions | None = None
+    dry_run: StreamOptions | None = None
     savepoints: tuple[SavepointPlace, ...] | None = None
 
 
@@ -376,6 +381,7 @@ class GatewayInfo(WireModel):
     streams: int = 0  # of `pending` and `running`, streaming statements, which end by being cancelled only
     compares_states: bool = False  # knows `SubmitRequest.validate_against`
     previews_states: bool = False  # knows `SubmitRequest.preview_from`
+    plans_streams: bool = False  # knows `SubmitRequest.dry_run`
     makes_states: bool = False  # knows `SavepointRequest.query`
     has_session_state: bool = False  # temp views, SET, USE or variables that die with the driver
     restorable_statements: int = 0  # of `SessionState`, which bring that back; 0 in a driver that cannot

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sparksql.api.execution import StatementMode
-from sparksql.wire.control import ErrorReason, OperationState, OperationView, ResultOptions
+from sparksql.wire.control import ErrorReason, OperationState, OperationView, ResultOptions, StreamOptions
 from sparksql.wire.savepoints import SavepointRequest, SavepointState, SavepointView
 from tests.support.process import GatewayProcess
 from tests.support.thorough import thorough_but
@@ -116,7 +116,7 @@ async def test_a_stream_can_be_explained_and_validated(streams: Streams) -> None
     await streams.ok("CREATE TABLE $.dst (id INT) USING parquet")
     sql = f"INSERT INTO {streams.database}.dst SELECT id FROM STREAM {streams.database}.src"
     for mode in (StatementMode.VALIDATE, StatementMode.EXPLAIN):
-        view = await streams.client.ok(sql, mode=mode)
+        view = await streams.client.ok(sql, mode=mode, dry_run=StreamOptions(checkpoint=""))
         assert view.result is not None
         assert bool(view.result.preview) == (mode is StatementMode.EXPLAIN)
 

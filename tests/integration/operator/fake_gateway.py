@@ -322,6 +322,7 @@ class FakeGateway:
             start_time=self._started,
             compares_states=self.ledger.compares_states,
             previews_states=True,
+            plans_streams=True,
             makes_states=True,
             has_session_state=self.holds is not None,
             restorable_statements=len(self.holds or ()),

@@ -49,4 +49,5 @@ def _driver(context: ControllerContext, session: SqlSession, info: GatewayInfo) 
         compares_states=info.compares_states,
         previews_states=info.previews_states,
         makes_states=info.makes_states,
+        plans_streams=info.plans_streams,
     )

@@ -6,7 +6,7 @@ Causes that only a streaming statement knows are in `stream.facts`.
 from __future__ import annotations
 
 from sparksql.api.reasons import Reason
-from sparksql.domain.statement.comparison import state_of
+from sparksql.domain.statement.comparison import dry_run_of, state_of
 from sparksql.domain.statement.identity import sql_hash
 from sparksql.domain.statement.snapshot import Inputs, MissingReference, Snapshot
 from sparksql.domain.violation import Violation
@@ -40,8 +40,8 @@ def changed_text(s: Snapshot) -> Violation | None:
 
 
 def _missing_state(s: Snapshot) -> Violation | None:
-    """Returns why there is no state that its text could be compared with (`validateAgainst`)."""
-    return _blocker(state_of(s))
+    """Returns why there is no state that its text could be compared with, or no driver that validates or explains its query."""
+    return _blocker(state_of(s)) or _blocker(dry_run_of(s))
 
 
 def _blocker(reading: object) -> Violation | None:

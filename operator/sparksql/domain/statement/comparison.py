@@ -5,6 +5,7 @@ Where it lies is read from the other statement's status, which the operator writ
 
 from __future__ import annotations
 
+from sparksql.api.execution import StatementMode
 from sparksql.api.reasons import Reason
 from sparksql.domain.statement.snapshot import MissingReference, Snapshot
 from sparksql.domain.statement.stream.spec import options
@@ -41,6 +42,22 @@ def state_of(s: Snapshot) -> StreamOptions | MissingReference | Violation | None
         )
         return Violation(Reason.NOT_IMPLEMENTED, message)
     return options(s.statement.spec.streaming or state.streaming, state.checkpoint)
+
+
+def dry_run_of(s: Snapshot) -> StreamOptions | Violation | None:
+    """Returns how the query would run of a text with spec.streaming that is validated or explained; None for another."""
+    spec = s.statement.spec
+    is_dry = spec.mode in (StatementMode.VALIDATE, StatementMode.EXPLAIN) and spec.validate_against is None
+    if spec.streaming is None or not is_dry:
+        return None
+    driver = s.session.driver if s.session is not None else None
+    if driver is not None and not driver.plans_streams:
+        message = (
+            f"spec.mode: the session's driver is of an earlier version, whose mode {spec.mode} does not regard spec.streaming; "
+            "restart the session (spec.restartNonce)"
+        )
+        return Violation(Reason.NOT_IMPLEMENTED, message)
+    return options(spec.streaming, "")
 
 
 def fit_message(s: Snapshot, view: OperationView) -> str:

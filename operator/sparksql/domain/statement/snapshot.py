@@ -24,7 +24,8 @@ class Driver:
 
     `unconfirmed` are boots of drivers before it whose end nobody has observed. `compares_states` tells that it can look
     at a changed text while the query runs, `previews_states` that a preview can begin with a savepoint, `makes_states` that a
-    query can give the state of one; drivers of earlier versions cannot.
+    query can give the state of one, `plans_streams` that it validates and explains the query that a stream would run;
+    drivers of earlier versions cannot.
     """
 
     pod_name: str
@@ -34,6 +35,7 @@ class Driver:
     compares_states: bool = False
     previews_states: bool = False
     makes_states: bool = False
+    plans_streams: bool = False
 
 
 @dataclass(frozen=True)

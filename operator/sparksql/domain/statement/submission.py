@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparksql.api.savepoint import SavepointPhase
 from sparksql.api.streaming import StreamingStatus
-from sparksql.domain.statement.comparison import state_of
+from sparksql.domain.statement.comparison import dry_run_of, state_of
 from sparksql.domain.statement.snapshot import Inputs, SavepointFacts, Settings, Snapshot
 from sparksql.domain.statement.stream.facts import preview_source
 from sparksql.domain.statement.stream.savepoints import new_query, restore
@@ -52,7 +52,7 @@ def submit_request(
     source = restore(s.statement, streaming) if streaming is not None else None
     driver = s.session.driver if s.session is not None else None
     unconfirmed = driver.unconfirmed if driver is not None else ()
-    state = state_of(s)
+    state, dry_run = state_of(s), dry_run_of(s)
     return SubmitRequest(
         boot_id=boot_id,
         namespace=metadata.namespace,
@@ -73,6 +73,7 @@ def submit_request(
         else None,
         validate_against=state if isinstance(state, StreamOptions) else None,
         preview_from=_preview_from(s),
+        dry_run=dry_run if isinstance(dry_run, StreamOptions) else None,
         savepoints=None if s.named is None else tuple(map(place_of, s.named)),
     )
 

@@ -15,7 +15,7 @@ from sparksql.domain.event import Event
 from sparksql.domain.statement import dependencies
 from sparksql.domain.statement.blockers import changed_text
 from sparksql.domain.statement.chain import Chain, first_answer
-from sparksql.domain.statement.comparison import state_of
+from sparksql.domain.statement.comparison import dry_run_of, state_of
 from sparksql.domain.statement.deadlines import HANDED_OVER_SECONDS, queue_left
 from sparksql.domain.statement.decision import CreateSession, Decision, NeedsInputs, Submit
 from sparksql.domain.statement.existing import listed, misspelt
@@ -164,9 +164,14 @@ def wait_for_turn(s: Snapshot, facts: StreamFacts) -> Decision | None:
 
 
 def wait_for_state(s: Snapshot, facts: StreamFacts) -> Decision | None:
-    """Waits until the state is there that the text is to be compared with (`validateAgainst`)."""
-    state = state_of(s)
-    return _reject_or_wait(s, facts, state) if isinstance(state, Violation | MissingReference) else None
+    """Waits until the state is there that the text is to be compared with (`validateAgainst`).
+
+    Ends a statement whose query the driver cannot validate or explain.
+    """
+    for found in (state_of(s), dry_run_of(s)):
+        if isinstance(found, Violation | MissingReference):
+            return _reject_or_wait(s, facts, found)
+    return None
 
 
 def wait_for_references(s: Snapshot, facts: StreamFacts) -> Decision | NeedsInputs | None:

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TypeVar
 
+from sparksql.api.execution import StatementMode
 from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.explained import explained
 from sparksql.gateway.execution.inner_writes import inner_writes
@@ -26,15 +27,17 @@ from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, LogicalPlan
-from sparksql.gateway.sql.classifier import Statement
-from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.gateway.sql.classifier import Classified, Statement
+from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error
 from sparksql.gateway.sql.local_queries import with_rows_of_driver
-from sparksql.gateway.streaming import analysis, sinks, sources
+from sparksql.gateway.sql.stream_reads import declared, may_read_stream
+from sparksql.gateway.streaming import analysis, refusals, sinks, sources
 from sparksql.gateway.streaming.insert import ctas_of_stream
 from sparksql.gateway.streaming.kafka.ddl import make_view
 from sparksql.gateway.streaming.query import Streams
-from sparksql.wire.control import ErrorReason
+from sparksql.wire.control import ErrorReason, OperationError, SubmitRequest
 
+_CTAS = "CREATE TABLE AS SELECT"
 _ADDS_ROWS = frozenset({"INSERT", "LOAD"})
 # Parsed commands that run another one, which writes the rows.
 _WRITE_INSIDE = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect", "InsertIntoDir"})
@@ -95,14 +98,7 @@ class Effects:
     def _write(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         """Holds the path-based tables that the statement writes, if any, while it runs."""
         operation, session = scope.operation, scope.session
-        streams, plan = self._with_streams(scope, statement, plan)
-        plan, analysed = self._with_tables(
-            scope, statement, plan, lambda bound: self._driver.analyse(session, bound).analyzed()
-        )
-        if analysed.isStreaming():
-            raise needs_streaming(operation)
-        if streams:
-            raise sources.read_as_batch(streams)
+        plan, analysed = self._batch_write(scope, statement, plan)
         targets = write_targets(session, analysed, self._files)
         if targets:
             operation.acquire(targets)
@@ -127,6 +123,25 @@ class Effects:
         _, plan = self._with_streams(scope, statement, plan)
         scope.operation.started()
         return self._written(scope, statement, plan)
+
+    def check_write(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> None:
+        """Refuses a statement that writes what it reads of a STREAM, as its execution does. Raises StatementError."""
+        if statement.kind.type == _CTAS and _declared_streams(statement, plan):
+            raise ctas_of_stream()
+        if statement.kind.dml:
+            self._batch_write(scope, statement, plan)
+
+    def _batch_write(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> tuple[LogicalPlan, LogicalPlan]:
+        """The plan of a statement that writes, and the same analysed. Raises StatementError for one that reads a STREAM."""
+        streams, plan = self._with_streams(scope, statement, plan)
+        plan, analysed = self._with_tables(
+            scope, statement, plan, lambda bound: self._driver.analyse(scope.session, bound).analyzed()
+        )
+        if analysed.isStreaming():
+            raise needs_streaming(scope.operation)
+        if streams:
+            raise sources.read_as_batch(streams)
+        return plan, analysed
 
     def _drop_table(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
         return self._command(scope, statement, with_files(self._driver, scope.session, plan))
@@ -203,7 +218,7 @@ _Effect = Callable[[Effects, Scope, Statement, LogicalPlan], StoredResult]
 # What is not here runs as a query, a write or a command, as its kind says.
 _BY_TYPE: dict[str, _Effect] = {
     "ALTER TABLE": Effects._write,
-    "CREATE TABLE AS SELECT": Effects._create_table_from_query,
+    _CTAS: Effects._create_table_from_query,
     "CREATE TEMPORARY VIEW": Effects._create_temporary_view,
     "DROP TABLE": Effects._drop_table,
     "EXECUTE IMMEDIATE": Effects._execute_immediate,
@@ -215,12 +230,44 @@ _BY_TYPE: dict[str, _Effect] = {
 
 
 def _declared_streams(statement: Statement, plan: LogicalPlan) -> list[str]:
-    return sources.declared(plan) if "STREAM" in statement.fragment.text.upper() else []
+    return declared(plan) if may_read_stream(statement.fragment.text) else []
+
+
+def check_script(classified: Classified, request: SubmitRequest) -> None:
+    """Refuses a manifest's text before any of it runs, if a statement reads a STREAM and is not the one that runs as a stream.
+
+    Raises StatementError, placed at the STREAM. A STREAM in a view, or in what EXECUTE IMMEDIATE runs, is seen only when the
+    statement runs: those that come before it may make or change it.
+    """
+    stream = classified.statements[-1] if runs_stream(request) else None
+    if request.mode is StatementMode.PREVIEW:  # it runs the query alone, for a while
+        return
+    for statement in classified.statements:
+        if not statement.reads_stream or statement is stream:
+            continue
+        if statement.kind.query and request.mode is not StatementMode.EXECUTE and not runs_stream(request):
+            continue  # a query of a STREAM can be looked at
+        refused = ctas_of_stream() if statement.kind.type == _CTAS else _needs_streaming(request)
+        placed = PlacedError(refused.error.message, statement.stream)
+        error = operation_error(placed, statement.fragment, request.sql)
+        raise StatementError(refusals.completed(error, statement.fragment, request.sql))
 
 
 def needs_streaming(operation: Operation) -> StatementError:
     """Returns the refusal of a statement that reads a STREAM and is not the one that runs as a stream."""
+    return _needs_streaming(operation.request)
+
+
+def _needs_streaming(request: SubmitRequest) -> StatementError:
     message = "the statement reads a STREAM and runs until stopped: it needs spec.streaming"
-    if operation.request.streaming is not None:
+    if runs_stream(request):
         message = "with spec.streaming only the last statement of a script may read a STREAM: this one comes before it"
-    return refusal(ErrorReason.INVALID_SPEC, message)
+    condition, sql_state = refusals.INVALID
+    return StatementError(
+        OperationError(reason=ErrorReason.INVALID_SPEC, condition=condition, sql_state=sql_state, message=message)
+    )
+
+
+def runs_stream(request: SubmitRequest) -> bool:
+    """Returns whether the last statement runs as a stream, or is looked at as one that would."""
+    return any(each is not None for each in (request.streaming, request.dry_run, request.validate_against))

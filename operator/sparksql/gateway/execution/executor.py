@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from sparksql.api.execution import StatementMode
-from sparksql.gateway.execution.effects import Effects, needs_streaming
+from sparksql.gateway.execution.effects import Effects, check_script, needs_streaming, runs_stream
 from sparksql.gateway.execution.jobs import SparkJobs
-from sparksql.gateway.execution.modes import explain, preview_query, validate
+from sparksql.gateway.execution.modes import explain, explain_stream, preview_query, validate
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.execution.result_keeper import ResultKeeper, masked
 from sparksql.gateway.execution.scope import Scope
@@ -37,7 +37,7 @@ from sparksql.gateway.sql.identifiers import with_names
 from sparksql.gateway.sql.local_queries import is_local, with_rows_of_driver
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.sql.state_calls import state_calls
-from sparksql.gateway.streaming import analysis
+from sparksql.gateway.streaming import analysis, refusals
 from sparksql.gateway.streaming.kafka.ddl import table_definition
 from sparksql.gateway.streaming.preview import Start
 from sparksql.gateway.streaming.query import Streams
@@ -87,10 +87,11 @@ class SparkExecutor:
         rules.statement_conf(request.conf, self._policy)
         self._driver.activate(self._driver.base)  # the parser follows the settings of the thread's session
         try:
-            if request.validate_against is not None:  # a streaming text, which may be a script
-                classified = self._classifier.classify(request.sql, request.parameters, StatementMode.EXECUTE)
-                return replace(classified, read_only=True, exclusive=False)
-            return self._classifier.classify(request.sql, request.parameters, request.mode)
+            is_dry = request.validate_against is not None or request.dry_run is not None
+            mode = StatementMode.EXECUTE if is_dry else request.mode  # a streaming text, which may be a script
+            classified = self._classifier.classify(request.sql, request.parameters, mode)
+            check_script(classified, request)
+            return replace(classified, read_only=True, exclusive=False) if is_dry else classified
         finally:
             self._driver.deactivate()
 
@@ -160,13 +161,24 @@ class SparkExecutor:
         operation = scope.operation
         try:
             return self._execute(scope, statement)
-        except (StatementError, OperationCancelledError):
+        except OperationCancelledError:
+            raise
+        except StatementError as refused:
+            if (
+                runs_stream(operation.request)
+                or statement.reads_stream
+                or refused.error.condition == refusals.INVALID[0]
+            ):
+                refused.error = refusals.completed(refused.error, statement.fragment, operation.request.sql)
             raise
         except Exception as exception:
             error = operation_error(exception, statement.fragment, operation.request.sql)
             is_batch = operation.request.mode is StatementMode.EXECUTE and not operation.is_stream(statement)
             if error.condition == STREAM_REFUSED and is_batch:
-                raise needs_streaming(operation) from exception
+                bare = needs_streaming(operation).error
+                error = refusals.completed(bare, statement.fragment, operation.request.sql)
+            elif runs_stream(operation.request):
+                error = refusals.completed(error, statement.fragment, operation.request.sql)
             raise StatementError(error) from exception
         finally:
             operation.release()
@@ -188,6 +200,10 @@ class SparkExecutor:
         masker = operation.classified.masker
         if operation.request.validate_against is not None:
             return self._compare(scope, statement, plan, operation.request.validate_against)
+        if operation.request.dry_run is not None:
+            return self._dry_run(scope, statement, plan, operation.request.dry_run)
+        if operation.request.mode in (StatementMode.VALIDATE, StatementMode.EXPLAIN):
+            self._effects.check_write(scope, statement, plan)
         if operation.request.mode is not StatementMode.EXECUTE and "STREAM" in statement.fragment.text.upper():
             plan = self._streams.prepared(session, plan)
         if statement.kind.type == "CREATE TABLE":
@@ -251,6 +267,31 @@ class SparkExecutor:
         if statement is scope.operation.classified.statements[-1]:
             return self._streams.compare(scope.operation, scope.session, plan, against)
         return self._effects.execute(scope, statement, plan) if is_run(scope.session, statement, plan) else EMPTY
+
+    def _dry_run(self, scope: Scope, statement: Statement, plan: LogicalPlan, options: StreamOptions) -> StoredResult:
+        """Validates or explains the query that a text with spec.streaming would run; of a script the last statement."""
+        operation, session = scope.operation, scope.session
+        operation.started()
+        if statement is not operation.classified.statements[-1]:
+            return self._before_last(scope, statement, plan)
+        planned = self._streams.dry_run(operation, session, plan, options)
+        if operation.request.mode is StatementMode.EXPLAIN:
+            return explain_stream(self._driver, session, planned, operation.classified.masker)
+        return EMPTY
+
+    def _before_last(self, scope: Scope, statement: Statement, plan: LogicalPlan) -> StoredResult:
+        """Does what a statement before the last one changes in the copy of the session, which is thrown away."""
+        if is_run(scope.session, statement, plan):
+            self._effects.execute(scope, statement, plan)
+        elif statement.kind.query:
+            analysis.used(
+                self._driver,
+                scope.session,
+                statement.fragment.text,
+                plan,
+                lambda bound: self._driver.analyse(scope.session, bound),
+            )
+        return EMPTY
 
     def remove_temporary(self, target: str) -> None:
         """Removes the committer's folder of a table (a qualified URI) that the caller has written and still holds."""

@@ -19,6 +19,8 @@ from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import refusal
 from sparksql.gateway.sql.masking import Masker
+from sparksql.gateway.streaming import batch_plan
+from sparksql.gateway.streaming.planned import PlannedStream
 from sparksql.wire.control import Column, ErrorReason
 
 _PLAN_COLUMN = Column(name="plan", type="string")
@@ -45,7 +47,20 @@ def explain(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, masker:
     """Returns the physical plan as one row of text, without secrets and in the words of its reader."""
     execution = driver.analyse(session, plan)
     mode = driver.jvm.org.apache.spark.sql.execution.ExplainMode.fromString("simple")
-    text = explained(str(execution.explainString(mode)), execution.analyzed(), masker)
+    return _plan_row(explained(str(execution.explainString(mode)), execution.analyzed(), masker))
+
+
+def explain_stream(driver: SparkDriver, session: JvmSession, planned: PlannedStream, masker: Masker) -> StoredResult:
+    """Returns the physical plan of a batch of a query that could start, as one row of text. Raises what Spark refuses."""
+    mode = batch_plan.output_mode(driver.jvm, planned.options.output_mode)
+    batch = batch_plan.planned_batch(driver.jvm, session, planned.analysed, mode)
+    text = explained(batch_plan.plan_text(batch), planned.analysed, masker)
+    if planned.upsert is not None:
+        text = f"{text}\n== Each Batch ==\n{masker.mask(planned.upsert.described())}\n"
+    return _plan_row(text)
+
+
+def _plan_row(text: str) -> StoredResult:
     table = pa.table({"plan": [text]})
     return StoredResult(columns=(_PLAN_COLUMN,), row_count=1, truncated=False, bytes=table.nbytes, table=table)
 

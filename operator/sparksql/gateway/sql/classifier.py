@@ -25,6 +25,7 @@ from sparksql.gateway.sql.parameters import ParameterBinder, check_unbindable, c
 from sparksql.gateway.sql.readers import check_wanted
 from sparksql.gateway.sql.script import MAX_STATEMENTS, Fragment, ScriptTooLongError, split
 from sparksql.gateway.sql.state_calls import may_read_state, state_calls
+from sparksql.gateway.sql.stream_reads import executed_stream, may_read_stream, span_in
 from sparksql.gateway.sql.text_bounds import check_parameters, check_text
 from sparksql.gateway.sql.version_syntax import may_join_versions, version_edits
 from sparksql.gateway.sql.window_calls import window_calls
@@ -43,7 +44,8 @@ class Statement:
     """Represents one statement of the text.
 
     `names` are the parameters that it uses; `local` tells that it needs no executor, `windows` that it calls window table
-    functions, `states` that it calls `savepoint_state`.
+    functions, `states` that it calls `savepoint_state`. `stream` is where the text that Spark reads has a STREAM that its
+    execution would read, `reads_stream` that it has one.
     """
 
     fragment: Fragment
@@ -52,6 +54,8 @@ class Statement:
     local: bool = False
     windows: bool = False
     states: bool = False
+    reads_stream: bool = False
+    stream: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class _Asks:
     relations_options: bool
     windows: bool
     states: bool
+    streams: bool
 
 
 class Classifier:
@@ -135,7 +140,11 @@ class Classifier:
             local = _on_driver(self._jvm, plan, kind)
             windows = asks.windows and any(window_calls(plan))
             states = asks.states and any(state_calls(plan))
-            statements.append(Statement(fragment, kind, frozenset(names), local, windows, states))
+            stream = executed_stream(plan, kind) if asks.streams else None
+            span = None if stream is None else span_in(stream, fragment.parsed_text)
+            statements.append(
+                Statement(fragment, kind, frozenset(names), local, windows, states, stream is not None, span)
+            )
         check_mode(mode, [statement.kind for statement in statements])
         runs = mode is StatementMode.EXECUTE
         return Classified(
@@ -153,7 +162,9 @@ class Classifier:
 
     def _asks(self, sql: str) -> _Asks:
         relations_options = source_options.may_give_relations_options(sql)
-        return _Asks(self._may_transform(sql), relations_options, may_call(sql), may_read_state(sql))
+        return _Asks(
+            self._may_transform(sql), relations_options, may_call(sql), may_read_state(sql), may_read_stream(sql)
+        )
 
     def _may_transform(self, sql: str) -> bool:
         """Whether a keyword of TRANSFORM is among the tokens (upper case is what Spark's lexer sees, too)."""

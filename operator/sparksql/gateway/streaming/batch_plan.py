@@ -49,6 +49,12 @@ def planned_batch(
     ).executedPlan()
 
 
+def plan_text(plan: Any) -> str:
+    """Returns a physical plan as EXPLAIN shows it; of a streaming Dataset EXPLAIN itself plans another batch, in mode Append."""
+    fields = int(getattr(plan, "treeString$default$3")())
+    return f"== Physical Plan ==\n{plan.treeString(False, False, fields, False, False)}"
+
+
 def output_mode(jvm: Jvm, name: str) -> Any:
     """Returns the OutputMode of a name such as `append`."""
     return getattr(jvm.org.apache.spark.sql.streaming.OutputMode, name.capitalize())()

@@ -16,16 +16,14 @@ from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
 
-from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.store import StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
-from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan, StreamingQuery
-from sparksql.gateway.sql.errors import StatementError, refusal
-from sparksql.gateway.streaming import analysis, real_time, sinks, sources, unsupported
-from sparksql.gateway.streaming.async_progress import ENABLED, check_async_progress, with_each_batch
-from sparksql.gateway.streaming.changes import taken_back
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan, StreamingQuery
+from sparksql.gateway.sql.errors import StatementError
+from sparksql.gateway.streaming import analysis, sinks, unsupported
+from sparksql.gateway.streaming.async_progress import ENABLED
 from sparksql.gateway.streaming.checkpoints import first_batch
 from sparksql.gateway.streaming.checkpoints.claims import Claim, Claims
 from sparksql.gateway.streaming.checkpoints.conditional import create_conditionally
@@ -34,34 +32,22 @@ from sparksql.gateway.streaming.checkpoints.fence import CheckpointLease, Fence
 from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.continuity.losses import refusal_of_loss
-from sparksql.gateway.streaming.insert import ParsedInsert, parsed_insert, resolve_insert
 from sparksql.gateway.streaming.kafka.sink import RecordStream
-from sparksql.gateway.streaming.keyed import keyed_writer
-from sparksql.gateway.streaming.lookups.rewrite import with_lookups
-from sparksql.gateway.streaming.lookups.versions import with_versions
-from sparksql.gateway.streaming.mini_batch_hint import hinted
+from sparksql.gateway.streaming.planned import PlannedStream, StreamPlanner
 from sparksql.gateway.streaming.progress import is_initialised, read_stream, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
 from sparksql.gateway.streaming.rebuilding.runs import run_to_end
 from sparksql.gateway.streaming.rewriting.spark_state import whole_states
 from sparksql.gateway.streaming.rewriting.states import Query, States
-from sparksql.gateway.streaming.row_limits import check_row_limit, with_row_limit
 from sparksql.gateway.streaming.sinks import Sink
 from sparksql.gateway.streaming.state.describe import describe
 from sparksql.gateway.streaming.state.description import Description
 from sparksql.gateway.streaming.state.description_file import StateFile
 from sparksql.gateway.streaming.stopping import bound_rounds, stop
-from sparksql.gateway.streaming.trigger import trigger
-from sparksql.gateway.streaming.upsert.batch import BatchWriter, UpsertBatches
-from sparksql.gateway.windowing.rewrite import for_stream
-from sparksql.wire.control import ErrorReason, StreamOptions
+from sparksql.gateway.streaming.upsert.batch import UpsertBatches
+from sparksql.wire.control import StreamOptions
 
 _LOOKS = 3  # at the logs of a query that may be running
-
-_NO_LOOKUPS = (
-    "spec.streaming.lookups: a query over a changelog has none, as a row that is taken back must find what it found when it came; "
-    "leave the lookups out, or read the table with 'changelog.rows' = 'latest'"
-)
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +58,7 @@ class Streams:
     def __init__(self, driver: SparkDriver, files: HadoopFiles) -> None:
         self._driver = driver
         self._files = files
+        self._planner = StreamPlanner(driver)
         context = driver.context
         self._savepoints = Savepoints(driver.jvm, context._jsc.hadoopConfiguration(), str(context.version))
         self._fence = Fence(files)
@@ -166,7 +153,7 @@ class Streams:
         """
         planned = self._planned(operation, session, plan, options)
         self._check_sink(planned.sink, self._states.location(planned.options), planned.options)
-        self._writer(operation, planned)
+        self._planner.writer(operation, planned)
         return self._states.compare(self._query(operation, session, planned))
 
     def restored(
@@ -210,10 +197,10 @@ class Streams:
             state = self._states.match(query_of, operation)
             batches = UpsertBatches(planned.upsert, lease.verify)
             with unsupported.start_allowed(session, planned.analysed):
-                query = self._start_upsert(self._writer(operation, planned), batches)
+                query = self._start_upsert(self._planner.writer(operation, planned), batches)
             return _Started(query, state, described, batches=batches)
         sinks.check_sink(sink, options.checkpoint, self._files)
-        writer = self._formatted(operation, planned)
+        writer = self._planner.formatted(operation, planned)
         state = self._states.match(query_of, operation)
         sinks.mark(sink, options.checkpoint, self._files)
         try:
@@ -226,56 +213,30 @@ class Streams:
 
     def _planned(
         self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
-    ) -> _Planned:
+    ) -> PlannedStream:
         """The query of a parsed INSERT after every check that needs no checkpoint."""
-        parsed, options = hinted(self._driver.jvm, parsed_insert(self._driver.jvm, plan), options)
-        query, versions = with_versions(self._driver.jvm, session, parsed.query)
-        query = self.prepared(session, sources.limited(self._driver.jvm, query, options))
-        frame = self._driver.of_rows(session, query)
-        exact, keyed = taken_back(self._driver, session, frame, options.output_mode, options.upsert)
-        if (options.lookups or versions) and exact is not frame:
-            raise refusal(ErrorReason.INVALID_SPEC, _NO_LOOKUPS)
-        frame = for_stream(self._driver, session, exact, options.output_mode)
-        real_time.check_real_time(self._driver, session, parsed, frame.logicalPlan(), options)
-        planned = self._targeted(session, parsed, options, frame, keyed)
-        if options.lookups or versions:
-            read = with_lookups(self._driver, session, frame, options, versions)
-            looked_up = self._targeted(session, parsed, options, read, keyed)
-            planned = replace(looked_up, written=planned.written)
-        sources.check_sources(parsed.query, planned.analysed)
-        into_kafka = isinstance(planned.frame, RecordStream)
-        given = {**planned.sink.options, **parsed.options}
-        check_row_limit(self._driver.jvm, planned.analysed, options)
-        check_async_progress(given, options.trigger, planned.analysed, into_kafka=into_kafka)
-        self._check_supported(operation, session, planned)
-        sinks.check_mode(planned.sink, options.output_mode)
-        return planned
-
-    def _targeted(
-        self, session: JvmSession, parsed: ParsedInsert, options: StreamOptions, frame: Dataset, keyed: Upsert | None
-    ) -> _Planned:
-        """The query as the target wants it."""
-        if keyed is not None:
-            upsert = keyed_writer(self._driver, session, parsed, frame, keyed)
-            analysed = frame.queryExecution().analyzed()
-            return _Planned(parsed, options, frame, analysed, analysed, Sink(), upsert)
-        insert = resolve_insert(self._driver, session, parsed, frame)
-        analysed = insert.frame.queryExecution().analyzed()
-        return _Planned(parsed, options, insert.frame, analysed, analysed, insert.sink)
-
-    def _check_supported(self, operation: Operation, session: JvmSession, planned: _Planned) -> None:
-        """Refuses a query that Spark cannot run. Raises StatementError.
-
-        If the query's state is another one as well, that is what is told: it names what has changed.
-        """
-        fragment, sql = operation.classified.statements[-1].fragment, operation.request.sql
+        planned = self._planner.planned(session, plan, options)
         try:
-            unsupported.check_supported(
-                self._driver, session, planned.analysed, planned.options.output_mode, fragment, sql
-            )
-        except StatementError:
+            self._planner.check_supported(operation, session, planned)
+        except StatementError:  # a state that is another one as well names what has changed
             self._states.check(self._query(operation, session, planned))
             raise
+        self._planner.check_target(planned)
+        return planned
+
+    def dry_run(
+        self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
+    ) -> PlannedStream:
+        """Returns the query that a parsed INSERT would run, after every check of its start but those of its checkpoint.
+
+        Nothing is started, claimed or written. Raises StatementError, or what Spark throws.
+        """
+        planned = self._planner.planned(session, plan, options)
+        self._planner.check_supported(operation, session, planned)
+        self._planner.check_target(planned)
+        sinks.check_free(planned.sink, self._files)
+        self._planner.writer(operation, planned)
+        return planned
 
     def _begin(self, operation: Operation, query: Query, lease: CheckpointLease, *, may_be_behind: bool) -> None:
         """Takes the checkpoint, and makes the one that begins with a state, once the text is known to be right."""
@@ -286,7 +247,7 @@ class Streams:
         self._states.restore(query, lease, operation)
 
     def _query(
-        self, operation: Operation, session: JvmSession, planned: _Planned, lease: CheckpointLease | None = None
+        self, operation: Operation, session: JvmSession, planned: PlannedStream, lease: CheckpointLease | None = None
     ) -> Query:
         """The query of a start, or without a lease one that is looked at."""
         read = partial(self._described, operation, session, planned.written, planned.options)
@@ -294,7 +255,7 @@ class Streams:
         return Query(session, planned.analysed, planned.options, read, run)
 
     def _run_planned(
-        self, operation: Operation, session: JvmSession, planned: _Planned, lease: CheckpointLease, checkpoint: str
+        self, operation: Operation, session: JvmSession, planned: PlannedStream, lease: CheckpointLease, checkpoint: str
     ) -> None:
         """Runs the batch of history that is planned in a checkpoint, see `rebuilding`, to its end."""
         apart = replace(planned, options=planned.options.model_copy(update={"checkpoint": checkpoint}))
@@ -303,12 +264,12 @@ class Streams:
         allowed = unsupported.start_allowed(session, planned.analysed)
         with whole_states(session), allowed, self.running(operation.group):
             if batches is not None:
-                query = self._start_upsert(self._writer(operation, apart).trigger(once), batches)
+                query = self._start_upsert(self._planner.writer(operation, apart).trigger(once), batches)
             elif writes_again(planned.options):
-                query = self._start_into(session, apart, self._formatted(operation, apart).trigger(once))
+                query = self._start_into(session, apart, self._planner.formatted(operation, apart).trigger(once))
             else:
                 rows = self._driver.of_rows(session, planned.analysed)
-                query = self._writer(operation, replace(apart, frame=rows)).format("noop").trigger(once).start()
+                query = self._planner.writer(operation, replace(apart, frame=rows)).format("noop").trigger(once).start()
             run_to_end(query, operation, lease, batches)
 
     def _described(
@@ -339,27 +300,7 @@ class Streams:
         except Exception as failed:  # the next start finds it as its own
             log.warning("the log of a sink without a batch could not be removed: %s", type(failed).__name__)
 
-    def _writer(self, operation: Operation, planned: _Planned) -> Any:
-        parsed, options = planned.parsed, planned.options
-        rows = with_row_limit(self._driver, planned.frame, options)
-        writer = rows.writeStream().outputMode(options.output_mode.lower())
-        # First: what the text gives must not move the checkpoint.
-        for key, value in [*planned.sink.options.items(), *with_each_batch(parsed.options).items()]:
-            writer = writer.option(key, value)
-        writer = writer.option("checkpointLocation", options.checkpoint)
-        writer = writer.queryName(f"{operation.request.namespace}/{operation.request.name}")
-        return writer.trigger(trigger(self._driver.jvm, options, parsed.query, planned.analysed))
-
-    def _formatted(self, operation: Operation, planned: _Planned) -> Any:
-        """The writer of a query whose rows go straight into a table."""
-        writer, sink = self._writer(operation, planned), planned.sink
-        if sink.provider:
-            writer = writer.format(sink.provider)
-        if sink.partitions:
-            writer = writer.partitionBy(self._driver.jvm.PythonUtils.toSeq(list(sink.partitions)))
-        return writer
-
-    def _start_into(self, session: JvmSession, planned: _Planned, writer: Any) -> StreamingQuery:
+    def _start_into(self, session: JvmSession, planned: PlannedStream, writer: Any) -> StreamingQuery:
         if isinstance(planned.frame, RecordStream):
             return writer.toTable(planned.parsed.name)
         return start_into(self._driver.jvm, session, writer, planned.parsed.name)
@@ -369,22 +310,6 @@ class Streams:
         ensure_callback_server_started(self._driver.context._gateway)
         sources_package.PythonForeachBatchHelper.callForeachBatch(writer, batches)
         return writer.start()
-
-
-@dataclass(frozen=True)
-class _Planned:
-    """The query of an INSERT that could start, as far as is known without its checkpoint.
-
-    `analysed` is what Spark runs; `written` the same with joins where that has lookups, and so what the state means.
-    """
-
-    parsed: ParsedInsert
-    options: StreamOptions
-    frame: Dataset
-    analysed: LogicalPlan
-    written: LogicalPlan
-    sink: Sink
-    upsert: BatchWriter | None = None
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,19 @@ def check_sink(sink: Sink, checkpoint: str, files: HadoopFiles) -> None:
         raise _hazard(problem)
 
 
+def check_free(sink: Sink, files: HadoopFiles) -> None:
+    """Raises StatementError when no query could write a file table, whatever its checkpoint has: rows of others are there.
+
+    With a log of batches it depends on the checkpoint, which only a start knows.
+    """
+    if sink.path is None or files.exists(f"{sink.path}/{SINK_LOG}"):
+        return
+    rows = _holds_data(sink.path, files)
+    problem = hazard(Found(has_log=False, is_ours=False, holds_data=rows, written=None, committed=None, planned=None))
+    if problem is not None:
+        raise _hazard(problem)
+
+
 def check_mode(sink: Sink, mode: OutputMode) -> None:
     """Raises StatementError for an output mode that Spark refuses for this target, though only when the query starts."""
     taken = _MODES_OF_FILES if sink.path is not None else _MODES.get((sink.provider or "").lower())

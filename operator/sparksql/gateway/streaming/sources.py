@@ -6,22 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparksql.gateway.spark.plans import nodes, rewritten
-from sparksql.gateway.spark.scala import elements, simple_name
+from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.sql.errors import StatementError, refusal
+from sparksql.gateway.sql.stream_reads import declared, is_stream
 from sparksql.wire.control import ErrorReason, StreamOptions
 
 _STREAMING_LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation"})
-
-
-def is_stream(node: LogicalPlan) -> bool:
-    """Returns whether a node of a parsed plan is `STREAM name`."""
-    return simple_name(node) == "UnresolvedRelation" and bool(node.isStreaming())
-
-
-def declared(plan: LogicalPlan) -> list[str]:
-    """Returns the names behind STREAM in a parsed plan."""
-    return [".".join(map(str, elements(n.multipartIdentifier()))) for n in nodes(plan) if is_stream(n)]
 
 
 def check_sources(parsed: Any, analysed: LogicalPlan) -> None:

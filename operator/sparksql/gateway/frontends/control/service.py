@@ -98,6 +98,7 @@ class ControlService:
             streams=sum(view.streaming for view in self.lifecycle.register.live()),
             compares_states=True,
             previews_states=True,
+            plans_streams=True,
             makes_states=True,
             has_session_state=spark is not None and spark.executor.changes.is_changed,
             restorable_statements=0 if spark is None else len(spark.executor.changes.kept),

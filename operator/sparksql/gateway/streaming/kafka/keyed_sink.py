@@ -41,6 +41,10 @@ class TopicWriter:
         batch = frame.selectExpr(jvm.PythonUtils.toSeq([f"{quoted(name)} AS {prefixed(name)}" for name in names]))
         self.topic.options(self._records(self.topic, batch))
 
+    def described(self) -> str:
+        """Returns the target and the keys."""
+        return f"Upsert into {self.topic.table.name} by ({', '.join(quoted(key.name) for key in self.keys)})"
+
     def write(self, frame: Dataset, batch_id: int) -> None:
         """Writes one batch. Called in the query's thread."""
         jvm, keys = self.driver.jvm, [column.name for column in self.keys]

@@ -99,7 +99,7 @@ def is_run(session: JvmSession, statement: Statement, plan: LogicalPlan) -> bool
     if statement.kind.type in _OF_SESSION and not _is_global(plan):
         return True
     message = (
-        f"the text cannot be compared with a state: its {statement.kind.type} would have to be run first; "
+        f"the text cannot be looked at without an effect: its {statement.kind.type} would have to be run first; "
         "create what the INSERT needs by a statement of its own"
     )
     raise refusal(ErrorReason.NOT_IMPLEMENTED, message)

@@ -16,7 +16,7 @@ from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Dataset, JvmSession, LogicalPlan
 from sparksql.gateway.sql.errors import PlacedError, refusal
 from sparksql.gateway.sql.state_calls import is_state_call, state_calls
-from sparksql.gateway.streaming import sources
+from sparksql.gateway.sql.stream_reads import declared
 from sparksql.gateway.streaming.analysis import keeping_plan
 from sparksql.gateway.streaming.checkpoints.savepoint import CHECKPOINT, Manifest, SavepointError, Savepoints
 from sparksql.gateway.streaming.rewriting.spark_state import columns_by_place, read_state
@@ -77,8 +77,8 @@ class SavepointStates:
                 "table that is made of the rows",
                 span,
             )
-        of_stream = (request.streaming, request.validate_against, request.preview_from)
-        if any(each is not None for each in of_stream) or sources.declared(plan):
+        of_stream = (request.streaming, request.dry_run, request.validate_against, request.preview_from)
+        if any(each is not None for each in of_stream) or declared(plan):
             raise PlacedError(
                 f"{STATE_FUNCTION} cannot be read by a stream: write its rows into a table by a statement of its own, "
                 "and join that",

@@ -30,6 +30,9 @@ class BatchWriter(Protocol):
     def write(self, frame: Dataset, batch_id: int) -> None:
         """Writes one batch, unless it is there already. Called in the query's thread, with the JVM's Dataset of it."""
 
+    def described(self) -> str:
+        """Returns what is done with each batch, for a reader of a plan."""
+
 
 def prepared(jvm: Jvm, options: Upsert, columns: Iterable[str], keys: Iterable[str], frame: Dataset) -> Any:
     """Returns the batch's rows with these columns, one for each key, the columns' names with our prefix.

@@ -63,6 +63,10 @@ class DatabaseWriter:
                     "keys", f"{self.table.qualified} has no unique index of exactly these columns"
                 ) from failed
 
+    def described(self) -> str:
+        """Returns the target and the keys."""
+        return f"Upsert into {self.table.qualified} by ({', '.join(map(quoted, self.table.keys))})"
+
     def write(self, frame: Dataset, batch_id: int) -> None:
         """Writes one batch, unless it is there already. Called in the query's thread."""
         query_id = query_of(frame.sparkSession())

@@ -48,6 +48,10 @@ class MergeWriter:
         if self._deleted is not None:
             self._deleted.check(session)
 
+    def described(self) -> str:
+        """Returns the target and the keys."""
+        return f"Upsert into {self._target.name} by ({', '.join(map(quoted, self._target.own(self._options.keys)))})"
+
     def write(self, frame: Dataset, batch_id: int) -> None:
         """Merges one batch into the target, unless it is there already. Called in the query's thread."""
         session, options, target = frame.sparkSession(), self._options, self._target
