@@ -22,7 +22,7 @@ class SessionDesiredState(StrEnum):
 
 
 class SessionPhase(StrEnum):
-    """Hibernated: no driver, the next statement wakes it. Stopped: by wish. Closed is final, Failed needs a person."""
+    """Hibernated: no driver, the next statement wakes it. Stopped: by wish. Closed is final, Failed needs a changed spec."""
 
     PENDING = "Pending"
     STARTING = "Starting"
@@ -190,6 +190,11 @@ class SqlSessionStatus(ApiModel):
     )
     restarts: Count = Field(
         0, description="Driver starts in a row that ended badly; back to 0 once a driver is stable."
+    )
+    failed_starts: Count = Field(
+        0,
+        description="Starts in a row that were given up before the driver ran: no node, no image, a quota, a webhook. They are "
+        "repeated without end, from `nextStartTime` on; back to 0 once a driver is ready.",
     )
     next_start_time: Timestamp | None = Field(None, description="Not before this the next driver is started.")
     config_hash: Annotated[str, Field(max_length=64)] | None = Field(

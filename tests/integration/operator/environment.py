@@ -257,6 +257,15 @@ class Environment:
 
         return await self.wait(resource, name, f"is {phase} {reason or ''}", reached, seconds)
 
+    async def until_stalled(self, session: str, reason: str) -> Object:
+        """Waits until the start of a session was given up for `reason`, for now."""
+
+        def is_stalled(obj: Object) -> bool:
+            conditions = obj.get("status", {}).get("conditions", ())
+            return any((c["type"], c["status"], c["reason"]) == ("Stalled", "True", reason) for c in conditions)
+
+        return await self.wait(SESSIONS, session, f"is stalled by {reason}", is_stalled)
+
     async def session_ready(self, name: str = "s", seconds: float = WAIT_SECONDS) -> FakeGateway:
         await self.in_phase(SESSIONS, name, "Ready", seconds=seconds)
         return self.kubelet.gateway_of(name)

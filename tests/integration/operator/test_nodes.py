@@ -21,7 +21,7 @@ async def queued(env: Environment) -> Object:
     await env.create_class(other)
     env.kubelet.plans["homeless"] = Plan(unschedulable=True)
     await env.create_session("homeless", className=other)
-    await env.in_phase(SESSIONS, "homeless", "Failed", "Unschedulable")
+    await env.until_stalled("homeless", "Unschedulable")
     changed = await env.patch(SESSIONS, "s", {"idle": {"timeoutSeconds": 9000, "action": "Close"}})
     after = await env.reaches(SESSIONS, "s", observedGeneration=changed["metadata"]["generation"])
     assert (after["status"]["phase"], reason_of(after)) == ("Starting", "WaitingInQueue"), after["status"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparksql.api.names import DEFAULT_CLASS_ANNOTATION, child_base
+from sparksql.domain.session import steps
 from sparksql.kube.resources import (
     NAMESPACES,
     NETWORK_POLICIES,
@@ -17,6 +18,7 @@ from sparksql.kube.resources import (
     SERVICES,
     SESSION_CLASSES,
     SESSIONS,
+    STATEMENTS,
     VOLUME_CLAIMS,
     Resource,
 )
@@ -65,8 +67,6 @@ async def test_each_driver_pod_has_a_secret_of_its_own_to_share_with_executors(e
 @pytest.mark.parametrize(
     ("reason", "plan", "deadlines"),
     [
-        ("Unschedulable", Plan(unschedulable=True), {"schedulingSeconds": 1}),
-        ("ImagePullFailed", Plan(image_problem=True), {"imagePullSeconds": 1}),
         ("MaxRestartsExceeded", Plan(never_ready=True), {"driverStartSeconds": 1}),
         ("MaxRestartsExceeded", Plan(exits_at_start=True), {}),
         ("InitFailed", Plan(init_failure="no viable alternative"), {}),
@@ -90,6 +90,31 @@ async def test_session_that_cannot_start_fails_with_the_reason(
         shown = "spec.init: statement 1 failed: no viable alternative (statement: CREATE TABEL t)"
         assert shown in message_of(failed)
     assert len(env.kubelet.started) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "plan", "deadlines"),
+    [
+        ("Unschedulable", Plan(unschedulable=True), {"schedulingSeconds": 1}),
+        ("ImagePullFailed", Plan(image_problem=True), {"imagePullSeconds": 1}),
+    ],
+)
+async def test_session_that_the_cluster_cannot_start_starts_once_the_cause_is_gone(
+    env: Environment, monkeypatch: pytest.MonkeyPatch, reason: str, plan: Plan, deadlines: dict[str, int]
+) -> None:
+    monkeypatch.setattr(steps, "START_BACKOFF_SECONDS", 1.0)
+    await env.create_class()
+    env.kubelet.plans["s"] = plan
+    await env.create_session()
+    async with env.operator(deadlines=deadlines):
+        await env.create_statement("one")
+        stalled = await env.until_stalled("s", reason)
+        assert stalled["status"]["failedStarts"] >= 1
+        assert "the next one is at " in message_of(stalled)
+        env.kubelet.plans["s"] = Plan()
+        await env.session_ready()
+        await env.in_phase(STATEMENTS, "one", "Finished")
+        assert (await env.get(SESSIONS, "s"))["status"]["failedStarts"] == 0
 
 
 async def test_failed_session_starts_again_with_a_new_restart_nonce(env: Environment) -> None:
@@ -189,12 +214,18 @@ async def test_session_beyond_the_pod_quota_waits_and_starts_when_there_is_room(
     assert [name[-2:] for name in env.kubelet.started] == ["-1"]
 
 
-async def test_quota_that_never_has_room_fails_the_session(env: Environment) -> None:
+async def test_quota_without_room_for_longer_than_the_deadline_stalls_the_session_until_there_is_room(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "START_BACKOFF_SECONDS", 1.0)
     await env.create_class()
     await _set_quota(env, pods="0")
     async with env.operator(deadlines={"schedulingSeconds": 1}):
         await env.create_session()
-        await env.in_phase(SESSIONS, "s", "Failed", "QuotaExceeded")
+        await env.until_stalled("s", "QuotaExceeded")
+        await _set_quota(env, pods="10")
+        await env.session_ready()
+    assert [name[-2:] for name in env.kubelet.started] == ["-1"]
 
 
 async def test_child_of_somebody_else_is_never_adopted(env: Environment) -> None:

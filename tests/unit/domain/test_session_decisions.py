@@ -11,6 +11,7 @@ from sparksql.api.session import SessionPhase as Phase
 from sparksql.api.session import SqlSession
 from sparksql.domain.session.decide import FINALIZER_SECONDS, decide
 from sparksql.domain.session.snapshot import Command, Deadlines, Decision
+from sparksql.domain.session.status import with_phase
 from sparksql.domain.session.steps import STABLE_SECONDS
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState, InitFailure, OperationError
@@ -105,10 +106,53 @@ def test_driver_that_cannot_be_created_is_waited_for_up_to_a_deadline(reason: Re
     assert told(waits) == (Phase.STARTING, reason)
     assert waits.status.message == obstacle.message
     assert later(with_status(obj, waits), LIMITS.scheduling_seconds).commands == (Command.START_DRIVER,)
-    assert told(later(obj, LIMITS.scheduling_seconds + 1, start_blocker=obstacle)) == (
-        Phase.FAILED,
-        reason,
-    )
+    over = later(obj, LIMITS.scheduling_seconds + 1, start_blocker=obstacle)
+    assert told(over) == (Phase.STARTING, reason)
+    assert conditions_of(over.status)["Stalled"] == ("True", reason)
+    assert (over.status.failed_starts, over.requeue_after) == (1, 30.0)
+    assert over.status.message == ("the server's words; start 1 was given up, the next one is at 2026-01-31T08:05:31Z")
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.QUOTA_EXCEEDED, Reason.FAILED_CREATE, Reason.INVALID_SPEC, Reason.NOT_ALLOWED]
+)
+def test_refused_start_is_repeated_with_growing_pauses_and_costs_no_incarnation(reason: Reason) -> None:
+    obstacle, obj, at, pauses = Violation(reason, "the server's words"), starting(), 400.0, []
+    for _ in range(6):
+        obj = with_status(obj, later(obj, at, start_blocker=obstacle))
+        assert obj.status.next_start_time is not None
+        pauses.append((obj.status.next_start_time - NOW).total_seconds() - at)
+        assert later(obj, at + pauses[-1] - 1).commands == ()
+        at += pauses[-1]
+        assert later(obj, at).commands == (Command.START_DRIVER,)
+    assert pauses == [30, 60, 120, 240, 300, 300]
+    assert obj.status.driver is not None and obj.status.driver.incarnation == 1
+    made = later(obj, at, pod=pod(obj), gateway=gateway())
+    assert (made.status.phase, made.status.failed_starts) == (Phase.READY, 0)
+
+
+@pytest.mark.parametrize("change", [{"driver": {"memory": "2Gi"}}, {"conf": {"spark.sql.shuffle.partitions": "3"}}])
+def test_changed_spec_ends_the_pause_before_the_next_start(change: dict[str, Any]) -> None:
+    obj = starting()
+    failed = with_status(obj, later(obj, 301, pod=pod(obj, unschedulable="no node fits")))
+    assert later(failed, 302).commands == ()
+    assert later(with_spec(failed, **change), 302).commands == (Command.START_DRIVER,)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Reason.UNSCHEDULABLE,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.CONTAINER_NOT_STARTED,
+        Reason.QUOTA_EXCEEDED,
+        Reason.FAILED_CREATE,
+    ],
+)
+def test_session_that_an_earlier_version_gave_up_for_the_cluster_starts_again(reason: Reason) -> None:
+    obj = starting()
+    status = with_phase(obj, NOW, Phase.FAILED, reason, "no room")
+    assert later(obj.replace(status=status), 9).status.phase is Phase.PENDING
 
 
 def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail() -> None:
@@ -136,7 +180,7 @@ def test_session_in_a_terminating_namespace_starts_no_driver_and_does_not_fail()
         ),
     ],
 )
-def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
+def test_a_pod_that_cannot_run_is_given_up_at_its_deadline_and_started_again(
     facts: dict[str, Any], limit: float, reason: Reason
 ) -> None:
     obj = starting()
@@ -144,10 +188,17 @@ def test_a_pod_that_cannot_run_fails_the_session_at_its_deadline(
     assert told(waits) == (Phase.STARTING, reason)
     assert waits.requeue_after == 5.0
     over = later(obj, limit + 1, pod=pod(obj, **facts))
-    assert told(over) == (Phase.FAILED, reason)
+    assert told(over) == (Phase.PENDING, reason)
     assert over.commands == (Command.DELETE_DRIVER,)
     assert next(iter(facts.values())) in (over.status.message or "")
     assert conditions_of(over.status)["Stalled"] == ("True", reason)
+    obj = with_status(with_status(obj, waits), over)
+    still = later(obj, limit + 2, pod=pod(obj, **facts))
+    assert (still.status, still.commands) == (obj.status, (Command.DELETE_DRIVER,))
+    again = later(obj, limit + 31)
+    assert (told(again), again.commands) == ((Phase.STARTING, Reason.DRIVER_STARTING), (Command.START_DRIVER,))
+    obj = with_status(obj, again)
+    assert conditions_of(later(obj, limit + 40, pod=pod(obj, **facts)).status)["Stalled"] == ("True", reason)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +389,8 @@ def test_a_stopped_session_that_is_wanted_again_waits_for_quota_from_then_on() -
     waits = later(wanted, 99999, start_blocker=obstacle)
     assert told(waits) == (Phase.PENDING, Reason.QUOTA_EXCEEDED)
     end = later(with_status(wanted, waits), 99999 + LIMITS.scheduling_seconds + 1, start_blocker=obstacle)
-    assert told(end) == (Phase.FAILED, Reason.QUOTA_EXCEEDED)
+    assert told(end) == (Phase.PENDING, Reason.QUOTA_EXCEEDED)
+    assert conditions_of(end.status)["Stalled"] == ("True", Reason.QUOTA_EXCEEDED)
 
 
 def test_a_stop_taken_back_while_draining_starts_again() -> None:

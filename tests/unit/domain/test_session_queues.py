@@ -62,9 +62,9 @@ def test_a_scheduler_of_the_pods_own_has_a_queue_too() -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["", "default-scheduler"])
-def test_without_a_queue_no_room_fails_the_session_at_its_deadline(scheduler: str) -> None:
+def test_without_a_queue_no_room_gives_the_start_up_at_its_deadline(scheduler: str) -> None:
     decision = later(starting(), LIMITS.scheduling_seconds + 1, scheduler=scheduler, **NO_ROOM)
-    assert (decision.status.phase, reason_of(decision.status)) == (Phase.FAILED, Reason.UNSCHEDULABLE)
+    assert (decision.status.phase, reason_of(decision.status)) == (Phase.PENDING, Reason.UNSCHEDULABLE)
 
 
 def let_go() -> SqlSession:

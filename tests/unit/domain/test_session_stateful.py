@@ -295,7 +295,9 @@ class SessionMachine(RuleBasedStateMachine):
         found = {type_: status for type_, (status, _) in conditions_of(decision.status).items()}
         ready, reconciling, stalled = SESSION_CONDITIONS[decision.status.phase]
         assert (found["Ready"], found["Reconciling"]) == (ready, reconciling), story
-        assert found["Stalled"] == stalled or decision.status.phase is SessionPhase.PENDING, story
+        assert stalled in (None, found["Stalled"]), story
+        if decision.status.phase is SessionPhase.STARTING and found["Stalled"] == "True":
+            assert decision.status.failed_starts > 0, story
 
     def _check_letting_go(self, snapshot: Snapshot, decision: Decision, story: str) -> None:
         if decision.finalizer:

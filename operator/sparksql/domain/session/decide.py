@@ -58,6 +58,16 @@ from sparksql.wire.control import GatewayState
 FINALIZER_SECONDS = 30.0  # deadline of the contract for deleting a session
 ACTIVITY_SECONDS = 60.0
 ARRIVAL_SECONDS = 2.0  # a statement is handed over within one write of its status, by whom has seen the session Ready
+# Reasons of starts that are repeated: the cause is the cluster's.
+_CURABLE = frozenset(
+    {
+        Reason.UNSCHEDULABLE,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.CONTAINER_NOT_STARTED,
+        Reason.QUOTA_EXCEEDED,
+        Reason.FAILED_CREATE,
+    }
+)
 
 
 def decide(s: Snapshot) -> Decision:
@@ -163,7 +173,15 @@ def _draining(s: Snapshot) -> Decision:
         case _:
             extra = state_lost_conditions(s)
             status = with_phase(
-                s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "restarts", extra=extra, restarts=0
+                s.session,
+                s.now,
+                Phase.PENDING,
+                Reason.DRIVER_RESTARTING,
+                "restarts",
+                extra=extra,
+                restarts=0,
+                failed_starts=0,
+                next_start_time=None,
             )
             return Decision(status, events=state_lost_events(s), requeue_after=0.0)
 
@@ -252,11 +270,16 @@ def _waiting_for_statements(s: Snapshot, reason: Reason, left: float) -> Decisio
 
 
 def _failed(s: Snapshot) -> Decision:
-    """A person must act: a changed spec or restartNonce starts it again."""
+    """The spec must change: that, or another restartNonce, starts it again.
+
+    A session that an earlier version of the operator has given up for the cluster's refusal starts again by itself.
+    """
     status, spec = s.session.status, s.session.spec
+    is_curable = ready_reason(status.conditions) in _CURABLE
     if wants_stop(s):
         return settle(s, Phase.STOPPED, Reason.STOPPED, "stopped by desiredState", Command.DELETE_DRIVER)
-    if spec.restart_nonce != status.observed_restart_nonce or driver_spec_hash(spec) != status.config_hash:
+    is_changed = spec.restart_nonce != status.observed_restart_nonce or driver_spec_hash(spec) != status.config_hash
+    if is_changed or is_curable:
         renewed = with_phase(
             s.session, s.now, Phase.PENDING, Reason.DRIVER_RESTARTING, "starts again", restarts=0, next_start_time=None
         )

@@ -1,7 +1,8 @@
 """A session without a driver, and with one on its way: Pending and Starting. Pure.
 
-Each thing that is waited for has a deadline with its own reason. A place in a queue has none: who set the queue up decides how
-long one waits there.
+Each thing that is waited for has a deadline with its own reason, at which the start is given up. What the cluster refuses (a
+node, an image, a quota, a webhook) is asked for again after a pause, without end; only what the spec must change is Failed. A
+place in a queue has no deadline: who set the queue up decides how long one waits there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,19 @@ from sparksql.domain.session.desired import (
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import with_phase
-from sparksql.domain.session.steps import POLL_SECONDS, drain, lost, new_events, outlived, settle, vanished, wait
+from sparksql.domain.session.steps import (
+    POLL_SECONDS,
+    drain,
+    lost,
+    new_events,
+    outlived,
+    pause,
+    settle,
+    start_failed,
+    start_pause,
+    vanished,
+    wait,
+)
 from sparksql.domain.session.versions import skew_conditions, skew_events
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import GatewayState
@@ -52,6 +65,8 @@ _STALLED = frozenset(
         Reason.CHILD_CONFLICT,
     }
 )
+# Those of them with which the API server refuses a driver: the same start goes on, so that its Secrets are made once.
+_REFUSALS = frozenset({Reason.INVALID_SPEC, Reason.NOT_ALLOWED})
 
 
 def pending(s: Snapshot) -> Decision:
@@ -64,26 +79,32 @@ def pending(s: Snapshot) -> Decision:
     violation = s.start_blocker or (s.resolution if isinstance(s.resolution, Violation) else None) or s.limit_violation
     if violation is not None:
         return _blocked(s, violation)
+    if (left := start_pause(s)) is not None:
+        return pause(s, left)
     if s.pod is not None and not s.is_pod_given_up:
         message = (
             f"waits for pod {s.pod.name} to end, at most {s.deadlines.termination_seconds:g} s beyond its grace period"
         )
         return wait(s, Phase.PENDING, Reason.DRIVER_TERMINATING, message, Command.DELETE_DRIVER, wake=1.0)
-    if status.next_start_time is not None and status.next_start_time > s.now:
+    is_restart = status.next_start_time is not None and not status.failed_starts
+    if is_restart and status.next_start_time is not None and status.next_start_time > s.now:
         left = (status.next_start_time - s.now).total_seconds()
         return wait(s, Phase.PENDING, Reason.DRIVER_RESTARTING, "the next driver starts after a pause", wake=left)
     return _start(s)
 
 
 def _blocked(s: Snapshot, violation: Violation) -> Decision:
-    """Waits for what keeps the driver from being made to pass: Stalled if a person must act, else up to the deadline."""
+    """Waits for what keeps the driver from being made to pass: Stalled if a person must act, else after the deadline."""
+    if s.session.status.phase is Phase.STARTING and violation.reason in _REFUSALS:
+        return start_failed(s, Phase.STARTING, violation.reason, violation.message)
     if violation.reason in _STALLED:
         return _stalled(s, violation)
     phase = Phase.STARTING if s.session.status.phase is Phase.STARTING else Phase.PENDING
     waits_already = s.session.status.phase is phase  # one that was stopped begins to wait now
     may_fail = violation.reason is not Reason.NAMESPACE_TERMINATING
     if waits_already and may_fail and phase_age(s) > s.deadlines.scheduling_seconds:
-        return settle(s, Phase.FAILED, violation.reason, violation.message)
+        left = start_pause(s)
+        return start_failed(s, phase, violation.reason, violation.message) if left is None else pause(s, left)
     return wait(s, phase, violation.reason, violation.message)
 
 
@@ -147,6 +168,8 @@ def starting(s: Snapshot) -> Decision:
             return _stalled(s, s.resolution)
         if s.namespace_terminating:
             return wait(s, Phase.STARTING, Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
+        if (left := start_pause(s)) is not None:
+            return pause(s, left)
         return Decision(s.session.status, (Command.START_DRIVER,), requeue_after=POLL_SECONDS)
     if pod is None:
         return lost(s, Reason.DRIVER_LOST, vanished(s))
@@ -182,8 +205,9 @@ def _waiting_for_pod(s: Snapshot, pod: PodFacts) -> Decision:
     ):
         if problem is not None:
             if age > seconds:
-                return settle(s, Phase.FAILED, reason, problem, Command.DELETE_DRIVER)
-            return wait(s, Phase.STARTING, reason, problem, driver=known)
+                return start_failed(s, Phase.PENDING, reason, problem, Command.DELETE_DRIVER)
+            is_known = s.session.status.failed_starts > 0
+            return wait(s, Phase.STARTING, reason, problem, stalled=is_known, driver=known)
     # One of a pool has been up for long; it is the session's since it was taken.
     since = known.start_time if known.pool_uid is not None else pod.started
     if (s.now - (since or begun)).total_seconds() > limit:
@@ -246,6 +270,7 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         clients=client_counts(s),
         last_activity_time=s.now,
         kept_state=None,
+        failed_starts=0,
         extra=(*ready_conditions(s), *lost),
     )
     events = (Event("Normal", Reason.READY, _ready_message(s, pod)), *_lost_events(lost), *skew_events(s))

@@ -30,6 +30,7 @@ class StatusUpdate(TypedDict, total=False):
     clients: ClientCounts | None
     last_activity_time: datetime | None
     restarts: int
+    failed_starts: int
     next_start_time: datetime | None
     config_hash: str | None
     observed_restart_nonce: str

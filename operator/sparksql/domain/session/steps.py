@@ -13,13 +13,15 @@ from sparksql.domain.backoff import exponential
 from sparksql.domain.conditions import ready_reason
 from sparksql.domain.event import Event
 from sparksql.domain.session.counters import client_counts, closed_sessions, closed_sessions_events, statement_counts
-from sparksql.domain.session.desired import phase_age, state_lost_conditions
+from sparksql.domain.session.desired import phase_age, state_lost_conditions, wants_restart
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import StatusUpdate, restated, with_phase
 
 POLL_SECONDS = 5.0  # wake-up while something else makes progress; its watch usually comes first
 RESTART_BACKOFF_SECONDS = 1.0
 MAX_RESTART_BACKOFF_SECONDS = 60.0
+START_BACKOFF_SECONDS = 30.0
+MAX_START_BACKOFF_SECONDS = 300.0
 STABLE_SECONDS = 600.0  # a driver that stayed up this long makes earlier restarts forgotten
 
 
@@ -37,11 +39,12 @@ def wait(
     message: str,
     *commands: Command,
     wake: float = POLL_SECONDS,
+    stalled: bool = False,
     extra: tuple[Condition, ...] = (),
     **update: Unpack[StatusUpdate],
 ) -> Decision:
     """Keeps or enters `phase` for `reason`, and looks again after `wake` seconds."""
-    status = with_phase(s.session, s.now, phase, reason, message, extra=extra, **update)
+    status = with_phase(s.session, s.now, phase, reason, message, stalled=stalled, extra=extra, **update)
     return Decision(status, commands, requeue_after=wake)
 
 
@@ -49,7 +52,16 @@ def settle(
     s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command, event: str | None = None
 ) -> Decision:
     """Enters a phase that lasts until somebody changes something. `event` is for a message that may hold SQL."""
-    status = with_phase(s.session, s.now, phase, reason, message, statements=statement_counts(s), next_start_time=None)
+    status = with_phase(
+        s.session,
+        s.now,
+        phase,
+        reason,
+        message,
+        statements=statement_counts(s),
+        failed_starts=0,
+        next_start_time=None,
+    )
     type_: Literal["Normal", "Warning"] = "Warning" if phase is Phase.FAILED else "Normal"
     events = new_events(s, type_, reason, message)
     return Decision(status, commands, events=tuple(replace(each, message=event or message) for each in events))
@@ -92,6 +104,7 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
         reason,
         f"{message}; {closed} ended with it" if closed else message,
         restarts=restarts,
+        failed_starts=0,
         next_start_time=s.now + timedelta(seconds=delay),
         extra=state_lost_conditions(s),
     )
@@ -99,6 +112,46 @@ def lost(s: Snapshot, reason: Reason, message: str, *commands: Command) -> Decis
     event = Event("Warning", reason, f"{message}; {which} in {delay:g} s")
     events = (event, *closed_sessions_events(s), *state_lost_events(s))
     return Decision(status, commands, events=events, requeue_after=delay)
+
+
+def start_failed(s: Snapshot, phase: Phase, reason: Reason, message: str, *commands: Command) -> Decision:
+    """Gives one start up, and waits in `phase`, Stalled, for the next one.
+
+    Starts are repeated without end. Their cause is in the cluster (no node, no image, a quota, a webhook) and goes without a
+    change of the session. The pauses grow, so that a cause that stays costs little.
+    """
+    failed = s.session.status.failed_starts + 1
+    delay = exponential(failed, START_BACKOFF_SECONDS, MAX_START_BACKOFF_SECONDS)
+    due = s.now + timedelta(seconds=delay)
+    told = f"{message}; start {failed} was given up, the next one is at {due:%Y-%m-%dT%H:%M:%SZ}"
+    status = with_phase(
+        s.session,
+        s.now,
+        phase,
+        reason,
+        told,
+        stalled=True,
+        statements=statement_counts(s),
+        failed_starts=failed,
+        next_start_time=due,
+    )
+    return Decision(status, commands, events=(Event("Warning", reason, told),), requeue_after=delay)
+
+
+def start_pause(s: Snapshot) -> float | None:
+    """Returns the seconds until the start that follows a failed one; None if it is due, or the session has changed since."""
+    status, spec = s.session.status, s.session.spec
+    is_changed = spec.restart_nonce != status.observed_restart_nonce or wants_restart(s)
+    if not status.failed_starts or status.next_start_time is None or is_changed:
+        return None
+    left = (status.next_start_time - s.now).total_seconds()
+    return left if left > 0 else None
+
+
+def pause(s: Snapshot, left: float) -> Decision:
+    """Waits `left` seconds for the next start. The status keeps the cause; the pod of the last start is deleted."""
+    commands = (Command.DELETE_DRIVER,) if s.pod is not None and not s.is_pod_given_up else ()
+    return Decision(restated(s.session, s.now), commands, requeue_after=left)
 
 
 def _uncounted(s: Snapshot) -> str | None:

@@ -38,7 +38,7 @@ SAVEPOINT_CONDITIONS = {
 }
 SESSION_CONDITIONS = {  # None where the reason decides
     SessionPhase.PENDING: ("False", "True", None),
-    SessionPhase.STARTING: ("False", "True", "False"),
+    SessionPhase.STARTING: ("False", "True", None),
     SessionPhase.READY: ("True", "False", "False"),
     SessionPhase.DRAINING: ("False", "True", "False"),
     SessionPhase.HIBERNATED: ("True", "False", "False"),
