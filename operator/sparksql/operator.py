@@ -23,6 +23,7 @@ from typing import TypeVar
 import aiohttp
 from aiohttp import web
 
+from sparksql.cache.executors import stored_as
 from sparksql.cache.indexes import (
     BY_OPERATION,
     CLASS,
@@ -184,6 +185,7 @@ class Operator:
         self._prove()
         if kind == POD:
             self.terminations.observe(obj)
+        kind, obj = stored_as(kind, obj)
         if change == "DELETED":
             metadata = obj["metadata"]
             self.store.delete(kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])

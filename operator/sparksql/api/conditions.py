@@ -31,6 +31,8 @@ class ConditionType(StrEnum):
     HIBERNATION = "Hibernation"
     WARM_POOL = "WarmPool"
     VERSION_SKEW = "VersionSkew"
+    EXECUTORS_READY = "ExecutorsReady"
+    EXECUTORS_FAILING = "ExecutorsFailing"
 
 
 class ConditionStatus(StrEnum):

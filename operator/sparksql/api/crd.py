@@ -64,6 +64,7 @@ COLUMNS: dict[type[ApiObject], tuple[Column, ...]] = {
     SqlSession: (
         Column("Phase", "string", ".status.phase"),
         Column("Class", "string", ".status.className"),
+        Column("Executors", "string", ".status.executors.summary"),
         Column("Running", "integer", ".status.statements.running"),
         Column("Queued", "integer", ".status.statements.queued"),
         Column("User", "string", _annotation(ANNOTATION_FRONT_USER), wide=True),

@@ -53,6 +53,9 @@ class Reason(StrEnum):
     OLDER_DRIVER = "OlderDriver"  # than the operator
     NEWER_DRIVER = "NewerDriver"
     INCOMPATIBLE_DRIVER = "IncompatibleDriver"
+    EXECUTORS_READY = "ExecutorsReady"
+    EXECUTORS_STARTING = "ExecutorsStarting"
+    EXECUTORS_FAILING = "ExecutorsFailing"
     SESSION_STATE_LOST = "SessionStateLost"
     CLIENT_SESSIONS_CLOSED = "ClientSessionsClosed"
 

@@ -145,6 +145,18 @@ class ClientCounts(ApiModel):
     sessions: Count = Field(0, description="Sessions that clients have open in the driver.")
 
 
+class ExecutorsStatus(ApiModel):
+    """Executors of the driver that the session has."""
+
+    wanted: Count = Field(0, description="Executors that the driver asks for now.")
+    ready: Count = Field(0, description="Executors that run.")
+    pending: Count = Field(0, description="Executors whose pods are there and do not run yet.")
+    summary: Annotated[str, Field(max_length=64)] = Field("", description="`ready` of `wanted`, as `1/2`.")
+    message: Annotated[str, *clipped(1024)] | None = Field(
+        None, description="What missing executors wait for, in the words of the scheduler, the kubelet or the quota."
+    )
+
+
 class ConfigurationLayer(StrEnum):
     """Who said a value; a later one wins over an earlier one."""
 
@@ -184,6 +196,7 @@ class SqlSessionStatus(ApiModel):
     )
     statements: StatementCounts | None = Field(None, description="Statements of this session that have not ended.")
     clients: ClientCounts | None = Field(None, description="Clients of the driver that the session has.")
+    executors: ExecutorsStatus | None = Field(None, description="Executors of the driver that the session has.")
     last_activity_time: Timestamp | None = Field(
         None,
         description="When it last had a statement or an open session of a client, to within a minute; idle time counts from it.",
@@ -212,7 +225,8 @@ class SqlSessionStatus(ApiModel):
         (), max_length=2000, description="The merged configuration of the last driver and the layer of each value."
     )
     conditions: Conditions = Field(
-        (), description="Ready, Reconciling, Stalled, SessionStateLost, Hibernation, VersionSkew."
+        (),
+        description="Ready, Reconciling, Stalled, SessionStateLost, Hibernation, VersionSkew, ExecutorsReady, ExecutorsFailing.",
     )
 
 

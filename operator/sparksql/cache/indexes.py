@@ -14,6 +14,7 @@ Object = dict[str, Any]
 
 STATEMENT, SESSION, CLASS, SAVEPOINT = "SqlStatement", "SqlSession", "SqlSessionClass", "SqlSavepoint"
 POD, NAMESPACE = "Pod", "Namespace"
+EXECUTOR = "Executor"  # a pod that a driver has made
 
 LIVE_BY_SESSION = "live statements by session"
 BY_OPERATION = "statements by operation"
@@ -25,6 +26,7 @@ SAVEPOINTS_BY_STATEMENT = "savepoints by statement"
 OPEN_SAVEPOINTS_BY_NAMESPACE = "open savepoints by namespace"
 POOL_BY_CLASS = "drivers of warm pools by class"
 STATEMENTS_BY_SAVEPOINT = "statements by the savepoint they start from"
+EXECUTORS_BY_DRIVER = "executors by the UID of the driver's pod"
 BY_LOST_DRIVER = "statements by lost driver"
 
 
@@ -93,6 +95,11 @@ def _by_pool(obj: Object) -> Iterable[str]:
         yield pool
 
 
+def _by_driver(obj: Object) -> Iterable[str]:
+    if (owner := driver_of(obj)) is not None:
+        yield owner["uid"]
+
+
 INDEXES: Mapping[str, Index] = {
     LIVE_BY_SESSION: (STATEMENT, _live_by_session),
     BY_OPERATION: (STATEMENT, _by_operation),
@@ -105,7 +112,14 @@ INDEXES: Mapping[str, Index] = {
     SAVEPOINTS_BY_STATEMENT: (SAVEPOINT, _by_saved_statement),
     OPEN_SAVEPOINTS_BY_NAMESPACE: (SAVEPOINT, _open_by_namespace),
     POOL_BY_CLASS: (POD, _by_pool),
+    EXECUTORS_BY_DRIVER: (EXECUTOR, _by_driver),
 }
+
+
+def driver_of(executor: Object) -> Object | None:
+    """Returns the reference to the driver pod that has made an executor pod; None if it has no such owner."""
+    owners = executor["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("kind") == "Pod"), None)
 
 
 def session_key_of_pod(pod: Object) -> Key | None:

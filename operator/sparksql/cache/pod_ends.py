@@ -1,4 +1,4 @@
-"""Ends of driver pods that were seen. A pod that vanished without one may still run, whatever the API server says.
+"""Ends of driver and executor pods that were seen. A pod that vanished without one may still run, whatever the API server says.
 
 The kubelet tells how a container ended before it lets the pod go; one that is deleted by force, or with its node, is
 gone at once. Kept in memory: after a restart of the operator the ends that it missed are unknown, which costs time and
@@ -8,11 +8,18 @@ never safety.
 from __future__ import annotations
 
 from collections import OrderedDict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sparksql.domain.session.snapshot import PodEnd
+from sparksql.api.names import EXECUTOR_APP_NAME, LABEL_NAME
+from sparksql.cache.indexes import driver_of
+from sparksql.cache.views import ObjectView
+from sparksql.domain.session.snapshot import ExecutorFailure, PodEnd
 
 DRIVER_CONTAINER = "spark"
+_FAILURES_FOR = timedelta(hours=1)
+_FAILURES_REMEMBERED = 100  # of one driver: Spark ends one with fewer
+_OUT_OF_MEMORY = 52  # the exit code of a Spark process whose heap is exhausted (SparkExitCode.OOM)
 _REMEMBERED = 10_000  # hours of restarts in a large cluster
 # Reasons of the pod condition DisruptionTarget with which the cluster takes a pod away for its own ends. Not the kubelet's:
 # that is also its word for a pod that used more than it may.
@@ -28,6 +35,7 @@ class PodTerminations:
     def __init__(self) -> None:
         self._ends: OrderedDict[str, PodEnd] = OrderedDict()
         self._disruptions: OrderedDict[str, str] = OrderedDict()
+        self._failures: OrderedDict[str, OrderedDict[str, ExecutorFailure]] = OrderedDict()  # by driver, by executor
 
     def observe(self, pod: dict[str, Any]) -> None:
         """Takes in a pod as the API server has it: its disruption, and the end of its driver container, if it has ended."""
@@ -37,12 +45,38 @@ class PodTerminations:
         if reason in _DISRUPTIONS:
             _remember(self._disruptions, uid, reason)
         containers = {c["name"]: c for c in status.get("containerStatuses", ())}
-        if containers.get(DRIVER_CONTAINER, {}).get("state", {}).get("terminated"):
+        terminated = containers.get(DRIVER_CONTAINER, {}).get("state", {}).get("terminated")
+        if ObjectView(pod).labels.get(LABEL_NAME) == EXECUTOR_APP_NAME:
+            if terminated and reason not in _DISRUPTIONS:
+                self._executor_ended(pod, terminated)
+        elif terminated:
             _remember(self._ends, uid, PodEnd(disruption=reason if reason in _DISRUPTIONS else None))
 
     def end_of(self, uid: str) -> PodEnd | None:
         """Returns the end of the pod with this UID; None unless it was seen, and lately enough."""
         return self._ends.get(uid)
+
+    def executor_failures(self, driver_uid: str, now: datetime) -> tuple[ExecutorFailure, ...]:
+        """Returns the executors of the driver pod with this UID that were seen to fail within the last hour."""
+        failures = self._failures.get(driver_uid)
+        return tuple(each for each in (failures or {}).values() if now - each.time <= _FAILURES_FOR)
+
+    def _executor_ended(self, pod: dict[str, Any], terminated: dict[str, Any]) -> None:
+        """Takes in the end of an executor. One that was deleted first was not wanted any more, as when it was idle."""
+        driver, metadata, code = driver_of(pod), pod["metadata"], terminated.get("exitCode")
+        if driver is None or not code or "deletionTimestamp" in metadata or not terminated.get("finishedAt"):
+            return
+        known = self._failures.pop(driver["uid"], OrderedDict())
+        reason = terminated.get("reason") or "Error"
+        known[metadata["uid"]] = ExecutorFailure(
+            pod_name=metadata["name"],
+            time=datetime.fromisoformat(terminated["finishedAt"]).astimezone(UTC),
+            end=f"{reason}, exit code {code}",
+            out_of_memory=reason == "OOMKilled" or code == _OUT_OF_MEMORY,
+        )
+        if len(known) > _FAILURES_REMEMBERED:
+            known.popitem(last=False)
+        _remember(self._failures, driver["uid"], known)
 
     def disruption_of(self, uid: str) -> str | None:
         """Returns the reason for which the cluster takes or took the pod with this UID away; None if it was no such thing."""

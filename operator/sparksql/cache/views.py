@@ -260,6 +260,12 @@ class SessionView(ObjectView):
         return self.phase == SessionPhase.PENDING and self.ready_reason == Reason.LIMIT_EXCEEDED
 
     @property
+    def executors_awaited(self) -> str | None:
+        """Returns what a session without a single executor waits for, None if it has one or they start as they should."""
+        executors = self._status.get("executors", _NOTHING)
+        return None if executors.get("ready") else executors.get("message")
+
+    @property
     def boot_id(self) -> str | None:
         """Returns the boot id of the driver process that serves the session, None without one."""
         boot_id: str | None = self._status.get("driver", _NOTHING).get("bootId")

@@ -16,6 +16,7 @@ from sparksql.cache.indexes import (
     BY_DEPENDENCY,
     BY_OPERATION,
     CLASS,
+    EXECUTOR,
     LIVE_BY_SESSION,
     NAMESPACE,
     OPEN_SAVEPOINTS_BY_NAMESPACE,
@@ -28,6 +29,7 @@ from sparksql.cache.indexes import (
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
     STATEMENTS_BY_SAVEPOINT,
+    driver_of,
     key_of,
     scoped,
     session_key_of_pod,
@@ -233,6 +235,17 @@ def _session_of_pod(_: View, change: Change) -> Iterator[Due]:
         yield Due(session)
 
 
+def _session_of_executor(view: View, change: Change) -> Iterator[Due]:
+    """Counted a little later, all executors at once. What Spark writes into labels is no news."""
+    driver = driver_of(change.subject)
+    if driver is None or not change.of(_executor_state):
+        return
+    pod = view.store.get(POD, change.namespace, driver["name"])
+    session = session_key_of_pod(pod) if pod is not None else None
+    if session is not None:
+        yield Due(session, PROGRESS_SECONDS)
+
+
 def _objects_of_namespace(view: View, change: Change) -> Iterator[Due]:
     if change.of_spec or change.of(_labels):
         yield from view.keys(SESSION, SESSIONS_BY_NAMESPACE, change.name)
@@ -252,9 +265,10 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     SAVEPOINT: (_savepoint, _session_of_savepoint, _users_of_savepoint),
     POD: (_session_of_pod, _pool_of_pod),
+    EXECUTOR: (_session_of_executor,),
     NAMESPACE: (_objects_of_namespace,),
 }
-WATCHED = tuple(RULES)
+WATCHED = tuple(kind for kind in RULES if kind != EXECUTOR)  # executors come with the pods
 
 
 class Enqueuer:
@@ -276,7 +290,7 @@ class Enqueuer:
             self._queue.add(session)
             self._enqueue(self._view.keys(STATEMENT, LIVE_BY_SESSION, scoped(session.namespace, session.name)))
             self._enqueue(self._view.keys(SAVEPOINT, OPEN_SAVEPOINTS_BY_NAMESPACE, session.namespace))
-        elif _clients(before) != _clients(after) or _holds(before) != _holds(after):
+        elif _counted(before) != _counted(after) or _holds(before) != _holds(after):
             self._queue.add_after(session, COUNTING_SECONDS)
 
     def operation_changed(self, before: OperationView | None, after: OperationView) -> None:
@@ -347,11 +361,21 @@ def _serving(session: Object | None) -> object:
     if session is None:
         return None
     view = SessionView(session)
-    return (view.phase, view.boot_id, view.is_stalled, view.ready_reason == Reason.WAITING_IN_QUEUE)
+    return (
+        view.phase,
+        view.boot_id,
+        view.is_stalled,
+        view.ready_reason == Reason.WAITING_IN_QUEUE,
+        view.executors_awaited,
+    )
 
 
-def _clients(info: GatewayInfo) -> tuple[int, int, int]:
-    return info.client_sessions, info.client_pending, info.client_running
+def _executor_state(executor: Object | None) -> object:
+    return (executor.get("spec"), executor.get("status")) if executor is not None else None
+
+
+def _counted(info: GatewayInfo) -> tuple[int | None, ...]:
+    return info.client_sessions, info.client_pending, info.client_running, info.executors_wanted
 
 
 def _holds(info: GatewayInfo) -> tuple[bool, str | None]:

@@ -9,8 +9,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME
-from sparksql.cache.indexes import NAMESPACE, POD, SAVEPOINT, SESSION, STATEMENT, key_of
+from sparksql.cache.executors import POD_SELECTOR, stored_as
+from sparksql.cache.indexes import EXECUTOR, NAMESPACE, POD, SAVEPOINT, SESSION, STATEMENT, key_of
 from sparksql.cache.views import StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.enqueue import WATCHED
@@ -54,17 +54,19 @@ class Resync:
 
         def take(obj: Object) -> Key:
             nonlocal news
-            news += store.apply(kind, obj)
-            return key_of(kind, obj)
+            kept_as, kept = stored_as(kind, obj)
+            news += store.apply(kept_as, kept)
+            return key_of(kept_as, kept)
 
         listed: set[Key] = set()
         version = ""
-        selector = f"{LABEL_NAME}={DRIVER_APP_NAME}" if kind == POD else ""
+        selector = POD_SELECTOR if kind == POD else ""
         for namespace in namespaces:
             listing = await self._context.client.list_as(take, BY_KIND[kind], namespace, selector, PAGE_SIZE)
             listed.update(listing.items)
             version = version or listing.resource_version
-        return news + store.retain(kind, listed, version)
+        vanished = store.retain(EXECUTOR, listed, version) if kind == POD else 0
+        return news + vanished + store.retain(kind, listed, version)
 
     async def forever(self, on_no_drift: Callable[[], None]) -> None:
         """Lists every `resync_seconds`; calls `on_no_drift` after a listing that showed nothing new: the watches are alive."""

@@ -27,7 +27,7 @@ def violation_of(error: ApiError, class_name: str) -> Violation:
         case _:
             answer = f"{error.status} {error.reason}".strip()
             return _violation(
-                Reason.FAILED_CREATE, f"the API server failed to create the driver ({answer}): {error.message}"
+                Reason.FAILED_CREATE, f"the API server failed to create the pod ({answer}): {error.message}"
             )
 
 

@@ -86,6 +86,10 @@ class KubeClient:
         """Creates the object and returns it as stored. Raises AlreadyExists, or another ApiError."""
         return await self._request("POST", resource, resource.collection_path(namespace), body)
 
+    async def check_create(self, resource: Resource, namespace: str, body: Object) -> None:
+        """Has the API server check the creation of an object, quotas and webhooks included; creates nothing. Raises ApiError."""
+        await self._request("POST", resource, resource.collection_path(namespace), body, {"dryRun": "All"})
+
     async def replace(
         self, resource: Resource, namespace: str, name: str, body: Object, subresource: str = ""
     ) -> Object:

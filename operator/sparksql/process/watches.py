@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import kopf
 
-from sparksql.api.names import DRIVER_APP_NAME, GROUP, LABEL_NAME
+from sparksql.api.names import GROUP
+from sparksql.cache.executors import POD_SELECTOR
 from sparksql.kube.client import Object
 from sparksql.kube.credentials import Authenticator, Credentials
 from sparksql.kube.identity import Identity
@@ -29,7 +30,7 @@ OnEvent = Callable[[str, str | None, Object], None]
 
 
 async def watch(kinds: Sequence[str], namespaces: Sequence[str], credentials: Credentials, on_event: OnEvent) -> None:
-    """Watches `kinds`, of pods the drivers' alone, in `namespaces` (none: everywhere), and calls `on_event` in the caller's loop.
+    """Watches `kinds`, of pods those of sessions, in `namespaces` (none: everywhere); calls `on_event` in the caller's loop.
 
     Runs until it is cancelled. Raises RuntimeError when the watches end by themselves.
     """
@@ -140,7 +141,7 @@ def _settings() -> kopf.OperatorSettings:
     # kopf takes its own finalizer off every object that none of its handlers needs it for: it must never be ours.
     settings.persistence.finalizer = f"{GROUP}/kopf-has-none"
     settings.persistence.diffbase_storage = _NoDiffs()
-    settings.watching.label_selectors["", "v1", "pods"] = f"{LABEL_NAME}={DRIVER_APP_NAME}"
+    settings.watching.label_selectors["", "v1", "pods"] = POD_SELECTOR
     settings.watching.chunk_size = 500
     # One worker for each object that was ever listed lives this long: at a start that is all of them.
     settings.queueing.idle_timeout = 0.2

@@ -387,6 +387,7 @@ class GatewayInfo(WireModel):
     restorable_statements: int = 0  # of `SessionState`, which bring that back; 0 in a driver that cannot
     state_obstacle: str | None = None  # why they do not bring it back, if so
     state_lost: str | None = None  # what of the state that this driver was to begin with it does not have, and why
+    executors_wanted: int | None = None  # that Spark asks for now; None in a driver that does not say
     last_activity_time: datetime | None = None
     init_failure: InitFailure | None = None
     certificate: str | None = None  # PEM, of all its ports; None where it speaks no TLS

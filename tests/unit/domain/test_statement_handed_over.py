@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,6 +126,14 @@ def test_view_in_progress_is_followed(phase: str, state: OperationState, wanted:
     assert told(decision) == wanted
     assert decision.commands == ()
     assert decision.requeue_after is not None
+
+
+def test_running_statement_shows_what_the_executors_of_its_session_wait_for() -> None:
+    session = replace(READY, executors="pod e-1 has no node: 0/1 nodes are available")
+    of, runs = statement(handed_over("Running")), view(OperationState.RUNNING)
+    waits = decide(statement_snapshot(of, operation=runs, session=session))
+    assert message(waits) == "waits for executors of session s: pod e-1 has no node: 0/1 nodes are available"
+    assert message(decide(statement_snapshot(of, operation=runs, session=READY))) == ""
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sparksql.api.conditions import ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase as Phase
@@ -11,6 +13,7 @@ from sparksql.api.statement import StatementPhase
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import (
     BY_LOST_DRIVER,
+    EXECUTORS_BY_DRIVER,
     LIVE_BY_SESSION,
     OPEN_SAVEPOINTS_BY_NAMESPACE,
     SESSION,
@@ -22,10 +25,11 @@ from sparksql.cache.namespaces import is_terminating, labels_of
 from sparksql.cache.views import SavepointView, SessionView, StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import SessionChildren
-from sparksql.controllers.session.pods import read_pod
+from sparksql.controllers.session.executors import ExecutorChecks
+from sparksql.controllers.session.pods import pod_snapshot, read_pod
 from sparksql.domain.session import session_limits
 from sparksql.domain.session.resolve import Resolved, resolve
-from sparksql.domain.session.snapshot import PodEnd, PodFacts, Snapshot, WarmDriver
+from sparksql.domain.session.snapshot import ExecutorFailure, PodEnd, PodFacts, Snapshot, WarmDriver
 from sparksql.domain.violation import Violation
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
@@ -43,6 +47,7 @@ class SessionGatherer:
     def __init__(self, context: ControllerContext, children: SessionChildren) -> None:
         self._context = context
         self._children = children
+        self._checks = ExecutorChecks(context)
 
     async def gather(self, session: SqlSession, refusal: Violation | None) -> Snapshot:
         """Returns the snapshot of a session. `refusal` is what has just kept its driver from being made. Raises ApiError."""
@@ -51,12 +56,14 @@ class SessionGatherer:
         pod = await self._pod(session)
         gateway = self._last_info(session, pod)
         await self._follow(session, pod)
-        return Snapshot(
+        snapshot = Snapshot(
             now=self._context.clock(),
             session=session,
             resolution=resolution,
             pod=pod,
             gateway=gateway,
+            warm=None,
+            executor_refusal=None,
             pod_end=self._pod_end(session),
             **self._counts(session),
             limit_violation=self._limit_violation(session, session_class),
@@ -65,8 +72,12 @@ class SessionGatherer:
             deadlines=self._context.config.deadlines,
             max_restarts=self._context.config.max_driver_restarts,
             front=self._context.front_host,
-            warm=self._warm(session, session_class, resolution),  # after all that is awaited: nobody decides in between
+            executors=self._executors(session),
+            executor_failures=self._executor_failures(session),
         )
+        snapshot = replace(snapshot, executor_refusal=await self._checks.refusal(snapshot))
+        # After all that is awaited: nobody decides in between.
+        return replace(snapshot, warm=self._warm(session, session_class, resolution))
 
     def resolve(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Violation]:
         """Returns the session's class, and what a driver of the session is made from.
@@ -110,6 +121,18 @@ class SessionGatherer:
         if driver is None or driver.pod_uid is None:
             return None
         return self._context.terminations.end_of(driver.pod_uid)
+
+    def _executors(self, session: SqlSession) -> tuple[PodFacts, ...]:
+        driver = session.status.driver
+        if driver is None or driver.pod_uid is None:
+            return ()
+        return tuple(pod_snapshot(each) for each in self._context.store.by_index(EXECUTORS_BY_DRIVER, driver.pod_uid))
+
+    def _executor_failures(self, session: SqlSession) -> tuple[ExecutorFailure, ...]:
+        driver = session.status.driver
+        if driver is None or driver.pod_uid is None:
+            return ()
+        return self._context.terminations.executor_failures(driver.pod_uid, self._context.clock())
 
     def _last_info(self, session: SqlSession, pod: PodFacts | None) -> GatewayInfo | None:
         """What the driver of `status.driver` last said of itself: asked before a dead one is let go."""

@@ -7,6 +7,7 @@ from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase, SqlSession
 from sparksql.cache.indexes import SESSION
 from sparksql.controllers.context import ControllerContext
+from sparksql.domain.session.executors import executors_awaited
 from sparksql.domain.session.versions import incompatibility
 from sparksql.domain.statement.snapshot import Driver, SessionFacts
 from sparksql.engine.key import Key
@@ -28,6 +29,7 @@ def session_snapshot(context: ControllerContext, session: SqlSession) -> Session
         _driver(context, session, info) if info is not None and incompatible is None else None,
         (Reason(stalled.reason), stalled.message) if stalled is not None and is_stalled else None,
         ready.message if ready is not None and ready.reason == Reason.WAITING_IN_QUEUE else None,
+        executors_awaited(status),
         incompatible,
     )
 

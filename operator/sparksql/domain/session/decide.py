@@ -36,6 +36,7 @@ from sparksql.domain.session.desired import (
     wants_restart,
     wants_stop,
 )
+from sparksql.domain.session.executors import MISSING_SECONDS, executor_events, executors_status
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.starting import pending, ready_conditions, starting
@@ -149,8 +150,12 @@ def _serving(s: Snapshot, idle: float | None) -> Decision:
     if status.restarts and phase_age(s) > STABLE_SECONDS:
         update["restarts"] = 0
     wakes = [ACTIVITY_SECONDS, *(w for w in (idle, lifetime_left(s)) if w is not None)]
+    executors = update["executors"] = executors_status(s)
+    if executors.ready < executors.wanted:
+        wakes.append(MISSING_SECONDS)
     following = with_phase(s.session, s.now, Phase.READY, Reason.READY, extra=ready_conditions(s), **update)
-    return Decision(following, events=skew_events(s), requeue_after=max(0.1, min(wakes)))
+    events = (*skew_events(s), *executor_events(s))
+    return Decision(following, events=events, requeue_after=max(0.1, min(wakes)))
 
 
 def _draining(s: Snapshot) -> Decision:

@@ -78,6 +78,16 @@ class PodEnd:
 
 
 @dataclass(frozen=True)
+class ExecutorFailure:
+    """Tells of an executor that ended by itself with an error. `end` has the kubelet's reason and the exit code."""
+
+    pod_name: str
+    time: datetime
+    end: str
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True)
 class WarmDriver:
     """Names a driver of the class's pool that fits the session and is kept for it. `uid` is what its pods' labels carry."""
 
@@ -97,8 +107,9 @@ class Snapshot:
     `resting` streams that are Stopped, and `savepoints` those under way in the driver or waiting for one; clients'
     statements are in the driver's own counts. `in_hand` counts those that the driver of `status.driver` has in its hands,
     or had when it was lost, also where a statement has noted that first. `limit_violation` is the limit of sessions that
-    leaves none for this one; `front` is the front's host; `start_blocker` is what stopped the driver from being made in
-    this very pass (quota, a missing claim, a foreign child).
+    leaves none for this one; `front` is the front's host; `executors` are the pods of the driver's executors,
+    `executor_failures` those that failed within the last hour, `executor_refusal` is the API server's answer to another one;
+    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -115,6 +126,9 @@ class Snapshot:
     savepoints: int = 0
     limit_violation: Violation | None = None
     warm: WarmDriver | None = None
+    executors: tuple[PodFacts, ...] = ()
+    executor_failures: tuple[ExecutorFailure, ...] = ()
+    executor_refusal: Violation | None = None
     namespace_terminating: bool = False
     start_blocker: Violation | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)

@@ -26,6 +26,7 @@ from sparksql.domain.session.desired import (
     wants_restart,
     wants_stop,
 )
+from sparksql.domain.session.executors import executor_conditions, executors_status
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.snapshot import Command, Decision, PodFacts, Snapshot
 from sparksql.domain.session.status import with_phase
@@ -268,6 +269,7 @@ def _became_ready(s: Snapshot, pod: PodFacts) -> Decision:
         endpoints=_addresses(s.session),
         statements=statement_counts(s),
         clients=client_counts(s),
+        executors=executors_status(s),
         last_activity_time=s.now,
         kept_state=None,
         failed_starts=0,
@@ -288,7 +290,7 @@ def _lost_events(lost: tuple[Condition, ...]) -> tuple[Event, ...]:
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:
     """Returns the conditions that a session with a driver has beside its own."""
-    return (*hibernation_conditions(s), *skew_conditions(s))
+    return (*hibernation_conditions(s), *skew_conditions(s), *executor_conditions(s))
 
 
 def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:

@@ -12,6 +12,7 @@ from sparksql.api.session import (
     ConfigurationEntry,
     DriverStatus,
     EndpointStatus,
+    ExecutorsStatus,
     KeptState,
     SqlSession,
     SqlSessionStatus,
@@ -29,6 +30,7 @@ class StatusUpdate(TypedDict, total=False):
     statements: StatementCounts | None
     clients: ClientCounts | None
     last_activity_time: datetime | None
+    executors: ExecutorsStatus | None
     restarts: int
     failed_starts: int
     next_start_time: datetime | None
@@ -65,6 +67,7 @@ def with_phase(
         "message": message or None,
         "endpoints": before.endpoints if phase is Phase.READY else None,
         "clients": before.clients if phase in (Phase.READY, Phase.DRAINING) else None,
+        "executors": before.executors if phase in (Phase.READY, Phase.DRAINING) else None,
         "conditions": merge_conditions(before.conditions, (*own, *kept, *extra), generation=generation, now=now),
         **update,
     }

@@ -132,7 +132,9 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     if is_running(s, view):
         if cancellation is None and (left := brief_left(s, view)):
             return no_change(s, min(left, next_deadline(s)))
-        return follow_operation(s, view, cancellation, Reason.RUNNING, "")
+        awaited = s.session.executors if s.session is not None else None
+        waits = f"waits for executors of session {s.session.name}: {awaited}" if s.session and awaited else ""
+        return follow_operation(s, view, cancellation, Reason.RUNNING, waits)
     message = "waits in the driver for statements that exclude it"
     return follow_operation(s, view, cancellation, Reason.SUBMITTED, message)
 

@@ -48,6 +48,7 @@ class SessionFacts:
     driver: Driver | None = None
     problem: tuple[Reason, str] | None = None  # its Stalled condition, when that is True
     queue: str | None = None  # what its driver waits for in a queue
+    executors: str | None = None  # what it waits for while it has not a single executor
     incompatibility: str | None = None  # why its driver is handed nothing, being of another version
 
     @property

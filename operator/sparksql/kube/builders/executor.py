@@ -10,6 +10,7 @@ from typing import Any
 
 from sparksql.api import names
 from sparksql.domain.session.effective_session import EffectiveSession
+from sparksql.domain.session.memory import pod_mib
 from sparksql.kube.builders import pods
 from sparksql.kube.builders.metadata import labels
 from sparksql.wire import driver as wire
@@ -37,4 +38,28 @@ def executor_template(session: EffectiveSession, incarnation: int) -> dict[str, 
     pods.add_secret(spec, container, names.executor_secret_name(driver), wire.EXECUTOR_SECRET_DIR)
     container["env"] = pods.put(container.get("env"), [pods.file_roots(spec, container, session.jar_prefixes)], "name")
     pods.restrict(spec)
+    return pod
+
+
+def executor_pod(session: EffectiveSession, incarnation: int) -> dict[str, Any]:
+    """Returns an executor pod much as Spark makes it from the template: what quotas and policies look at is the same.
+
+    For a check of the API server alone: the name is one that Spark gives no executor.
+    """
+    pod, size = executor_template(session, incarnation), session.executors
+    driver = names.driver_pod_name(session.name, session.uid, incarnation)
+    pod["metadata"] |= {"name": f"{driver}-exec-check", "namespace": session.namespace}
+    container = pods.take_container(pod["spec"])
+    memory = f"{pod_mib(size.memory_mib, {**session.conf, **session.enforced_conf})}Mi"
+    resources = container.get("resources") or {}
+    container |= {
+        "image": session.image,
+        "imagePullPolicy": session.image_pull_policy,
+        "args": ["executor"],
+        "resources": {
+            **resources,
+            "requests": {**(resources.get("requests") or {}), "cpu": size.cpu, "memory": memory},
+            "limits": {**(resources.get("limits") or {}), "memory": memory},
+        },
+    }
     return pod
