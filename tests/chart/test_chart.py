@@ -45,7 +45,7 @@ NAMESPACED_RIGHTS: set[Rule] = {
     ("", "serviceaccounts", "", verbs("get create")),
     ("rbac.authorization.k8s.io", "rolebindings", "", verbs("get create")),
     ("rbac.authorization.k8s.io", "clusterroles", "spark-sql-driver", verbs("bind")),
-    ("", "events", "", verbs("create patch")),
+    ("", "events", "", verbs("create patch list")),
 }
 CLUSTER_RIGHTS: set[Rule] = {
     ("sparksql.dev", "sqlsessionclasses", "", verbs("get list watch")),

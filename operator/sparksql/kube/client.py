@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -140,6 +140,13 @@ class KubeClient:
     ) -> Listing[Object]:
         """Returns all objects, of all namespaces when `namespace` is empty, fetched in pages of one consistent state."""
         return await self.list_as(lambda item: item, resource, namespace, label_selector, page_size)
+
+    async def list_some(self, resource: Resource, namespace: str, field_selector: str, most: int) -> Sequence[Object]:
+        """Returns objects of a namespace that a field selector names, `most` of them at most. Raises ApiError."""
+        params = {"fieldSelector": field_selector, "limit": str(most)}
+        page = await self._request("GET", resource, resource.collection_path(namespace), params=params, verb="LIST")
+        items: Sequence[Object] = page.get("items") or ()
+        return items
 
     async def list_as(
         self, read: Callable[[Object], T], resource: Resource, namespace: str, label_selector: str, page_size: int

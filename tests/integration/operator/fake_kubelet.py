@@ -20,7 +20,7 @@ from typing import Any
 from sparksql.api.names import DRIVER_APP_NAME, LABEL_NAME, LABEL_SESSION
 from sparksql.kube.client import KubeClient
 from sparksql.kube.errors import Conflict, NotFound
-from sparksql.kube.resources import PODS, SECRETS, Resource
+from sparksql.kube.resources import EVENTS, PODS, SECRETS, Resource
 from sparksql.wire import driver as wire
 from sparksql.wire.driver import DriverConfig
 from tests.integration.operator.fake_gateway import FakeGateway, Ledger
@@ -38,6 +38,7 @@ class Plan:
 
     unschedulable: bool = False
     image_problem: bool = False
+    volume_problem: bool = False  # the kubelet tells of it in an Event alone
     never_ready: bool = False
     exits_at_start: bool = False
     init_failure: str | None = None
@@ -168,6 +169,9 @@ class FakeKubelet:
             waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
             await self._report(pod, containerStatuses=[_container({"waiting": waiting})])
             return
+        if plan.volume_problem:
+            await self._tell(pod, "FailedMount", 'MountVolume.SetUp failed for volume "keys" : secret "keys" not found')
+            return
         if plan.exits_at_start:
             await self._exit(pod, "Error", 1)
             return
@@ -179,6 +183,15 @@ class FakeKubelet:
             pod, phase="Running", podIP=gateway.host, podIPs=[{"ip": gateway.host}], containerStatuses=[running],
             conditions=conditions,
         )  # fmt: skip
+
+    async def _tell(self, pod: Object, reason: str, message: str) -> None:
+        metadata = pod["metadata"]
+        involved = {"kind": "Pod", "namespace": self.namespace, "name": metadata["name"], "uid": metadata["uid"]}
+        body = {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "kubelet-"}, "type": "Warning",
+            "reason": reason, "message": message, "involvedObject": involved, "lastTimestamp": _now(),
+        }  # fmt: skip
+        await self._client.create(EVENTS, self.namespace, body)
 
     async def _start_gateway(self, pod: Object, plan: Plan) -> FakeGateway:
         files = await self._secret_files(pod)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from sparksql.api.names import DEFAULT_CLASS_ANNOTATION, child_base
+from sparksql.controllers.session import pod_events
 from sparksql.domain.session import steps
 from sparksql.kube.resources import (
     NAMESPACES,
@@ -115,6 +117,19 @@ async def test_session_that_the_cluster_cannot_start_starts_once_the_cause_is_go
         await env.session_ready()
         await env.in_phase(STATEMENTS, "one", "Finished")
         assert (await env.get(SESSIONS, "s"))["status"]["failedStarts"] == 0
+
+
+async def test_volume_that_cannot_be_mounted_is_shown_in_the_kubelets_words(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_events, "QUIET", timedelta(0))
+    monkeypatch.setattr(pod_events, "_LOOK_AGAIN", timedelta(0))
+    await env.create_class()
+    env.kubelet.plans["s"] = Plan(volume_problem=True)
+    await env.create_session()
+    async with env.operator():
+        shown = await env.in_phase(SESSIONS, "s", "Starting", "ContainerNotStarted")
+    assert 'FailedMount: MountVolume.SetUp failed for volume "keys" : secret "keys" not found' in message_of(shown)
 
 
 async def test_failed_session_starts_again_with_a_new_restart_nonce(env: Environment) -> None:

@@ -61,7 +61,8 @@
   resources: [clusterroles]
   resourceNames: [spark-sql-driver]
   verbs: [bind]
+# Its own are written; those of one pod are listed while it waits without a reason in its status.
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create, patch, list]
 {{- end -}}

@@ -26,6 +26,7 @@ from sparksql.cache.views import SavepointView, SessionView, StatementView
 from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.session.driver import SessionChildren
 from sparksql.controllers.session.executors import ExecutorChecks
+from sparksql.controllers.session.pod_events import PodEvents
 from sparksql.controllers.session.pods import pod_snapshot, read_pod
 from sparksql.domain.session import session_limits
 from sparksql.domain.session.resolve import Resolved, resolve
@@ -47,6 +48,7 @@ class SessionGatherer:
     def __init__(self, context: ControllerContext, children: SessionChildren) -> None:
         self._context = context
         self._children = children
+        self._pod_events = PodEvents(context)
         self._checks = ExecutorChecks(context)
 
     async def gather(self, session: SqlSession, refusal: Violation | None) -> Snapshot:
@@ -72,7 +74,7 @@ class SessionGatherer:
             deadlines=self._context.config.deadlines,
             max_restarts=self._context.config.max_driver_restarts,
             front=self._context.front_host,
-            executors=self._executors(session),
+            executors=await self._executors(session),
             executor_failures=self._executor_failures(session),
         )
         snapshot = replace(snapshot, executor_refusal=await self._checks.refusal(snapshot))
@@ -114,7 +116,8 @@ class SessionGatherer:
         if driver is None or driver.pod_name is None:
             return None
         metadata = session.metadata
-        return await read_pod(self._context, metadata.namespace, driver.pod_name, driver.pod_uid, metadata.uid)
+        pod = await read_pod(self._context, metadata.namespace, driver.pod_name, driver.pod_uid, metadata.uid)
+        return None if pod is None else await self._pod_events.explained(metadata.namespace, pod)
 
     def _pod_end(self, session: SqlSession) -> PodEnd | None:
         driver = session.status.driver
@@ -122,11 +125,16 @@ class SessionGatherer:
             return None
         return self._context.terminations.end_of(driver.pod_uid)
 
-    def _executors(self, session: SqlSession) -> tuple[PodFacts, ...]:
+    async def _executors(self, session: SqlSession) -> tuple[PodFacts, ...]:
+        """The pods of the driver's executors; the Events of one that waits speak for all."""
         driver = session.status.driver
         if driver is None or driver.pod_uid is None:
             return ()
-        return tuple(pod_snapshot(each) for each in self._context.store.by_index(EXECUTORS_BY_DRIVER, driver.pod_uid))
+        stored = self._context.store.by_index(EXECUTORS_BY_DRIVER, driver.pod_uid)
+        pods = sorted((pod_snapshot(each) for each in stored), key=lambda pod: (pod.started is not None, pod.created))
+        if session.status.phase is not Phase.READY or not pods or pods[0].started is not None:
+            return tuple(pods)
+        return (await self._pod_events.explained(session.metadata.namespace, pods[0]), *pods[1:])
 
     def _executor_failures(self, session: SqlSession) -> tuple[ExecutorFailure, ...]:
         driver = session.status.driver

@@ -100,7 +100,10 @@ def _problem(s: Snapshot) -> tuple[Reason, str] | None:
     waiting = [pod for pod in _living(s) if pod.started is None]
     for pod in waiting:
         if pod.gates:
-            return Reason.WAITING_IN_QUEUE, f"a queue system holds pod {pod.name} back ({', '.join(pod.gates)})"
+            return (
+                Reason.WAITING_IN_QUEUE,
+                f"a queue system holds pod {pod.name} back ({', '.join(pod.gates)}){_words(pod)}",
+            )
         if pod.unschedulable is not None:
             return Reason.UNSCHEDULABLE, f"pod {pod.name} has no node: {pod.unschedulable}"
         if pod.image_problem is not None:
@@ -110,6 +113,10 @@ def _problem(s: Snapshot) -> tuple[Reason, str] | None:
     if s.executor_refusal is not None:
         return s.executor_refusal.reason, f"another executor cannot be made: {s.executor_refusal.message}"
     return None
+
+
+def _words(pod: PodFacts) -> str:
+    return f": {pod.queue_words}" if pod.queue_words is not None else ""
 
 
 def _failing_conditions(s: Snapshot) -> tuple[Condition, ...]:

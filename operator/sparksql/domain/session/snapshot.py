@@ -47,6 +47,7 @@ class PodFacts:
     end_due: datetime | None = None
     ip: str | None = None
     gates: tuple[str, ...] = ()
+    queue_words: str | None = None  # the last Event of a pod that gates hold back
     scheduler: str = ""
     has_node: bool = True
     unschedulable: str | None = None

@@ -323,7 +323,9 @@ def _addresses(session: SqlSession) -> EndpointStatus:
 def _queue_of(s: Snapshot, pod: PodFacts) -> str | None:
     """What a pod that waits in a queue waits for; None if it is in none."""
     if pod.gates:
-        return f"a queue system holds pod {pod.name} back (scheduling gates: {', '.join(pod.gates)})"
+        words = f": {pod.queue_words}" if pod.queue_words is not None else ""
+        held = f"a queue system holds pod {pod.name} back (scheduling gates: {', '.join(pod.gates)}){words}"
+        return f"{held}; there is no deadline, the queue decides: see its own objects, or ask for less"
     if pod.has_node or not _has_queue(s, pod):
         return None
     return f"pod {pod.name} waits for its place: {pod.unschedulable or 'the scheduler has not said why'}"
