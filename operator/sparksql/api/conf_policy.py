@@ -148,6 +148,8 @@ FIELDS: Mapping[str, str] = {
     "spark.driver.cores": "spec.driver.cpu",
     "spark.executor.memory": "spec.executors.memory",
     "spark.executor.cores": "spec.executors.cpu",
+    "spark.kubernetes.driver.limit.cores": "spec.driver.cpuLimit",
+    "spark.kubernetes.executor.limit.cores": "spec.executors.cpuLimit",
     "spark.executor.instances": "spec.executors.instances",
     "spark.dynamicallocation.enabled": "spec.executors.max",
     "spark.dynamicallocation.minexecutors": "spec.executors.min",

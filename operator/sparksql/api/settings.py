@@ -56,6 +56,11 @@ class DriverResources(ApiModel):
         None,
         description="CPU request of the driver pod, a decimal in quotes. Spark counts this rounded up, at least 1.",
     )
+    cpu_limit: Cpu | None = Field(
+        None,
+        description="CPU limit of the driver pod, at least `cpu`. Without it there is none, and spare cores of the node are used; a "
+        "ResourceQuota on `limits.cpu` asks for one.",
+    )
     memory: Memory | None = Field(
         None,
         description="JVM heap of the driver. The pod gets more: max(384Mi, 10 %) + 600Mi for Python and off-heap use.",
@@ -79,6 +84,9 @@ class ExecutorResources(ApiModel):
     max: int | None = Field(None, ge=1, le=10_000, description="Most executors with dynamic allocation.")
     cpu: Cpu | None = Field(
         None, description="CPU request of each executor, a decimal in quotes. Spark counts this rounded up, at least 1."
+    )
+    cpu_limit: Cpu | None = Field(
+        None, description="CPU limit of each executor, at least `cpu`. Without it there is none."
     )
     memory: Memory | None = Field(None, description="JVM heap of each executor.")
 

@@ -7,6 +7,7 @@ from sparksql.domain.violation import Violation
 from sparksql.kube.errors import ApiError, Forbidden, Invalid
 
 _MAX_MESSAGE_CHARS = 1000
+_CPU_LIMIT = "spec.driver.cpuLimit and spec.executors.cpuLimit of the session, or of its class's defaults, set one"
 
 
 def violation_of(error: ApiError, class_name: str) -> Violation:
@@ -20,7 +21,9 @@ def violation_of(error: ApiError, class_name: str) -> Violation:
         case Forbidden() if error.namespace_terminating:
             return _violation(Reason.NAMESPACE_TERMINATING, "the namespace is being deleted")
         case Forbidden():
-            return _violation(Reason.NOT_ALLOWED, f"the cluster does not allow it: {error.message}")
+            # A quota names the resource in the message only. The hint is for people; nothing is decided by it.
+            remedy = f"; {_CPU_LIMIT}" if "limits.cpu" in error.message else ""
+            return _violation(Reason.NOT_ALLOWED, f"the cluster does not allow it: {error.message}{remedy}")
         case Invalid() if error.fields:
             message = f"the API server refuses what follows from class {class_name}: {error.message}"
             return _violation(Reason.INVALID_SPEC, message)

@@ -47,8 +47,8 @@ READ: dict[str, str] = {
     ),
     "domain/session": (
         "Allow.conf Allow.images Allow.namespaces Allow.service_accounts DriverLimits.cpu DriverLimits.memory "
-        "DriverResources.cpu DriverResources.memory Endpoints.connect Endpoints.rest Endpoints.thrift "
-        "ExecutorLimits.cpu ExecutorLimits.instances ExecutorLimits.memory ExecutorResources.cpu "
+        "DriverResources.cpu DriverResources.cpu_limit DriverResources.memory Endpoints.connect Endpoints.rest Endpoints.thrift "
+        "ExecutorLimits.cpu ExecutorLimits.instances ExecutorLimits.memory ExecutorResources.cpu ExecutorResources.cpu_limit "
         "ExecutorResources.instances ExecutorResources.max ExecutorResources.memory ExecutorResources.min Front.only Frontend.name Frontend.port Idle.action Idle.restore_state "
         "Idle.timeout_seconds LabelRequirement.key LabelRequirement.operator LabelRequirement.values "
         "LabelSelector.match_expressions LabelSelector.match_labels Limits.driver Limits.execution_seconds "

@@ -36,6 +36,12 @@ def answer(status: int, reason: str, message: str, causes: tuple[Object, ...] = 
     return error_from(status, json.dumps(body).encode())
 
 
+def test_quota_on_cpu_limits_has_the_fields_that_meet_it() -> None:
+    error = answer(403, "Forbidden", "pods is forbidden: failed quota: q: must specify limits.cpu for: spark")
+    violation = violation_of(error, "standard")
+    assert "spec.driver.cpuLimit and spec.executors.cpuLimit" in violation.message
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

@@ -289,6 +289,22 @@ def test_a_fixed_number_of_executors_is_not_dynamic() -> None:
     assert (executors.instances, executors.dynamic, executors.cores, executors.cpu) == (3, None, 2, "1500m")
 
 
+def test_cpu_limits_reach_driver_and_executors() -> None:
+    made = allowed(driver={"cpuLimit": "2"}, executors={"cpu": "1", "cpuLimit": "1500m"}).effective
+    assert (made.driver.cpu_limit, made.executors.cpu_limit) == ("2", "1500m")
+    made = allowed().effective
+    assert (made.driver.cpu_limit, made.executors.cpu_limit) == ("", "")
+
+
+@pytest.mark.parametrize("part", ["driver", "executors"])
+def test_cpu_limit_below_the_request_is_refused_with_both_values(part: str) -> None:
+    violation = refused(**{part: {"cpu": "2", "cpuLimit": "1500m"}})
+    assert violation.reason is Reason.INVALID_SPEC
+    assert violation.message == (
+        f"spec.{part}.cpuLimit: 1500m is less than spec.{part}.cpu (2); raise cpuLimit, or ask for less cpu"
+    )
+
+
 @given(st.integers(1, 100_000), st.integers(1, 64_000))
 def test_a_driver_pod_has_room_for_heap_overhead_and_python(heap: int, millis: int) -> None:
     driver = allowed(driver={"memory": f"{heap}Mi", "cpu": f"{millis}m"}).effective.driver

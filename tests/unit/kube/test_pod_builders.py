@@ -10,6 +10,9 @@ import pytest
 
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.kube import builders
+from sparksql.kube.builders.conf import spark_conf
+from sparksql.kube.builders.driver import driver_pod
+from sparksql.kube.builders.executor import executor_pod
 from tests.unit.kube.effective_sessions import BASE, FULL, OWNER, PLAIN, container, driver, mounts
 
 
@@ -224,6 +227,19 @@ def test_driver_volumes_with_a_claim_and_the_templates_own_scratch() -> None:
     }
     [scratch] = [mount for mount in container(pod)["volumeMounts"] if mount["mountPath"] == "/var/spark/local"]
     assert scratch["name"] == "scratch"
+
+
+def test_cpu_limit_is_set_on_every_container_that_the_operator_makes() -> None:
+    """A quota on limits.cpu refuses a pod of which one container has none."""
+    limited = replace(
+        PLAIN, driver=replace(PLAIN.driver, cpu_limit="2"), executors=replace(PLAIN.executors, cpu_limit="3")
+    )
+    driver, executor = driver_pod(limited, 1, "hash")["spec"], executor_pod(limited, 1)["spec"]
+    containers = (*driver["initContainers"], *driver["containers"], *executor["containers"])
+    assert [each["resources"]["limits"]["cpu"] for each in containers] == ["2", "2", "3"]
+    assert spark_conf(limited, 1)["spark.kubernetes.executor.limit.cores"] == "3"
+    plain = driver_pod(PLAIN, 1, "hash")["spec"]
+    assert all("cpu" not in each["resources"]["limits"] for each in (*plain["initContainers"], *plain["containers"]))
 
 
 def test_queue_and_priority_reach_driver_and_executors() -> None:

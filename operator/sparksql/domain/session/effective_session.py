@@ -19,7 +19,7 @@ class ExecutorSize:
     """Sizes the executors of a session.
 
     `instances` is fixed, or `dynamic` is the least and most of them with dynamic allocation. `cpu` is a Kubernetes
-    quantity.
+    quantity, as is `cpu_limit`, empty without a limit.
     """
 
     cpu: str
@@ -27,19 +27,22 @@ class ExecutorSize:
     memory_mib: int
     instances: int = 1
     dynamic: tuple[int, int] | None = None
+    cpu_limit: str = ""
 
 
 @dataclass(frozen=True)
 class DriverSize:
     """Sizes the driver of a session.
 
-    `cpu` is the pod's request (a quantity), `cores` what Spark counts, `pod_mib` request and limit of memory.
+    `cpu` is the pod's request (a quantity), `cores` what Spark counts, `pod_mib` request and limit of memory, `cpu_limit` the
+    pod's limit of CPU, empty without one.
     """
 
     cpu: str
     cores: int
     heap_mib: int
     pod_mib: int
+    cpu_limit: str = ""
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,10 @@ def resolve(
     if violation is not None:
         return violation
     driver, executors = _driver(settings), _executors(settings)
-    violation = _beyond_limits(settings, session_class) or _pod_beyond_limits(
-        spec, settings, session_class, operator_defaults
+    violation = (
+        _small_cpu_limit(settings)
+        or _beyond_limits(settings, session_class)
+        or _pod_beyond_limits(spec, settings, session_class, operator_defaults)
     )
     if violation is not None:
         return violation
@@ -250,7 +252,9 @@ def _driver(settings: SessionSettings) -> DriverSize:
     assert settings.driver and settings.driver.cpu and settings.driver.memory
     heap = memory_mib(settings.driver.memory)
     overhead = max(MIN_OVERHEAD_MIB, int(heap * OVERHEAD_FACTOR)) + PYTHON_OVERHEAD_MIB
-    return DriverSize(settings.driver.cpu, cpu_cores(settings.driver.cpu), heap, heap + overhead)
+    return DriverSize(
+        settings.driver.cpu, cpu_cores(settings.driver.cpu), heap, heap + overhead, settings.driver.cpu_limit or ""
+    )
 
 
 def _executors(settings: SessionSettings) -> ExecutorSize:
@@ -258,7 +262,25 @@ def _executors(settings: SessionSettings) -> ExecutorSize:
     assert wish and wish.cpu and wish.memory
     dynamic = (wish.min or 0, wish.max) if wish.max is not None else None
     fixed = wish.instances if wish.instances is not None else 1
-    return ExecutorSize(wish.cpu, cpu_cores(wish.cpu), memory_mib(wish.memory), 0 if dynamic else fixed, dynamic)
+    return ExecutorSize(
+        cpu=wish.cpu,
+        cores=cpu_cores(wish.cpu),
+        memory_mib=memory_mib(wish.memory),
+        instances=0 if dynamic else fixed,
+        dynamic=dynamic,
+        cpu_limit=wish.cpu_limit or "",
+    )
+
+
+def _small_cpu_limit(settings: SessionSettings) -> Violation | None:
+    """Returns why a limit of CPU cannot be: it is below the request, which may come from another layer."""
+    for field, size in (("spec.driver", settings.driver), ("spec.executors", settings.executors)):
+        if size is None or size.cpu is None or size.cpu_limit is None:
+            continue
+        if cpu_millis(size.cpu_limit) < cpu_millis(size.cpu):
+            wrong = f"{field}.cpuLimit: {size.cpu_limit} is less than {field}.cpu ({size.cpu})"
+            return Violation(Reason.INVALID_SPEC, f"{wrong}; raise cpuLimit, or ask for less cpu")
+    return None
 
 
 def _beyond_limits(settings: SessionSettings, session_class: SqlSessionClass) -> Violation | None:

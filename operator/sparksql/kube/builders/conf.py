@@ -61,6 +61,7 @@ def _sizes(session: EffectiveSession) -> dict[str, str]:
         "spark.executor.cores": str(size.cores),
         "spark.executor.memory": f"{size.memory_mib}m",
         "spark.kubernetes.executor.request.cores": size.cpu,
+        **({"spark.kubernetes.executor.limit.cores": size.cpu_limit} if size.cpu_limit else {}),
         **_allocation(size),
     }
 

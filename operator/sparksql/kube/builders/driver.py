@@ -42,6 +42,9 @@ def driver_pod(session: EffectiveSession, incarnation: int, config_hash: str) ->
     pods.add_volumes(spec, container, session.volume_claim, ("/tmp", pods.LOCAL_DIR, pods.WORK_DIR))  # noqa: S108 - the pod's own
     secrets = (base_name(session), names.executor_secret_name(name))
     pods.add_config_copy(spec, container, secrets, session.image, session.image_pull_policy, config_hash)
+    # A quota on limits.cpu asks every container for one. That of an init container adds nothing to the pod's.
+    configure = next(each for each in spec["initContainers"] if each["name"] == pods.CONFIGURE)
+    configure["resources"]["limits"] |= pods.cpu_limit(session.driver.cpu_limit)
     roots = pods.file_roots(spec, container, session.jar_prefixes)
     container["env"] = pods.put(container["env"], [roots], "name")
     pods.restrict(spec)
@@ -84,12 +87,12 @@ def _environment(config_hash: str) -> list[dict[str, Any]]:
 
 
 def _resources(template: dict[str, Any], session: EffectiveSession) -> dict[str, Any]:
-    """CPU is requested and not limited; memory is both. Other resources, such as devices, are the template's."""
+    """CPU is requested, and limited if the session says so; memory is both. Others, such as devices, are the template's."""
     size = session.driver
     memory = f"{size.pod_mib}Mi"
     limits = {name: value for name, value in (template.get("limits") or {}).items() if name != "cpu"}
     requests = {**(template.get("requests") or {}), "cpu": size.cpu, "memory": memory}
-    return {**template, "requests": requests, "limits": {**limits, "memory": memory}}
+    return {**template, "requests": requests, "limits": {**limits, **pods.cpu_limit(size.cpu_limit), "memory": memory}}
 
 
 def _probe(path: str, timing: dict[str, int]) -> dict[str, Any]:

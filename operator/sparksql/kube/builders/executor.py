@@ -59,7 +59,7 @@ def executor_pod(session: EffectiveSession, incarnation: int) -> dict[str, Any]:
         "resources": {
             **resources,
             "requests": {**(resources.get("requests") or {}), "cpu": size.cpu, "memory": memory},
-            "limits": {**(resources.get("limits") or {}), "memory": memory},
+            "limits": {**(resources.get("limits") or {}), **pods.cpu_limit(size.cpu_limit), "memory": memory},
         },
     }
     return pod

@@ -55,6 +55,11 @@ def take_container(spec: Json) -> Json:
     return ours
 
 
+def cpu_limit(quantity: str) -> Json:
+    """The limits of a container as far as they concern its CPU: none for an empty quantity."""
+    return {"cpu": quantity} if quantity else {}
+
+
 def put(entries: Sequence[Json] | None, ours: Sequence[Json], key: str) -> list[Json]:
     """A list of named entries with ours in it: an entry of the template with the same `key` gives way."""
     taken = {entry[key] for entry in ours}
