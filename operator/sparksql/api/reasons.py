@@ -53,6 +53,7 @@ class Reason(StrEnum):
     OLDER_DRIVER = "OlderDriver"  # than the operator
     NEWER_DRIVER = "NewerDriver"
     INCOMPATIBLE_DRIVER = "IncompatibleDriver"
+    DOES_NOT_FIT_POOL = "DoesNotFitPool"  # no driver of the class's warm pool is what the session asks for
     EXECUTORS_READY = "ExecutorsReady"
     EXECUTORS_STARTING = "ExecutorsStarting"
     EXECUTORS_FAILING = "ExecutorsFailing"

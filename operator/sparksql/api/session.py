@@ -226,7 +226,8 @@ class SqlSessionStatus(ApiModel):
     )
     conditions: Conditions = Field(
         (),
-        description="Ready, Reconciling, Stalled, SessionStateLost, Hibernation, VersionSkew, ExecutorsReady, ExecutorsFailing.",
+        description="Ready, Reconciling, Stalled, SessionStateLost, Hibernation, VersionSkew, ExecutorsReady, ExecutorsFailing, "
+        "WarmPool.",
     )
 
 

@@ -9,11 +9,9 @@ import uuid
 from datetime import datetime
 from typing import Any, assert_never
 
-from sparksql.api.base import ObjectMeta
-from sparksql.api.names import LABEL_SESSION_UID, child_base, executor_secret_name, pool_member_name
-from sparksql.api.session import SessionPhase, SqlSession, SqlSessionSpec
+from sparksql.api.names import LABEL_SESSION_UID, child_base, executor_secret_name
+from sparksql.api.session import SessionPhase
 from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus
-from sparksql.api.settings import Endpoints
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import CLASS, POD, SESSION
 from sparksql.cache.namespaces import is_terminating, labels_of
@@ -24,8 +22,8 @@ from sparksql.controllers.context import ControllerContext
 from sparksql.controllers.reconciler import Controller, Done, Outcome
 from sparksql.controllers.start_failures import violation_of
 from sparksql.domain.session.effective_session import EffectiveSession
-from sparksql.domain.session.resolve import Resolved, resolve
-from sparksql.domain.session.warm import pool_key
+from sparksql.domain.session.resolve import Resolved
+from sparksql.domain.session.warm import pool_key, pool_resolution
 from sparksql.domain.session_class import Command, Decision, PoolSituation, RemoveDriver, StartDriver, decide
 from sparksql.domain.violation import Violation
 from sparksql.domain.warm_pool import PoolMember, plan
@@ -119,14 +117,8 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         return min(rooms, default=(None, ""))
 
     def _resolve(self, session_class: SqlSessionClass, namespace: str, uid: str) -> Resolved | Violation:
-        """A session that says nothing but its class, with every protocol on: what fits most."""
-        name = pool_member_name(session_class.metadata.name)
-        spec = SqlSessionSpec(
-            class_name=session_class.metadata.name, endpoints=Endpoints(rest=True, connect=True, thrift=True)
-        )
-        session = SqlSession(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=spec)
         labels = labels_of(self._context.store, namespace)
-        return resolve(session, session_class, labels, self._context.config.defaults)
+        return pool_resolution(session_class, namespace, uid, labels, self._context.config.defaults)
 
     async def _start(self, session_class: SqlSessionClass, namespace: str) -> None:
         """Makes the children of a new member. What is left of one that could not be made goes with the class. Raises ApiError."""

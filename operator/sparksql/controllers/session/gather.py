@@ -31,6 +31,7 @@ from sparksql.controllers.session.pods import pod_snapshot, read_pod
 from sparksql.domain.session import session_limits
 from sparksql.domain.session.resolve import Resolved, resolve
 from sparksql.domain.session.snapshot import ExecutorFailure, PodEnd, PodFacts, Snapshot, WarmDriver
+from sparksql.domain.session.warm import misfits, pool_resolution
 from sparksql.domain.violation import Violation
 from sparksql.engine.key import Key
 from sparksql.engine.store import Store
@@ -66,6 +67,7 @@ class SessionGatherer:
             gateway=gateway,
             warm=None,
             executor_refusal=None,
+            pool_misfits=self._pool_misfits(session, session_class, resolution),
             pod_end=self._pod_end(session),
             **self._counts(session),
             limit_violation=self._limit_violation(session, session_class),
@@ -99,6 +101,18 @@ class SessionGatherer:
         if session_class is None or not isinstance(resolution, Resolved) or session.status.phase in _WITH_DRIVER:
             return None
         return self._children.pools.find(session, session_class, resolution.effective)
+
+    def _pool_misfits(
+        self, session: SqlSession, session_class: SqlSessionClass | None, resolution: Resolved | Violation
+    ) -> tuple[str, ...]:
+        namespace = session.metadata.namespace
+        if session_class is None or not isinstance(resolution, Resolved):
+            return ()
+        if not session_class.spec.warm_pool.size or namespace not in session_class.spec.warm_pool.namespaces:
+            return ()
+        labels = labels_of(self._context.store, namespace)
+        pool = pool_resolution(session_class, namespace, "", labels, self._context.config.defaults)
+        return misfits(resolution, pool) if isinstance(pool, Resolved) else ()
 
     async def _start_blocker(self, session: SqlSession, resolution: Resolved | Violation) -> Violation | None:
         """What kept the last driver from being made, if it still does."""

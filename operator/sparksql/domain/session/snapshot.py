@@ -108,9 +108,10 @@ class Snapshot:
     `resting` streams that are Stopped, and `savepoints` those under way in the driver or waiting for one; clients'
     statements are in the driver's own counts. `in_hand` counts those that the driver of `status.driver` has in its hands,
     or had when it was lost, also where a statement has noted that first. `limit_violation` is the limit of sessions that
-    leaves none for this one; `front` is the front's host; `executors` are the pods of the driver's executors,
-    `executor_failures` those that failed within the last hour, `executor_refusal` is the API server's answer to another one;
-    `start_blocker` is what stopped the driver from being made in this very pass (quota, a missing claim, a foreign child).
+    leaves none for this one; `pool_misfits` are the fields for which no driver of the class's warm pool fits; `front` is the
+    front's host; `executors` are the pods of the driver's executors, `executor_failures` those that failed within the last hour,
+    `executor_refusal` is the API server's answer to another one; `start_blocker` is what stopped the driver from being made
+    in this very pass (quota, a missing claim, a foreign child).
     """
 
     now: datetime
@@ -127,6 +128,7 @@ class Snapshot:
     savepoints: int = 0
     limit_violation: Violation | None = None
     warm: WarmDriver | None = None
+    pool_misfits: tuple[str, ...] = ()
     executors: tuple[PodFacts, ...] = ()
     executor_failures: tuple[ExecutorFailure, ...] = ()
     executor_refusal: Violation | None = None

@@ -7,7 +7,7 @@ place in a queue has no deadline: who set the queue up decides how long one wait
 
 from __future__ import annotations
 
-from sparksql.api.conditions import Condition
+from sparksql.api.conditions import Condition, ConditionStatus, ConditionType
 from sparksql.api.names import driver_pod_name, gateway_server_name
 from sparksql.api.reasons import Reason
 from sparksql.api.session import MAX_UNCONFIRMED_DRIVERS, DriverStatus, EndpointStatus, FrontendAddress, SqlSession
@@ -290,7 +290,22 @@ def _lost_events(lost: tuple[Condition, ...]) -> tuple[Event, ...]:
 
 def ready_conditions(s: Snapshot) -> tuple[Condition, ...]:
     """Returns the conditions that a session with a driver has beside its own."""
-    return (*hibernation_conditions(s), *skew_conditions(s), *executor_conditions(s))
+    return (*hibernation_conditions(s), *skew_conditions(s), *executor_conditions(s), *_pool_conditions(s))
+
+
+def _pool_conditions(s: Snapshot) -> tuple[Condition, ...]:
+    """Says so while the class has a warm pool for the session's namespace and none of its drivers can be the session's."""
+    if not s.pool_misfits:
+        return ()
+    message = f"the session starts cold, no driver of the class's warm pool fits: {'; '.join(s.pool_misfits)}"
+    return (
+        Condition(
+            type=ConditionType.WARM_POOL,
+            status=ConditionStatus.FALSE,
+            reason=Reason.DOES_NOT_FIT_POOL,
+            message=message,
+        ),
+    )
 
 
 def _with_pod(s: Snapshot, pod: PodFacts) -> DriverStatus:
