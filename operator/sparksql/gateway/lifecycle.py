@@ -48,6 +48,7 @@ class Lifecycle:
         self.spark: Spark | None = None
         self.init_failure: InitFailure | None = None
         self.state_lost: str | None = None
+        self.executors_wanted: int | None = None
         self.is_draining = False
         self._state = GatewayState.STARTING
 

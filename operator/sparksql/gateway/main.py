@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,11 +27,12 @@ from sparksql.gateway.settings import ConfigError, Settings, read_settings
 from sparksql.gateway.spark.jvm import DriverJvm, JvmError
 from sparksql.gateway.sql.masking import LogMask
 from sparksql.logs import JsonFormatter
-from sparksql.wire.control import InitFailure, OperationError
+from sparksql.wire.control import HEARTBEAT_SECONDS, InitFailure, OperationError
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.control.service import ControlService
     from sparksql.gateway.frontends.frontends import FrontendError, Frontends
+    from sparksql.gateway.lifecycle import Lifecycle
     from sparksql.gateway.spark.driver import SparkDriver
 
 log = logging.getLogger("sparksql.gateway")
@@ -140,6 +142,7 @@ async def _start_spark(
     from sparksql.gateway.bootstrap import start_spark
     from sparksql.gateway.frontends.frontends import FrontendError
     from sparksql.gateway.operations.restoring import Restoring
+    from sparksql.gateway.spark.executors import executors_wanted
 
     began = time.monotonic()
     lifecycle = service.lifecycle
@@ -164,7 +167,17 @@ async def _start_spark(
         return
     lifecycle.ready(spark)
     log.info("ready after %.1f s, boot id %s", time.monotonic() - began, lifecycle.boot_id)
-    await asyncio.gather(spark.operations.watch(), service.clients.watch())
+    wanted = partial(spark.threads.guarded, executors_wanted, started.driver.context._jsc.sc())
+    is_dynamic = started.driver.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true"
+    counting = [_count_executors(lifecycle, wanted)] if is_dynamic else []
+    await asyncio.gather(spark.operations.watch(), service.clients.watch(), *counting)
+
+
+async def _count_executors(lifecycle: Lifecycle, wanted: Callable[[], Awaitable[int | None]]) -> None:
+    """Reads again and again how many executors Spark asks for; heartbeats carry the number to the operator."""
+    while True:
+        lifecycle.executors_wanted = await wanted()
+        await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 def _failure_of(failed: FrontendError) -> InitFailure:

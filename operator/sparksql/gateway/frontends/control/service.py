@@ -104,6 +104,7 @@ class ControlService:
             restorable_statements=0 if spark is None else len(spark.executor.changes.kept),
             state_obstacle=None if spark is None else spark.executor.changes.obstacle,
             state_lost=self.lifecycle.state_lost,
+            executors_wanted=self.lifecycle.executors_wanted,
             last_activity_time=None if spark is None else spark.operations.last_activity,
             init_failure=self.lifecycle.init_failure,
             certificate=None if pair is None else pair.certificate.decode(),
