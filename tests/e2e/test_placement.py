@@ -30,7 +30,8 @@ def test_a_driver_in_a_queue_waits_beyond_all_deadlines_and_starts_when_it_is_le
     # Another session's place is known to be lost after the deadline: then it is over for this one, too.
     nowhere = classes.make(podTemplate={"driver": {"spec": {"nodeSelector": {"e2e.sparksql.dev/no-such-node": "x"}}}})
     space.session("homeless", wait=False, className=nowhere)
-    assert reason(space.wait_session("homeless", "Failed")) == "Unschedulable"
+    space.wait_reason("SqlSession", "homeless", "Unschedulable")
+    assert reason(space.wait_session("homeless", "Pending")) == "Unschedulable"
     still = space.get_session("queued")
     assert (phase(still), reason(still)) == ("Starting", "WaitingInQueue"), still["status"]
     driver = still["status"]["driver"]

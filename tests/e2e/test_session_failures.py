@@ -72,11 +72,11 @@ def test_session_whose_volume_claim_is_missing_is_stalled_and_names_the_claim(sp
     assert "not-there" in refused["status"]["message"]
 
 
-def test_session_whose_driver_cannot_be_scheduled_fails(space: Space, classes: Classes) -> None:
+def test_session_whose_driver_cannot_be_scheduled_is_stalled(space: Space, classes: Classes) -> None:
     space.session("homeless", wait=False, className=classes.make(podTemplate={"driver": NOWHERE}))
     waiting = space.wait_reason("SqlSession", "homeless", "Unschedulable")
     assert (phase(waiting), condition(waiting, "Stalled")) == ("Starting", "False")
-    failed = space.wait_session("homeless", "Failed")
+    failed = space.wait_session("homeless", "Pending")
     assert (reason(failed), condition(failed, "Stalled")) == ("Unschedulable", "True")
     space.cluster.wait_gone("Pod", space.name, failed["status"]["driver"]["podName"])
     space.change("SqlSession", "homeless", restartNonce="again")
@@ -87,8 +87,8 @@ def test_an_image_that_cannot_be_pulled(space: Space, classes: Classes) -> None:
     name = classes.make(allow={"images": ["registry.invalid/*"]})
     space.session("imageless", wait=False, className=name, image="registry.invalid/none:1")
     waiting = space.wait_reason("SqlSession", "imageless", "ImagePullFailed")
-    assert phase(waiting) in ("Starting", "Failed")
-    failed = space.wait_session("imageless", "Failed")
+    assert phase(waiting) in ("Starting", "Pending")
+    failed = space.wait_session("imageless", "Pending")
     assert reason(failed) == "ImagePullFailed"
     assert "registry.invalid/none:1" in failed["status"]["message"]
 
