@@ -56,7 +56,7 @@ async def test_volume_that_cannot_be_mounted_is_told_in_the_kubelets_words() -> 
     assert shown.container_problem == f"FailedMount: {WORDS}"
 
 
-async def test_what_the_scheduler_said_before_the_pod_had_its_node_is_no_problem() -> None:
+async def test_event_from_before_the_binding_of_the_pod_is_no_problem() -> None:
     server = Server(event("FailedScheduling", "0/1 nodes", 1), SCHEDULED)
     assert (await reader(server).explained("n", CREATING)).container_problem is None
 
