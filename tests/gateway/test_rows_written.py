@@ -114,7 +114,7 @@ async def test_execute_immediate_counts_the_rows_of_its_statement(client: Gatewa
 @pytest.mark.parametrize(
     "text", ["SELECT 1", "SHOW TABLES", "CREATE TABLE none (a INT) USING parquet", "SET spark.sql.ansi.enabled=true"]
 )
-async def test_what_writes_no_rows_has_no_count(client: GatewayClient, text: str) -> None:
+async def test_statement_without_a_write_has_no_count(client: GatewayClient, text: str) -> None:
     assert _count(await client.ok(text)) is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types
 
-from sparksql.gateway.catalog.catalog import simple_type
+from sparksql.gateway.catalog.columns import simple_type
 from sparksql.gateway.catalog.name_patterns import MAX_NAMESPACES, NamePattern, escaped, find_namespaces, may_lie_below
 from tests.support.work import LINEAR, growth
 
