@@ -50,6 +50,23 @@ def test_a_session_whose_executors_find_no_place_is_ready_and_answers_what_needs
     assert space.rows("SELECT 1", session="lonely") == [["1"]]
     (waiting,) = executors(space, "lonely")
     assert waiting["status"]["phase"] == "Pending", waiting["status"]
+
+    def is_told(session: Object | None) -> bool:
+        return "nodes are available" in (session or {})["status"].get("executors", {}).get("message", "")
+
+    shown = space.cluster.wait("SqlSession", space.name, "lonely", is_told, "with the scheduler's words")
+    assert shown["status"]["executors"]["summary"] == "0/1"
+    assert (condition(shown, "ExecutorsReady"), condition(shown, "Ready")) == ("False", "True")
+    needs_one = space.statement(SHUFFLE, session="lonely")
+    running = space.cluster.wait(
+        "SqlStatement",
+        space.name,
+        needs_one,
+        lambda s: "nodes are available" in (s or {})["status"].get("message", ""),
+        "with what it waits for",
+    )
+    assert phase(running) == "Running", running["status"]
+    space.cancel(needs_one)
     pod = space.driver_pod("lonely")
 
     def log() -> str:

@@ -9,7 +9,8 @@ import pytest
 from tests.support.harness import Classes, Object, Space, condition, phase, reason
 
 BROKEN = {"spec": {"containers": [{"name": "spark", "env": [{"name": "PYTHONHOME", "value": "/nowhere"}]}]}}
-NOWHERE = {"spec": {"nodeSelector": {"e2e.sparksql.dev/no-such-node": "true"}}}
+PLACE = "e2e.sparksql.dev/room-for-homeless"  # a label of no node, until a test gives it to one
+NOWHERE = {"spec": {"nodeSelector": {PLACE: "true"}}}
 
 
 def test_a_missing_class_is_waited_for(space: Space, classes: Classes) -> None:
@@ -79,8 +80,16 @@ def test_session_whose_driver_cannot_be_scheduled_is_stalled(space: Space, class
     failed = space.wait_session("homeless", "Pending")
     assert (reason(failed), condition(failed, "Stalled")) == ("Unschedulable", "True")
     space.cluster.wait_gone("Pod", space.name, failed["status"]["driver"]["podName"])
-    space.change("SqlSession", "homeless", restartNonce="again")
-    assert space.wait_session("homeless", "Starting")["status"]["driver"]["incarnation"] == 2
+    node = space.cluster.list("Node", "")[0]["metadata"]["name"]
+    label(space, node, "true")
+    try:  # the session is not changed: there is room for it now
+        assert space.wait_session("homeless", "Ready")["status"]["driver"]["incarnation"] == 2
+    finally:
+        label(space, node, None)
+
+
+def label(space: Space, node: str, value: str | None) -> None:
+    space.cluster.patch("Node", "", node, {"metadata": {"labels": {PLACE: value}}})
 
 
 def test_an_image_that_cannot_be_pulled(space: Space, classes: Classes) -> None:

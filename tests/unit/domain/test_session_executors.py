@@ -111,7 +111,7 @@ def test_failed_executors_are_counted_with_their_last_end_and_the_remedy(failure
     earlier = ExecutorFailure("d-exec-1", NOW - seconds(60), "Error, exit code 9")
     decision = looked_at(two(), 10, RUNS, executor(4, started=NOW), executor_failures=(failure, earlier))
     assert conditions_of(decision.status)["ExecutorsFailing"] == ("True", "ExecutorsFailing")
-    assert f"2 executors have failed within the last hour, the last one with {failure.end}: " in message(
+    assert f"within the last hour 2 executors failed, the last one with {failure.end}: " in message(
         decision, "ExecutorsFailing"
     )
     assert remedy in message(decision, "ExecutorsFailing")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
+from sparksql.domain.session.snapshot import ExecutorFailure
 from sparksql.domain.statement.decide import decide
 from sparksql.domain.statement.decision import Cancel, Command, Submit
 from sparksql.domain.statement.identity import operation_id
@@ -134,6 +136,27 @@ def test_running_statement_shows_what_the_executors_of_its_session_wait_for() ->
     waits = decide(statement_snapshot(of, operation=runs, session=session))
     assert message(waits) == "waits for executors of session s: pod e-1 has no node: 0/1 nodes are available"
     assert message(decide(statement_snapshot(of, operation=runs, session=READY))) == ""
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "is_told"),
+    [
+        (NOW, OperationError(message="Job aborted"), True),
+        (ago(30), OperationError(message="Job aborted"), True),
+        (ago(3600), OperationError(message="Job aborted"), False),
+        (NOW, OperationError(message="no column", condition="UNRESOLVED_COLUMN", sql_state="42703"), False),
+    ],
+)
+def test_failed_statement_names_the_executors_that_failed_while_it_ran(
+    at: datetime, error: OperationError, is_told: bool
+) -> None:
+    failure = ExecutorFailure("d-exec-3", at, "OOMKilled, exit code 137", out_of_memory=True)
+    ended = view(OperationState.ERROR, error=error, start_time=ago(60), completion_time=NOW)
+    session = replace(READY, executor_failures=(failure,))
+    decision = decide(statement_snapshot(statement(handed_over("Running")), operation=ended, session=session))
+    told = "; while it ran 1 executor failed, the last one with OOMKilled, exit code 137: raise spec.executors.memory"
+    assert (told in message(decision)) is is_told
+    assert error.message in message(decision)
 
 
 @pytest.mark.parametrize(

@@ -99,13 +99,13 @@ def test_lost_validation_request_is_sent_again_only_with_the_state() -> None:
     assert isinstance(command, Submit) and command.request.validate_against is not None
 
 
-PLANS = replace(READY, driver=replace(DRIVER, plans_streams=True))
+EARLIER = replace(READY, driver=replace(DRIVER, plans_streams=False))
 
 
 @pytest.mark.parametrize("mode", ["Validate", "Explain"])
 def test_validate_and_explain_of_a_stream_regard_its_settings_and_name_no_checkpoint(mode: str) -> None:
     of = statement(initialized(), mode=mode, streaming={"outputMode": "Update", "upsert": {"keys": ["k"]}})
-    (command,) = decide(statement_snapshot(of, session=PLANS)).commands
+    (command,) = decide(statement_snapshot(of, session=READY)).commands
     assert isinstance(command, Submit) and command.request.dry_run is not None
     request = command.request
     assert (request.mode.value, request.streaming, request.validate_against) == (mode, None, None)
@@ -115,14 +115,14 @@ def test_validate_and_explain_of_a_stream_regard_its_settings_and_name_no_checkp
 
 @pytest.mark.parametrize("mode", ["Validate", "Explain"])
 def test_driver_that_does_not_plan_streams_is_not_asked(mode: str) -> None:
-    decision = decide(statement_snapshot(statement(initialized(), mode=mode, streaming={}), session=READY))
+    decision = decide(statement_snapshot(statement(initialized(), mode=mode, streaming={}), session=EARLIER))
     assert (told(decision), decision.commands) == (("Error", "NotImplemented"), ())
     assert "spec.restartNonce" in message(decision)
 
 
 @pytest.mark.parametrize("spec", [{"mode": "Explain"}, {"mode": "Preview", "streaming": {}}, {"streaming": {}}])
 def test_other_modes_and_batch_texts_are_submitted_without_a_dry_run(spec: dict[str, Any]) -> None:
-    for command in decide(statement_snapshot(statement(initialized(), **spec), session=PLANS)).commands:
+    for command in decide(statement_snapshot(statement(initialized(), **spec), session=READY)).commands:
         assert isinstance(command, Submit) and command.request.dry_run is None
 
 

@@ -30,6 +30,7 @@ def session_snapshot(context: ControllerContext, session: SqlSession) -> Session
         (Reason(stalled.reason), stalled.message) if stalled is not None and is_stalled else None,
         ready.message if ready is not None and ready.reason == Reason.WAITING_IN_QUEUE else None,
         executors_awaited(status),
+        context.terminations.executor_failures(status.driver.pod_uid or "", context.clock()) if status.driver else (),
         incompatible,
     )
 

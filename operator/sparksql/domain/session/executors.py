@@ -6,6 +6,8 @@ or a quota is raised; `timeouts.executionSeconds` bounds a statement, and with i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition
 from sparksql.api.reasons import Reason
 from sparksql.api.session import ExecutorsStatus, SessionPhase, SqlSessionStatus
@@ -59,6 +61,13 @@ def executors_awaited(status: SqlSessionStatus) -> str | None:
     """Returns what a session without a single executor waits for, None if it has one or they start as they should."""
     executors = status.executors
     return executors.message if executors is not None and not executors.ready else None
+
+
+def failed_executors(failures: Sequence[ExecutorFailure]) -> str:
+    """Returns how many executors have failed, of one at least, how the last one ended, and what to do."""
+    last = max(failures, key=lambda each: each.time)
+    count = "1 executor" if len(failures) == 1 else f"{len(failures)} executors"
+    return f"{count} failed, the last one with {last.end}: {_remedy(last)}"
 
 
 def executor_conditions(s: Snapshot) -> tuple[Condition, ...]:
@@ -122,10 +131,8 @@ def _words(pod: PodFacts) -> str:
 def _failing_conditions(s: Snapshot) -> tuple[Condition, ...]:
     if not s.executor_failures:
         return ()
-    count, last = len(s.executor_failures), max(s.executor_failures, key=lambda each: each.time)
-    many = "1 executor has" if count == 1 else f"{count} executors have"
     message = (
-        f"{many} failed within the last hour, the last one with {last.end}: {_remedy(last)}. Spark ends the driver once more than "
+        f"within the last hour {failed_executors(s.executor_failures)}. Spark ends the driver once more than "
         "spark.executor.maxNumFailures fail within spark.executor.failuresValidityInterval"
     )
     return (_condition(ConditionType.EXECUTORS_FAILING, ConditionStatus.TRUE, Reason.EXECUTORS_FAILING, message),)

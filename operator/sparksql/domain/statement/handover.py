@@ -26,7 +26,8 @@ from sparksql.domain.statement.deadlines import (
 )
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
 from sparksql.domain.statement.loss import may_end_drivers, with_loss
-from sparksql.domain.statement.outcome import end_of, view_update
+from sparksql.domain.statement.executors import awaited_executors, end_beside_executors
+from sparksql.domain.statement.outcome import view_update
 from sparksql.domain.statement.snapshot import Inputs, Refusal, Settings, Snapshot, Unobserved
 from sparksql.domain.statement.status import StatusUpdate, with_phase
 from sparksql.domain.statement.steps import (
@@ -132,15 +133,13 @@ def _in_progress(s: Snapshot, view: OperationView) -> Decision:
     if is_running(s, view):
         if cancellation is None and (left := brief_left(s, view)):
             return no_change(s, min(left, next_deadline(s)))
-        awaited = s.session.executors if s.session is not None else None
-        waits = f"waits for executors of session {s.session.name}: {awaited}" if s.session and awaited else ""
-        return follow_operation(s, view, cancellation, Reason.RUNNING, waits)
+        return follow_operation(s, view, cancellation, Reason.RUNNING, awaited_executors(s))
     message = "waits in the driver for statements that exclude it"
     return follow_operation(s, view, cancellation, Reason.SUBMITTED, message)
 
 
 def _finish(s: Snapshot, view: OperationView) -> Decision:
-    outcome = end_of(view, s.settings)
+    outcome = end_beside_executors(s, view)
     if outcome.phase is Phase.FINISHED:
         return end(s, outcome.phase, outcome.reason, fit_message(s, view), **view_update(view))
     spec, status = s.statement.spec, s.statement.status

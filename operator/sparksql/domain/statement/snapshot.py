@@ -13,6 +13,7 @@ from sparksql.api.session import SessionPhase
 from sparksql.api.statement import SqlStatement
 from sparksql.api.streaming import Streaming
 from sparksql.domain.admission import Turn
+from sparksql.domain.session.snapshot import ExecutorFailure
 from sparksql.domain.statement import dependencies
 from sparksql.domain.violation import Violation
 from sparksql.wire.control import OperationView, Parameter
@@ -49,6 +50,7 @@ class SessionFacts:
     problem: tuple[Reason, str] | None = None  # its Stalled condition, when that is True
     queue: str | None = None  # what its driver waits for in a queue
     executors: str | None = None  # what it waits for while it has not a single executor
+    executor_failures: tuple[ExecutorFailure, ...] = ()  # of its driver, within the last hour
     incompatibility: str | None = None  # why its driver is handed nothing, being of another version
 
     @property

@@ -41,6 +41,7 @@ _OUT_OF_MEMORY = "the heap of {jvm} is used up ({said}): raise {field}, which th
 _TAILS = (
     "\n== SQL",
     "\n=== Streaming Query ===",
+    "\n\n\n\nThe API gave the following container statuses:",
     "\nDriver stacktrace:",
     "\n\tat ",
     ";\n'",

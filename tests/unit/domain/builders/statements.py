@@ -26,7 +26,7 @@ from tests.unit.domain.builders.objects import NOW, ago
 
 STATEMENT_UID = "5f0c2a9e-0000-4000-8000-000000000001"
 SQL = "INSERT INTO t SELECT 1"
-DRIVER = Driver("s-1", "pod-1", "boot-1")
+DRIVER = Driver("s-1", "pod-1", "boot-1", plans_streams=True)
 READY = SessionFacts("s", SessionPhase.READY, driver=DRIVER)
 STARTING = SessionFacts("s", SessionPhase.STARTING)
 

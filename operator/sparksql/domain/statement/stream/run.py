@@ -78,6 +78,7 @@ from sparksql.domain.event import Event
 from sparksql.domain.statement.chain import Chain, first_answer
 from sparksql.domain.statement.deadlines import cancellation_due, is_closing
 from sparksql.domain.statement.decision import Command, Decision, NeedsInputs
+from sparksql.domain.statement.executors import awaited_executors, end_beside_executors
 from sparksql.domain.statement.outcome import End, end_of, error_text, is_misfit, view_update
 from sparksql.domain.statement.snapshot import Snapshot, Unobserved
 from sparksql.domain.statement.status import with_phase
@@ -200,7 +201,7 @@ def _running_condition(
 ) -> tuple[Reason, str]:
     """Returns reason and message of a stream that is being ended, that runs, or that the driver starts."""
     if cancellation is None:
-        return (held.reason, held.message) if running else (Reason.SUBMITTED, _starting_message(s))
+        return (held.reason, held.message or awaited_executors(s)) if running else (Reason.SUBMITTED, _starting_message(s))
     if cancellation.outcome is OperationState.CANCELED and s.statement.spec.desired_state is DesiredState.RUNNING:
         return Reason.UPGRADING, f"stops first: {change_message(facts.change)}"
     return Reason.CANCELING, f"is being ended: {cancellation.reason}"
@@ -258,7 +259,7 @@ def end_with_query(s: Snapshot, facts: StreamFacts) -> Decision | None:
             pass
         case _:
             return None
-    outcome = end_of(view, s.settings)
+    outcome = end_beside_executors(s, view)
     return end(s, outcome.phase, outcome.reason, outcome.message, **view_update(view))
 
 
@@ -339,7 +340,7 @@ def restart_after_failure(s: Snapshot, facts: StreamFacts) -> Decision:
     """
     match s.operation:
         case OperationView() as view:
-            return restart(s, facts, end_of(view), error_text(view), view)
+            return restart(s, facts, end_beside_executors(s, view), error_text(view), view)
         case Unobserved.UNKNOWN:
             what = "the driver does not know the statement any more"
         case _:
