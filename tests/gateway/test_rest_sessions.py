@@ -66,6 +66,21 @@ async def test_configuring_runs_at_once_and_only_what_configures(session: RestSe
         assert status == 500 and "Unsupported statement for configuring session" in str(told), statement
 
 
+async def test_setting_without_quotes_is_a_property_of_the_session_until_it_is_reset(session: RestSession) -> None:
+    key = "spark.sql.shuffle.partitions"
+
+    async def shown() -> object:
+        return (await session.properties()).get(key)
+
+    before = await shown()
+    assert await configure(session, f"SET {key}=41") == (200, {})
+    assert await shown() == "41"
+    await session.value(f"SET {key}=43; SELECT 1")
+    assert await shown() == "43"
+    assert await configure(session, f"RESET {key}") == (200, {})
+    assert await shown() == before
+
+
 async def test_configuring_tells_sparks_error(session: RestSession) -> None:
     status, told = await configure(session, "CREATE TEMPORARY VIEW v AS SELECT * FROM nowhere")
     assert status == 500

@@ -25,8 +25,8 @@ from sparksql.domain.statement.deadlines import (
     next_deadline,
 )
 from sparksql.domain.statement.decision import Decision, NeedsInputs, Submit
-from sparksql.domain.statement.loss import may_end_drivers, with_loss
 from sparksql.domain.statement.executors import awaited_executors, end_beside_executors
+from sparksql.domain.statement.loss import may_end_drivers, with_loss
 from sparksql.domain.statement.outcome import view_update
 from sparksql.domain.statement.snapshot import Inputs, Refusal, Settings, Snapshot, Unobserved
 from sparksql.domain.statement.status import StatusUpdate, with_phase

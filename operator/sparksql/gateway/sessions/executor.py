@@ -17,7 +17,8 @@ from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
 from sparksql.gateway.sessions import flink_dialect
 from sparksql.gateway.sessions.quota import Quota
 from sparksql.gateway.spark.driver import SparkDriver
-from sparksql.gateway.spark.shapes import JvmSession
+from sparksql.gateway.spark.scala import option, simple_name
+from sparksql.gateway.spark.shapes import JvmSession, LogicalPlan
 from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import StatementError, operation_error, refusal
@@ -26,10 +27,15 @@ from sparksql.gateway.sql.script import Fragment
 from sparksql.wire.control import ErrorReason, SubmitRequest
 from sparksql.wire.driver import SqlPolicy
 
+_SETTINGS = frozenset({"SET", "RESET"})  # kinds of statements that change settings
+
 
 @dataclass(frozen=True)
 class ClientContext:
-    """Holds what a client's statements run with: its JVM session, and `property_set` to tell what SET and RESET did (None)."""
+    """Holds what a client's statements run with.
+
+    `session` is its JVM session. `property_set` notes a SET, and with None a RESET; `settings_reset` a RESET of all of Spark's.
+    """
 
     driver: SparkDriver
     policy: SqlPolicy
@@ -39,6 +45,7 @@ class ClientContext:
     handle: str
     session: JvmSession
     property_set: Callable[[str, str | None], None]
+    settings_reset: Callable[[], None]
 
 
 class ClientExecutor:
@@ -101,7 +108,7 @@ class ClientExecutor:
         client = self._client
         match self._command:
             case flink_dialect.SparkSql():
-                result = client.executor.run_in(operation, lambda: client.session)
+                result = self._run_sql(operation)
             case flink_dialect.SetProperty(key, value):
                 operation.started()
                 self._configure(operation, key, value)
@@ -115,6 +122,28 @@ class ClientExecutor:
             message = f"the result has {result.bytes} bytes and those kept for this session or driver would be too many together; close operations that are done, or select less"
             raise refusal(ErrorReason.RESULT_TOO_LARGE, message)
         return result
+
+    def _run_sql(self, operation: Operation) -> StoredResult:
+        """Runs Spark SQL. What its SET and RESET changed are properties of the session, as those of Flink's dialect."""
+        client = self._client
+        result = client.executor.run_in(operation, lambda: client.session)
+        for statement in () if self.classified is None else self.classified.statements:
+            if statement.kind.type in _SETTINGS:
+                parser = client.session.sessionState().sqlParser()
+                self._note_setting(parser.parsePlan(statement.fragment.text))
+        return result
+
+    def _note_setting(self, plan: LogicalPlan) -> None:
+        """Notes what a SET of a key, or a RESET of one or of all, has changed."""
+        match simple_name(plan):
+            case "SetCommand" if (pair := option(plan.kv())) is not None and pair._2().isDefined():
+                self._client.property_set(str(pair._1()), str(pair._2().get()))
+            case "ResetCommand" if (key := option(plan.config())) is not None:
+                self._client.property_set(str(key), None)
+            case "ResetCommand":
+                self._client.settings_reset()
+            case _:
+                pass
 
     def _kinds(self) -> tuple[Kind, ...]:
         return () if self.classified is None else tuple(statement.kind for statement in self.classified.statements)

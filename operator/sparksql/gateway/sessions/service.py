@@ -25,6 +25,7 @@ from sparksql.gateway.results.unbounded import UnboundedPage
 from sparksql.gateway.sessions.callers import current
 from sparksql.gateway.sessions.executor import ClientContext, ClientExecutor
 from sparksql.gateway.sessions.external import ExternalExecution, ExternalOperation
+from sparksql.gateway.sessions.flink_dialect import SPARK_KEY
 from sparksql.gateway.sessions.manager import SessionManager, Usage, monotonic
 from sparksql.gateway.sessions.model import ClientError, OperationInfo, Problem, SessionInfo
 from sparksql.gateway.sessions.promises import checked
@@ -158,6 +159,7 @@ class SessionService:
             handle=found.handle,
             session=found.spark,
             property_set=lambda key, value: _set_property(found.properties, key, value),
+            settings_reset=lambda: _reset_settings(found.properties),
         )
         own = {key: value for key, value in (conf or {}).items() if key.startswith("spark.")}
         request, executor = self._request(found, sql, own, execution_seconds), ClientExecutor(client, operation_id)
@@ -387,3 +389,8 @@ def _set_property(properties: dict[str, str], key: str, value: str | None) -> No
         properties.pop(key, None)
     else:
         properties[key] = value
+
+
+def _reset_settings(properties: dict[str, str]) -> None:
+    for key in [key for key in properties if key.startswith(SPARK_KEY)]:
+        del properties[key]

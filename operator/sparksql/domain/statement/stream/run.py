@@ -201,7 +201,9 @@ def _running_condition(
 ) -> tuple[Reason, str]:
     """Returns reason and message of a stream that is being ended, that runs, or that the driver starts."""
     if cancellation is None:
-        return (held.reason, held.message or awaited_executors(s)) if running else (Reason.SUBMITTED, _starting_message(s))
+        return (
+            (held.reason, held.message or awaited_executors(s)) if running else (Reason.SUBMITTED, _starting_message(s))
+        )
     if cancellation.outcome is OperationState.CANCELED and s.statement.spec.desired_state is DesiredState.RUNNING:
         return Reason.UPGRADING, f"stops first: {change_message(facts.change)}"
     return Reason.CANCELING, f"is being ended: {cancellation.reason}"
