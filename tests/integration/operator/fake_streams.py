@@ -7,7 +7,7 @@ A streaming statement commits one batch and then runs until it is ended. Further
 | ... IDLE | no batch is committed until the statement is released |
 | ... HOLD | what follows happens only when the statement is released |
 | ... FAIL | the query fails |
-| ... BROKEN | ends in Error before a query has started |
+| ... BROKEN | ends in Error, for its text, before a query has started |
 | ... UNFIT | ends so as well, with StateIncompatible, on a checkpoint that is another text's |
 | ... REWRITE | ends so there, as what the state can be rewritten for: it runs on a checkpoint that is made so of the other one |
 
@@ -41,6 +41,7 @@ from sparksql.wire.control import (
 )
 
 FAILURE = OperationError(condition="FAILED", sql_state="58030", message="it failed", line=1, position=1)
+WRONG = FAILURE.model_copy(update={"sql_state": "42000"})
 DIFFERENCES = tuple(Column(name=name, type="string") for name in COMPARISON)
 WRITTEN_ANEW = "the state is written anew: aggregate: column m was added"
 REWRITABLE = OperationError(reason=ErrorReason.STATE_INCOMPATIBLE, message=WRITTEN_ANEW, rewritable=True)
@@ -127,7 +128,7 @@ def _refusal(checkpoints: Checkpoints, request: SubmitRequest) -> OperationError
     words, options = request.sql.upper().split(), request.streaming or request.validate_against
     assert options is not None
     if "BROKEN" in words:
-        return FAILURE
+        return WRONG
     known = checkpoints.known.get(options.checkpoint)
     is_anothers = known is not None and bool(known.texts) and request.sql not in known.texts
     if is_anothers and "REWRITE" in words:
