@@ -159,7 +159,9 @@ class StreamingStatus(ApiModel):
     processed_rows_per_second: Rate | None = Field(None, description="Rate at which rows are processed.")
     watermark: Annotated[str, Field(max_length=64)] | None = Field(None, description="Event-time watermark.")
     last_progress_time: Timestamp | None = Field(None, description="When the query last made progress.")
-    lag: Counter | None = Field(None, description="What waits in the sources that tell it: offsets of Kafka.")
+    lag: Counter | None = Field(
+        None, description="What waits in the sources: records of Kafka, rows of Iceberg, files of other tables."
+    )
     lag_trend: LagTrend | None = Field(None, description="Whether the lag grows, as far as it has been seen.")
     state_rows: Counter | None = Field(None, description="Rows in the query's state.")
     state_bytes: Counter | None = Field(None, description="Memory that the query's state takes.")

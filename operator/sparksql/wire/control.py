@@ -208,8 +208,8 @@ class StreamProgress(WireModel):
     """Tells what a streaming query last reported of itself. Rates are rows per second as decimal numbers.
 
     `query_id` belongs to the checkpoint, `run_id` to this start. `committed_batch_id` is the last batch that is done
-    and durable, `batch_id` the one that is worked on or comes next. `lag` counts what the sources say that waits:
-    offsets of Kafka, files where a source counts them. `watermark` is ISO 8601.
+    and durable, `batch_id` the one that is worked on or comes next. `lag` counts what waits in the
+    sources: records of Kafka, rows of Iceberg, files of other tables. `watermark` is ISO 8601.
     """
 
     query_id: str

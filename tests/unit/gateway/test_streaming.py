@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sparksql.api.execution import Upsert
 from sparksql.gateway.operations.scheduler import Scheduler
 from sparksql.gateway.operations.threads import Workers
-from sparksql.gateway.streaming.progress import lag, stream_progress
+from sparksql.gateway.streaming.lag import reported_lag, rows_left
+from sparksql.gateway.streaming.progress import stream_progress
 from sparksql.gateway.streaming.sources import read_limits
 from sparksql.gateway.streaming.trigger import MAX_INTERVAL_MILLIS, MIN_INTERVAL_MILLIS, inferred_interval
 from sparksql.gateway.streaming.upsert.merge import merge_statement
@@ -95,7 +96,57 @@ def test_progress_without_a_report_has_only_ids() -> None:
     ],
 )
 def test_lag_is_what_the_sources_tell(sources: list[dict[str, Any]], expected: int | None) -> None:
-    assert lag(sources) == expected
+    assert reported_lag(sources) == expected
+
+
+def place(snapshot: int, position: int = 0, *, whole: bool = False) -> dict[str, Any]:
+    return {"version": 1, "snapshot_id": snapshot, "position": position, "scan_all_files": whole}
+
+
+SNAPSHOTS = (
+    (
+        3,
+        {
+            "operation": "append",
+            "added-records": "30",
+            "added-data-files": "3",
+            "total-records": "60",
+            "total-data-files": "6",
+        },
+    ),
+    (2, {"operation": "replace", "total-records": "30", "total-data-files": "3"}),
+    (
+        1,
+        {
+            "operation": "append",
+            "added-records": "30",
+            "added-data-files": "3",
+            "total-records": "30",
+            "total-data-files": "3",
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        (place(3, 3), 0),
+        (place(3, 1), 20),
+        (place(3, 2, whole=True), 40),
+        (place(2), 30),
+        (place(1, 3), 30),
+        (place(1, 1), 50),
+        (place(-1), 60),
+        (place(9), None),
+    ],
+)
+def test_rows_left_of_iceberg_are_those_after_the_place(read: dict[str, Any], expected: int | None) -> None:
+    assert rows_left(read, iter(SNAPSHOTS)) == expected
+
+
+def test_rows_left_of_an_empty_table_are_none() -> None:
+    assert rows_left(place(-1), iter(())) == 0
 
 
 def test_limits_have_the_names_of_every_source() -> None:

@@ -58,20 +58,30 @@ class Operation:
         pass
 
 
+class NoLag:
+    """Nothing waits."""
+
+    def of(self, _report: Any, *, look: bool) -> None:
+        return None
+
+
+LAG: Any = NoLag()
+
+
 def nothing() -> None:
     pass
 
 
 def test_a_query_that_runs_is_reported_of_at_once_then_now_and_then_and_at_its_end() -> None:
     query, operation = Query(ends_after=3 * CHECKS_A_REPORT + 1), Operation()
-    watch(operation, query, nothing)  # type: ignore[arg-type]
+    watch(operation, query, LAG, nothing)  # type: ignore[arg-type]
     assert query.reports == [1, *(times * CHECKS_A_REPORT for times in (1, 2, 3)), 3 * CHECKS_A_REPORT + 2]
     assert operation.checks == 3 * CHECKS_A_REPORT + 1
 
 
 def test_a_query_that_starts_is_reported_of_once_it_looks_for_data() -> None:
     query = Query(ends_after=4, sources_after=3)
-    watch(Operation(), query, nothing)  # type: ignore[arg-type]
+    watch(Operation(), query, LAG, nothing)  # type: ignore[arg-type]
     assert query.reports == [3, 5]
 
 
@@ -79,7 +89,7 @@ def test_a_stop_is_seen_at_the_next_check_whatever_is_reported() -> None:
     for at in range(1, 2 * CHECKS_A_REPORT):
         query, operation = Query(ends_after=100), Operation(cancelled_at=at)
         with pytest.raises(OperationCancelledError):
-            watch(operation, query, nothing)  # type: ignore[arg-type]
+            watch(operation, query, LAG, nothing)  # type: ignore[arg-type]
         assert query.waits == at
 
 
@@ -92,5 +102,5 @@ def test_a_checkpoint_that_was_taken_over_ends_the_watch_of_its_query() -> None:
 
     query = Query(ends_after=100)
     with pytest.raises(ValueError, match="taken over"):
-        watch(Operation(), query, check)  # type: ignore[arg-type]
+        watch(Operation(), query, LAG, check)  # type: ignore[arg-type]
     assert query.waits == 3

@@ -32,9 +32,7 @@ from sparksql.gateway.spark.shapes import JvmSession
 from sparksql.gateway.sql.errors import condition_of, name_of
 
 MAX_COLUMN_TABLES = 2_000  # a table's columns cost a few calls to the JVM, and in a remote catalog a request
-MAX_COLUMN_SECONDS = (
-    120  # of one look at columns: a client waits for it, and it holds one of the threads of all clients
-)
+MAX_COLUMN_SECONDS = 300  # of one look: a client waits for it, and it holds one of the threads of all clients
 _GONE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})  # conditions of what was dropped since it was listed
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.spark.shapes import StreamingQuery
+from sparksql.gateway.streaming.lag import Lag
 from sparksql.wire.control import StreamProgress
 
 CHECK_MILLIS = 100  # a stop begins so late at most
 CHECKS_A_REPORT = 5
 
 
-def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]) -> None:
+def watch(operation: Operation, query: StreamingQuery, lag: Lag, check: Callable[[], None]) -> None:
     """Reports of a query until it has ended. Raises what the query, the operation or `check` raises."""
     checks = 0
     while not query.awaitTermination(CHECK_MILLIS):
@@ -23,14 +24,14 @@ def watch(operation: Operation, query: StreamingQuery, check: Callable[[], None]
         check()
         checks += 1
         if operation.stream is None or checks % CHECKS_A_REPORT == 0:
-            _report(operation, query)
-    _report(operation, query)
+            _report(operation, query, lag)
+    _report(operation, query, lag, has_ended=True)
 
 
-def _report(operation: Operation, query: StreamingQuery) -> None:
+def _report(operation: Operation, query: StreamingQuery, lag: Lag, *, has_ended: bool = False) -> None:
     if operation.stream is None and not is_initialised(query):
         return
-    operation.stream = read_stream(query)
+    operation.stream = read_stream(query, lag, has_ended=has_ended)
     operation.started()
 
 
@@ -42,14 +43,15 @@ def is_initialised(query: StreamingQuery) -> bool:
     return not query.streamingQuery().uniqueSources().isEmpty()
 
 
-def read_stream(query: StreamingQuery) -> StreamProgress:
-    """Returns the progress of a JVM StreamingQuery."""
+def read_stream(query: StreamingQuery, lag: Lag, *, has_ended: bool) -> StreamProgress:
+    """Returns the progress of a JVM StreamingQuery; of one that has ended with the lag that was seen last."""
     last = query.lastProgress()
     report = {} if last is None else json.loads(last.json())
-    return stream_progress(str(query.id()), str(query.runId()), report)
+    waiting = lag.of(report, look=not has_ended) if report else None
+    return stream_progress(str(query.id()), str(query.runId()), report, waiting)
 
 
-def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any]) -> StreamProgress:
+def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any], lag: int | None = None) -> StreamProgress:
     """Returns the progress from Spark's StreamingQueryProgress JSON, empty before the first one.
 
     A report with `addBatch` among its durations is of a batch that is committed; any other is of a trigger without new data
@@ -69,7 +71,7 @@ def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any]) -> St
         processed_rows_per_second=_rate(report.get("processedRowsPerSecond")),
         watermark=report.get("eventTime", {}).get("watermark"),
         last_progress_time=datetime.fromisoformat(report["timestamp"]),
-        lag=lag(report.get("sources", ())),
+        lag=lag,
         state_rows=sum(int(o.get("numRowsTotal", 0)) for o in operators) if operators else None,
         state_bytes=sum(int(o.get("memoryUsedBytes", 0)) for o in operators) if operators else None,
     )
@@ -78,27 +80,3 @@ def stream_progress(query_id: str, run_id: str, report: Mapping[str, Any]) -> St
 def _rate(value: float | None) -> str | None:
     """A decimal number without exponent, as the resource shows it."""
     return None if value is None else f"{max(0.0, float(value)):.1f}"
-
-
-def lag(sources: Any) -> int | None:
-    """Returns what waits at the sources that tell: Kafka by its offsets, others by the number of files outstanding."""
-    counts: list[int] = []
-    for source in sources:
-        end, latest = source.get("endOffset"), source.get("latestOffset")
-        if _is_kafka(end) and _is_kafka(latest):
-            counts.extend(
-                max(0, offset - end.get(topic, {}).get(partition, 0))
-                for topic, partitions in latest.items()
-                for partition, offset in partitions.items()
-            )
-        elif (files := source.get("metrics", {}).get("numFilesOutstanding")) is not None:
-            counts.append(int(files))
-    return sum(counts) if counts else None
-
-
-def _is_kafka(offsets: Any) -> bool:
-    """Whether offsets have Kafka's form, topic -> partition -> offset."""
-    return isinstance(offsets, dict) and all(
-        isinstance(partitions, dict) and all(isinstance(offset, int) for offset in partitions.values())
-        for partitions in offsets.values()
-    )

@@ -33,6 +33,7 @@ from sparksql.gateway.streaming.checkpoints.savepoint import Savepoints
 from sparksql.gateway.streaming.commit_once import start_into
 from sparksql.gateway.streaming.continuity.losses import refusal_of_loss
 from sparksql.gateway.streaming.kafka.sink import RecordStream
+from sparksql.gateway.streaming.lag import Lag
 from sparksql.gateway.streaming.planned import PlannedStream, StreamPlanner
 from sparksql.gateway.streaming.progress import is_initialised, read_stream, watch
 from sparksql.gateway.streaming.rebuilding.rebuild import writes_again
@@ -123,16 +124,16 @@ class Streams:
         return analysis.prepared(self._driver, session, plan)
 
     def _run_to_completion(self, operation: Operation, started: _Started, lease: CheckpointLease) -> None:
-        query = started.query
+        query, lag = started.query, Lag(started.query)
         try:
             if started.state.is_new:
                 started.state.write(started.described())
-            watch(operation, query, lease.check)
+            watch(operation, query, lag, lease.check)
         except (OperationCancelledError, StatementError):
             raise
         except Exception as failed:
             if is_initialised(query):  # it may have failed before it was looked at
-                operation.stream = read_stream(query)
+                operation.stream = read_stream(query, lag, has_ended=True)
                 operation.started()
             lease.verify()  # what a driver runs into whose checkpoint is another's is not for the user to mend
             own = started.batches.error if started.batches is not None else None
@@ -141,7 +142,7 @@ class Streams:
         finally:
             stop(query, at_once=lease.is_lost)
             if operation.stream is not None:
-                operation.stream = read_stream(query)
+                operation.stream = read_stream(query, lag, has_ended=True)
 
     def compare(
         self, operation: Operation, session: JvmSession, plan: LogicalPlan, options: StreamOptions
