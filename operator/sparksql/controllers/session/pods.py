@@ -16,15 +16,17 @@ Object = dict[str, Any]
 
 # Waiting reasons of a container that starts as it should: the kubelet's only two such. Any other one is a problem.
 _HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
-# Those of the others that concern the image, which decide the session's reason and deadline only.
+# Those of the others that concern the image, by kubelet/images and cri-api/errors of Kubernetes 1.34. They decide the session's
+# reason and deadline only: a reason that is not here is a container that does not start.
 _IMAGE_PROBLEMS = frozenset(
     {
         "ErrImagePull",
         "ImagePullBackOff",
         "InvalidImageName",
         "ErrImageNeverPull",
+        "ImageInspectError",
         "RegistryUnavailable",
-        "ErrImageInspect",
+        "SignatureValidationFailed",
     }
 )
 
