@@ -273,6 +273,7 @@ def test_kubectl_columns_of_a_statement_show_phase_session_type_and_rows(crds: A
         "SESSION",
         "TYPE",
         "ROWS",
+        "WRITTEN",
         "DURATION-MS",
         "LAG",
         "REASON",

@@ -80,6 +80,7 @@ COLUMNS: dict[type[ApiObject], tuple[Column, ...]] = {
         Column("Session", "string", ".spec.sessionRef.name"),
         Column("Type", "string", ".status.statementType"),
         Column("Rows", "integer", ".status.result.rowCount"),
+        Column("Written", "integer", ".status.result.rowsWritten"),
         Column("Duration-ms", "integer", ".status.durationMillis"),
         Column("Lag", "integer", ".status.streaming.lag"),
         Column("Rate", "string", ".status.streaming.processedRowsPerSecond", wide=True),

@@ -331,9 +331,13 @@ def _statement_row(statement: Statement) -> list[str]:
 
 
 def footer(statement: Statement, rows: int) -> str:
-    """`(3 rows, 1.2s)` below a result on a terminal; `(7 rows written, 1.2s)` after a write that has counted its rows."""
-    millis, result = statement.status.duration_millis, statement.status.result
-    took = "" if millis is None else f", {duration(millis / 1000)}"
-    written = None if result is None else result.rows_written
-    count, what = (rows, "") if written is None else (written, " written")
-    return f"({count} row{'' if count == 1 else 's'}{what}{took})"
+    """`(3 rows, 1.2s)` below a result on a terminal; PostgreSQL's `INSERT 0 7 (1.2s)` after a write that has counted its rows.
+
+    The zero stands for an object id, which an INSERT of PostgreSQL had once.
+    """
+    status = statement.status
+    took = "" if status.duration_millis is None else duration(status.duration_millis / 1000)
+    if status.result is not None and (written := status.result.rows_written) is not None:
+        tag = " ".join((status.statement_type or "rows written", *(["0"] if status.statement_type == "INSERT" else ())))
+        return f"{tag} {written}" + (f" ({took})" if took else "")
+    return f"({rows} row{'' if rows == 1 else 's'}{f', {took}' if took else ''})"

@@ -12,16 +12,14 @@ from .test_render import statement
 
 
 @pytest.mark.parametrize(
-    ("result", "rows", "shown"),
+    ("status", "rows", "shown"),
     [
-        (None, 0, "(0 rows, 1.2s)"),
-        ({"rowCount": 1}, 1, "(1 row, 1.2s)"),
-        ({"rowCount": 1, "rowsWritten": 7}, 1, "(7 rows written, 1.2s)"),
-        ({"rowsWritten": 1}, 0, "(1 row written, 1.2s)"),
-        ({"rowsWritten": 0}, 0, "(0 rows written, 1.2s)"),
+        ({}, 0, "(0 rows, 1.2s)"),
+        ({"result": {"rowCount": 1}}, 1, "(1 row, 1.2s)"),
+        ({"statementType": "INSERT", "result": {"rowCount": 1, "rowsWritten": 7}}, 1, "INSERT 0 7 (1.2s)"),
+        ({"statementType": "MERGE", "result": {"rowsWritten": 0}}, 0, "MERGE 0 (1.2s)"),
+        ({"result": {"rowsWritten": 3}}, 0, "rows written 3 (1.2s)"),
     ],
 )
-def test_footer_of_a_write_has_the_rows_written(result: dict[str, Any] | None, rows: int, shown: str) -> None:
-    assert (
-        render.footer(statement(durationMillis=1200, **({} if result is None else {"result": result})), rows) == shown
-    )
+def test_footer_of_a_write_has_its_type_and_the_rows_written(status: dict[str, Any], rows: int, shown: str) -> None:
+    assert render.footer(statement(durationMillis=1200, **status), rows) == shown

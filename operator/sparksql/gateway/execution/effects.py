@@ -234,13 +234,15 @@ def _declared_streams(statement: Statement, plan: LogicalPlan) -> list[str]:
 
 
 def check_script(classified: Classified, request: SubmitRequest) -> None:
-    """Refuses a manifest's text before any of it runs, if a statement reads a STREAM and is not the one that runs as a stream.
+    """Refuses a script before any of it runs, if a statement reads a STREAM and is not the one that runs as a stream.
 
-    Raises StatementError, placed at the STREAM. A STREAM in a view, or in what EXECUTE IMMEDIATE runs, is seen only when the
+    A single statement is refused when it runs: nothing has run before it, and its error has more to say of it. Raises
+    StatementError, placed at the STREAM. A STREAM in a view, or in what EXECUTE IMMEDIATE runs, is seen only when the
     statement runs: those that come before it may make or change it.
     """
     stream = classified.statements[-1] if runs_stream(request) else None
-    if request.mode is StatementMode.PREVIEW:  # it runs the query alone, for a while
+    is_script = len(classified.statements) > 1 or any(each.kind.dynamic for each in classified.statements)
+    if not is_script or request.mode is StatementMode.PREVIEW:  # that runs the query alone, for a while
         return
     for statement in classified.statements:
         if not statement.reads_stream or statement is stream:
