@@ -148,7 +148,7 @@ class ClientCounts(ApiModel):
 class ExecutorsStatus(ApiModel):
     """Executors of the driver that the session has."""
 
-    wanted: Count = Field(0, description="Executors that the driver asks for now.")
+    wanted: Count = Field(0, description="Executors that the driver requests now.")
     ready: Count = Field(0, description="Executors that run.")
     pending: Count = Field(0, description="Executors whose pods are there and do not run yet.")
     summary: Annotated[str, Field(max_length=64)] = Field("", description="`ready` of `wanted`, as `1/2`.")

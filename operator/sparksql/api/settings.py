@@ -59,7 +59,7 @@ class DriverResources(ApiModel):
     cpu_limit: Cpu | None = Field(
         None,
         description="CPU limit of the driver pod, at least `cpu`. Without it there is none, and spare cores of the node are used; a "
-        "ResourceQuota on `limits.cpu` asks for one.",
+        "ResourceQuota on `limits.cpu` requires one.",
     )
     memory: Memory | None = Field(
         None,

@@ -141,7 +141,7 @@ async def _follow_or_cancel(
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     except asyncio.CancelledError:
-        state = "is asked for and goes on" if requested.is_set() else "was not asked for, statements may run on"
+        state = "is requested and goes on" if requested.is_set() else "was not requested, statements may run on"
         console.note(f"Left before the end; the cancel {state}. To see the end: {_how_to_follow(kubectl, created)}")
         raise
     return ended

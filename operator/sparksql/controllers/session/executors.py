@@ -1,6 +1,6 @@
-"""Why a driver gets no more executor pods. Spark logs such a refusal in the driver and tells nobody else of it.
+"""Why a driver gets no more executor pods. Spark logs such a refusal in the driver alone.
 
-An executor whose creation is refused leaves no pod and no Event. So the API server is asked to check one like it (a dry run):
+An executor whose creation is refused leaves no pod and no Event. So the API server checks one like it (a dry run):
 that goes through quotas, limits, policies and webhooks, and its answer is what the driver got.
 """
 

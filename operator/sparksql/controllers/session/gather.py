@@ -80,7 +80,7 @@ class SessionGatherer:
             executor_failures=self._executor_failures(session),
         )
         snapshot = replace(snapshot, executor_refusal=await self._checks.refusal(snapshot))
-        # After all that is awaited: nobody decides in between.
+        # After all that is awaited, so that no other decision comes in between.
         return replace(snapshot, warm=self._warm(session, session_class, resolution))
 
     def resolve(self, session: SqlSession) -> tuple[SqlSessionClass | None, Resolved | Violation]:

@@ -80,7 +80,7 @@ class PodEnd:
 
 @dataclass(frozen=True)
 class ExecutorFailure:
-    """Tells of an executor that ended by itself with an error. `end` has the kubelet's reason and the exit code."""
+    """Describes an executor that ended by itself with an error. `end` has the kubelet's reason and the exit code."""
 
     pod_name: str
     time: datetime

@@ -1,7 +1,7 @@
 """A session without a driver, and with one on its way: Pending and Starting. Pure.
 
 Each thing that is waited for has a deadline with its own reason, at which the start is given up. What the cluster refuses (a
-node, an image, a quota, a webhook) is asked for again after a pause, without end; only what the spec must change is Failed. A
+node, an image, a quota, a webhook) is requested again after a pause, without end; only what the spec must change is Failed. A
 place in a queue has no deadline: who set the queue up decides how long one waits there.
 """
 

@@ -92,7 +92,7 @@ def _submit_again(s: Snapshot, facts: StreamFacts) -> Decision:
 
 
 def _try_again(s: Snapshot, refusal: Refusal, submit: Submit) -> Decision:
-    """Submits to a driver that has refused it, and says until when."""
+    """Submits to a driver that has refused it, and names the end of that in the message."""
     until = refusal.since + timedelta(seconds=REFUSED_SECONDS)
     message = f"the driver does not take it: {refusal.message}; tried again until {until:%H:%M:%S} UTC"
     status = with_phase(s.statement, s.now, Phase.PENDING, Reason.DRIVER_REFUSED, message)

@@ -231,7 +231,7 @@ class Catalog:
         if len(unread) == count:
             raise ClientError(
                 Problem.INVALID,
-                f"the columns of {name} could not be read ({cause}): mend or drop this table; DESCRIBE {name} tells more",
+                f"the columns of {name} could not be read ({cause}): mend or drop this table; DESCRIBE {name} shows more",
             )
         log.warning("the columns of %d of %d tables could not be read, first %s: %s", len(unread), count, name, cause)
 
