@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparksql.api.execution import StatementMode
-from sparksql.gateway.execution.init_statements import run_init
+from sparksql.gateway.execution.session.init import run_init
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.sql.classifier import Classifier
 from sparksql.gateway.sql.errors import StatementError

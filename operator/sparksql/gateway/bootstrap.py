@@ -9,8 +9,8 @@ from datetime import datetime
 
 from sparksql.gateway import warm_up
 from sparksql.gateway.execution.executor import SparkExecutor
-from sparksql.gateway.execution.init_statements import enter_database, run_init
 from sparksql.gateway.execution.savepoint_queries import SavepointQueries
+from sparksql.gateway.execution.session.init import enter_database, run_init
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.manager import OperationManager
 from sparksql.gateway.operations.register import OperationRegister

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sparksql.gateway import warm_up
 from sparksql.gateway.bootstrap import DEFAULT_DATABASE, await_catalog
-from sparksql.gateway.execution.init_statements import enter_database
+from sparksql.gateway.execution.session.init import enter_database
 from sparksql.gateway.frontends.frontends import load_own
 from sparksql.gateway.settings import Settings
 from sparksql.gateway.spark.driver import SparkDriver

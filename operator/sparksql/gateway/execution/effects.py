@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sparksql.api.execution import StatementMode
-from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.explained import explained
-from sparksql.gateway.execution.inner_writes import inner_writes
 from sparksql.gateway.execution.result_keeper import ResultKeeper
-from sparksql.gateway.execution.rows_written import rows_written
 from sparksql.gateway.execution.scope import Scope
-from sparksql.gateway.execution.show_tables import extended_tables
+from sparksql.gateway.execution.tables.drop import with_files
+from sparksql.gateway.execution.tables.show import extended_tables
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
-from sparksql.gateway.execution.write_targets import remove_temporary, write_targets
+from sparksql.gateway.execution.writes.inner import inner_writes
+from sparksql.gateway.execution.writes.rows import rows_written
+from sparksql.gateway.execution.writes.targets import remove_temporary, write_targets
 from sparksql.gateway.operations.operation import Operation
 from sparksql.gateway.results.store import EMPTY, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver

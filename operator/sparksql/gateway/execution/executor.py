@@ -19,9 +19,9 @@ from sparksql.gateway.execution.modes import explain, explain_stream, preview_qu
 from sparksql.gateway.execution.resources import check_resources
 from sparksql.gateway.execution.result_keeper import ResultKeeper, masked
 from sparksql.gateway.execution.scope import Scope
-from sparksql.gateway.execution.session_changes import SessionChanges
+from sparksql.gateway.execution.session.changes import SessionChanges
 from sparksql.gateway.execution.unbounded_query import UnboundedQueries
-from sparksql.gateway.execution.write_targets import remove_temporary
+from sparksql.gateway.execution.writes.targets import remove_temporary
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.collector import Collector
 from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult

@@ -9,8 +9,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from sparksql.api.execution import StatementMode
-from sparksql.gateway.execution.drop_table import with_files
 from sparksql.gateway.execution.resources import check_resources
+from sparksql.gateway.execution.tables.drop import with_files
 from sparksql.gateway.frontends.connect.plans import Findings
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
@@ -83,7 +83,7 @@ def _columns(project: Any) -> str:
 def with_purge(driver: SparkDriver, session: JvmSession, text: str) -> str:
     """Returns a DROP TABLE as a text that removes the table's files; any other text as it is.
 
-    A table of Iceberg's is dropped as it is, see `execution.drop_table`. Connect takes texts alone, so the word is put
+    A table of Iceberg's is dropped as it is, see `execution.tables.drop`. Connect takes texts alone, so the word is put
     behind the text, and what Spark reads then decides whether that was right.
     """
     driver.activate(session)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql.connect.proto import base_pb2 as wire
 
-from sparksql.gateway.execution.write_targets import write_targets
+from sparksql.gateway.execution.writes.targets import write_targets
 from sparksql.gateway.frontends.connect.backend import Backend, SessionKey
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.scala import elements, option

@@ -1,0 +1,1 @@
+"""Statements about tables whose format stands in a catalog before Spark's own."""

@@ -1,0 +1,1 @@
+"""Statements that write rows: the tables that they write, and how many rows."""
