@@ -8,7 +8,7 @@ from tests.support.harness import Classes, Object, Space, condition, phase
 
 # Heap and little else: the kernel kills a process that fills its heap.
 TIGHT = {"spark.executor.memoryOverhead": "70m", "spark.executor.extraJavaOptions": "-Xms512m"}
-FILLS_A_HEAP = "SELECT sum(size(s)) FROM (SELECT sequence(id, id + 11000000L) AS s FROM range(0, 40, 1, 2))"
+FILLS_A_HEAP = "SELECT sum(size(s)) FROM (SELECT sequence(id, id + 25000000L) AS s FROM range(0, 40, 1, 2))"
 
 
 def test_executors_killed_for_memory_are_counted_and_their_driver_lives_on(space: Space, classes: Classes) -> None:

@@ -90,9 +90,9 @@ for roots in ("", "/tmp"):
     process.stop()
 """
     assert session.output("python3", "-c", code).splitlines()[-4:] == [
-        "none /etc/passwd AccessControlException",
-        "none /tmp AccessControlException",
-        "/tmp /etc/passwd AccessControlException",
+        "none /etc/passwd ConfinedException",
+        "none /tmp ConfinedException",
+        "/tmp /etc/passwd ConfinedException",
         "/tmp /tmp True",
     ]
 
