@@ -9,7 +9,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from sparksql.wire.control import OperationState, ResultOptions
+from sparksql.wire.control import OperationState, ResultOptions, ResultPage
 from tests.support.process import GatewayProcess
 
 from .client import API, GatewayClient
@@ -26,6 +26,27 @@ async def test_truncated_is_true_only_when_the_preview_leaves_rows_out(
     assert (view.result.row_count, view.result.truncated) == (kept, truncated)
     page = await client.page(view.operation_id)
     assert (len(page.rows), page.row_count, page.truncated) == (kept, kept, truncated)
+
+
+async def test_each_result_of_a_script_is_kept_with_its_first_rows(client: GatewayClient) -> None:
+    many = "SELECT id, repeat('x', 100) AS wide FROM range(2000)"
+    view = await client.ok(
+        f"SELECT 1 AS a; SET spark.sql.shuffle.partitions = 2; {many}; SHOW SCHEMAS LIKE 'none'; SELECT 2 AS b"
+    )
+    assert view.result is not None
+    assert (view.result.earlier_results, view.result.row_count, view.result.columns[0].name) == (3, 1, "b")
+
+    async def earlier(number: int) -> ResultPage:
+        status, body = await client.page_raw(view.operation_id, earlier=number, maxRows=5000)
+        assert status == 200, body
+        return ResultPage.model_validate_json(body)
+
+    first, second, third = [await earlier(number) for number in range(3)]
+    assert ([column.name for column in first.columns], first.rows, first.truncated) == (["a"], ((1,),), False)
+    assert (len(second.rows), second.rows[-1][0], second.truncated) == (1000, 999, True)
+    assert ([column.name for column in third.columns], third.rows) == (["namespace"], ())
+    assert (await client.page_raw(view.operation_id, earlier=3))[0] == 404
+    assert (await client.page_raw(view.operation_id, earlier="x"))[0] == 400
 
 
 @pytest.mark.parametrize(("wanted", "truncated"), [(ROWS + 1, False), (ROWS, False), (ROWS - 1, True)])

@@ -317,6 +317,10 @@ class StatementResult(ApiModel):
         description="Rows that were inserted, updated or deleted; of a script, by its last statement that writes. Absent if "
         "Spark does not count them.",
     )
+    earlier_results: Count = Field(
+        0,
+        description="Results of statements of a script before the one that this is of; the session keeps the first rows of each.",
+    )
     expiration_time: Timestamp | None = Field(
         None, description="Until when the result can be fetched from the session."
     )

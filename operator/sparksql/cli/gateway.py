@@ -23,6 +23,7 @@ from sparksql.cli.errors import CliError
 from sparksql.cli.kubectl import Child, Kubectl, KubectlError
 from sparksql.cli.objects import SESSIONS, Session, Statement
 from sparksql.cli.render import Row
+from sparksql.wire.control import ResultPage
 from sparksql.wire.driver import GATEWAY_PORT, TLS_CERT_FILE, TOKEN_FILE
 
 PAGE_ROWS = 5000
@@ -178,6 +179,20 @@ async def result_pages(gateway: Gateway, statement: Statement) -> AsyncGenerator
                 yield rows
     except (aiohttp.ClientError, TimeoutError) as error:
         raise UnavailableError(f"the gateway could not be reached: {error or type(error).__name__}") from error
+
+
+async def earlier_result(gateway: Gateway, statement: Statement, number: int) -> ResultPage:
+    """Returns an earlier result of a script, of the given number from 0 on: all rows that are kept, in one page.
+
+    Raises UnavailableError if the gateway does not have it any more.
+    """
+    path = f"/statements/{statement.status.operation_id}/results"
+    page = ResultPage.model_validate_json(await ask(gateway, f"{path}?earlier={number}&maxRows={PAGE_ROWS}"))
+    while (token := page.next_token) is not None:
+        body = await ask(gateway, f"{path}?earlier={number}&maxRows={PAGE_ROWS}&token={token}")
+        more = ResultPage.model_validate_json(body)
+        page = more.model_copy(update={"rows": (*page.rows, *more.rows)})
+    return page
 
 
 def _refusal(status: int, body: bytes) -> str:

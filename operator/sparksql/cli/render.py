@@ -215,15 +215,10 @@ def cut_note(result: ResultSummary, shown: int, because: str) -> str:
     return "\n".join(notes)
 
 
-def script_note(statement: Statement) -> str:
-    """Returns which statement of a script the result is of, empty for a single statement: no other result is kept."""
-    progress = statement.status.progress
-    if progress is None or progress.statement_count < 2:
-        return ""
-    return (
-        f"This is the result of the last of {progress.statement_count} statements that has one: "
-        "a script keeps one result. For another one, run its statement by itself"
-    )
+def earlier_note(count: int) -> str:
+    """Returns the beginning of a note about results of a script that are not printed."""
+    many = "an earlier result" if count == 1 else f"{count} earlier results"
+    return f"This is the last result of the script; {many} of it {'is' if count == 1 else 'are'} left out"
 
 
 def fetched(result: ResultSummary, so_far: int) -> str:

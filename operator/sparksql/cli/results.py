@@ -9,7 +9,7 @@ from sparksql.cli import render
 from sparksql.cli.cells import is_plain
 from sparksql.cli.console import Console, RowWriter, row_writer
 from sparksql.cli.errors import CliError, Exit
-from sparksql.cli.gateway import Forward, UnavailableError, result_pages, statement_gateway
+from sparksql.cli.gateway import Forward, UnavailableError, earlier_result, result_pages, statement_gateway
 from sparksql.cli.kubectl import Kubectl
 from sparksql.cli.objects import Statement
 from sparksql.wire.control import ResultSummary
@@ -34,6 +34,7 @@ class ResultPrinter:
         """
         result = statement.status.result or ResultSummary()
         because = ""
+        left_out = await self._print_earlier(statement, result.earlier_results)
         if says_all(result):
             self._print_preview(result)
             shown = result.row_count
@@ -44,10 +45,35 @@ class ResultPrinter:
                 because = str(error)
                 shown = self._print_preview(result)
         self.console.note(render.cut_note(result, shown, because))
-        self.console.note(render.script_note(statement))
+        self.console.note(left_out)
         if self.console.live:
             self.console.note(render.footer(statement, shown))
         return shown >= result.row_count
+
+    async def _print_earlier(self, statement: Statement, count: int) -> str:
+        """Prints the results of a script before the last one as tables, with a blank line behind each.
+
+        Returns a note of those that were not printed.
+        """
+        if not count:
+            return ""
+        if self.output != "table":
+            return f"{render.earlier_note(count)}; -o table prints them"
+        try:
+            async with statement_gateway(self.kubectl, statement, self.forward) as gateway:
+                for number in range(count):
+                    page = await earlier_result(gateway, statement, number)
+                    writer = row_writer(self.output, self.console, page.columns, self.is_expanded)
+                    writer.write(page.rows)
+                    writer.close()
+                    self.console.write("\n")
+                    if page.truncated:
+                        self.console.note(
+                            f"Result {number + 1} has more rows than the first {len(page.rows)}, which are kept"
+                        )
+        except UnavailableError as error:
+            return f"{render.earlier_note(count)}: {error}"
+        return ""
 
     def _print_preview(self, result: ResultSummary) -> int:
         writer = row_writer(self.output, self.console, result.columns, self.is_expanded)

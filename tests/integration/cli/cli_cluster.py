@@ -49,11 +49,13 @@ MANY_ROWS = {
     "preview": [["0", "row 0"], ["1", "row 1"]],
     "bytes": 99,
 }
+SCRIPT = "SELECT 0 AS n; SELECT 1 AS n; SELECT 1 AS a"
 ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "SELECT 1 AS a": ("Finished", "Finished", {"result": ONE_ROW}),
     "SELECT * FROM nope": ("Error", "SqlError", {"error": NO_TABLE}),
     "SELECT many": ("Finished", "Finished", {"result": MANY_ROWS}),
     "SELECT cut": ("Finished", "Finished", {"result": {**ONE_ROW, "truncated": True}}),
+    SCRIPT: ("Finished", "Finished", {"result": {**ONE_ROW, "earlierResults": 2}}),
     "SELECT closed": ("Closed", "SessionClosed", {}),
     "SELECT slow": ("TimedOut", "ExecutionTimeout", {}),
 }

@@ -77,6 +77,9 @@ class FakeGateway:
     async def results(self, request: web.Request) -> web.Response:
         if self.status != 200:
             return web.json_response(text=ErrorBody(error="Gone", message="expired").to_json(), status=self.status)
+        if (earlier := request.query.get("earlier")) is not None:
+            one = {"columns": [{"name": "n", "type": "int"}], "rows": [[int(earlier)]], "truncated": earlier == "1"}
+            return web.json_response(one)
         start, limit = int(request.query["token"]), int(request.query["maxRows"])
         self.asked.append((request.match_info["id"], request.query["token"]))
         ids = range(start, min(start + limit, ROWS))

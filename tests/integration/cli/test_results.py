@@ -17,6 +17,7 @@ from sparksql.wire.control import MAX_RESULT_ROWS
 from tests.integration.cli.cli_cluster import (
     FOREVER,
     ROWS,
+    SCRIPT,
     Cluster,
     eventually,
     session_status,
@@ -37,6 +38,34 @@ def test_all_pages_are_printed(served: Served, capsys: pytest.CaptureFixture[str
 def test_json_is_one_array_over_all_pages(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     assert served.main("results", "many", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out) == [{"id": i, "text": f"row {i}"} for i in range(ROWS)]
+
+
+def test_run_of_a_script_prints_each_result_as_a_table(
+    served: Served, operator: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert served.main("run", "-e", SCRIPT, "-s", "analytics") == 0
+    shown = capsys.readouterr()
+    assert shown.out == "n\n-\n0\n\nn\n-\n1\n\na\n-\n1\n"
+    assert "Result 2 has more rows than the first 1, which are kept" in shown.err
+
+
+def test_run_of_a_script_prints_the_last_result_alone_in_a_format_for_programs(
+    served: Served, operator: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert served.main("run", "-e", SCRIPT, "-s", "analytics", "-o", "csv") == 0
+    shown = capsys.readouterr()
+    assert shown.out == "a\n1\n"
+    assert "2 earlier results of it are left out; -o table prints them" in shown.err
+
+
+def test_run_of_a_script_prints_the_last_result_and_a_note_when_the_gateway_refuses(
+    served: Served, operator: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.gateway.status = 410
+    assert served.main("run", "-e", SCRIPT, "-s", "analytics") == 0
+    shown = capsys.readouterr()
+    assert shown.out == "a\n-\n1\n"
+    assert "2 earlier results of it are left out: the result has expired" in shown.err
 
 
 def test_run_prints_all_rows_unless_told_how_many(

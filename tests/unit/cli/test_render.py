@@ -57,17 +57,9 @@ def test_record_has_a_line_a_column_and_the_lines_of_its_values() -> None:
     assert render.expanded((), [(), ()]) == ""
 
 
-@pytest.mark.parametrize(("count", "is_noted"), [(1, False), (3, True)])
-def test_script_note_tells_that_one_result_of_several_statements_is_kept(count: int, is_noted: bool) -> None:
-    statement = Statement.of(
-        {
-            "metadata": {"name": "s", "namespace": "n"},
-            "spec": {"sql": "SELECT 1"},
-            "status": {"progress": {"statementCount": count}},
-        }
-    )
-    note = render.script_note(statement)
-    assert ("the last of 3 statements" in note, bool(note)) == (is_noted, is_noted)
+@pytest.mark.parametrize(("count", "words"), [(1, "an earlier result of it is"), (3, "3 earlier results of it are")])
+def test_note_of_earlier_results_has_their_number(count: int, words: str) -> None:
+    assert render.earlier_note(count) == f"This is the last result of the script; {words} left out"
 
 
 def test_table_without_columns_is_empty_and_without_rows_has_a_header() -> None:

@@ -24,7 +24,8 @@ from sparksql.gateway.execution.unbounded_query import UnboundedQueries
 from sparksql.gateway.execution.writes.targets import remove_temporary
 from sparksql.gateway.operations.operation import Operation, OperationCancelledError
 from sparksql.gateway.results.collector import Collector
-from sparksql.gateway.results.store import EMPTY, ResultStore, StoredResult
+from sparksql.gateway.results.earlier import EarlierResults
+from sparksql.gateway.results.store import EMPTY, ResultReader, ResultStore, StoredResult
 from sparksql.gateway.spark.driver import SparkDriver
 from sparksql.gateway.spark.filesystem import HadoopFiles
 from sparksql.gateway.spark.pools import Pools
@@ -34,6 +35,7 @@ from sparksql.gateway.sql import policy as rules
 from sparksql.gateway.sql.classifier import Classified, Classifier, Statement
 from sparksql.gateway.sql.errors import PlacedError, StatementError, operation_error, refusal
 from sparksql.gateway.sql.identifiers import with_names
+from sparksql.gateway.sql.kinds import Effect
 from sparksql.gateway.sql.local_queries import is_local, with_rows_of_driver
 from sparksql.gateway.sql.parameters import ParameterBinder
 from sparksql.gateway.sql.state_calls import state_calls
@@ -101,17 +103,23 @@ class SparkExecutor:
         A streaming script keeps its changes of the session to itself.
         """
         exclusive = operation.classified.exclusive and operation.request.streaming is None
-        return self.run_in(operation, lambda: self._driver.base if exclusive else self._driver.clone())
+        earlier = EarlierResults(self._store, ResultReader(self._files))
+        result = self.run_in(
+            operation, lambda: self._driver.base if exclusive else self._driver.clone(), earlier=earlier
+        )
+        return replace(result, earlier=earlier.kept)
 
     def run_in(
         self,
         operation: Operation,
         session_of: Callable[[], Any],
         use: Callable[[Scope, Dataset], StoredResult] | None = None,
+        earlier: EarlierResults | None = None,
     ) -> StoredResult:
-        """Runs all statements in the session that `session_of` gives.
+        """Runs all statements in the session that `session_of` gives, and returns the last result.
 
-        A query that is looked at is given to `use`, if there is one. Raises StatementError, or OperationCancelledError.
+        `earlier` takes the results before that. A query that is looked at is given to `use`, if there is one. Raises
+        StatementError, or OperationCancelledError.
         """
         request = operation.request
         try:
@@ -121,7 +129,7 @@ class SparkExecutor:
             session = session_of()
             self._driver.activate(session)
             with self._settings(session, rules.statement_conf(request.conf, self._policy)):
-                return self._run_all(Scope(operation, session, Collector(self._driver.jvm, session), use))
+                return self._run_all(Scope(operation, session, Collector(self._driver.jvm, session), use), earlier)
         except (StatementError, OperationCancelledError):
             raise
         except Exception as exception:
@@ -132,8 +140,8 @@ class SparkExecutor:
             self.pools.leave(operation.group)
             self._driver.deactivate()
 
-    def _run_all(self, scope: Scope) -> StoredResult:
-        kept, rows_written = EMPTY, None
+    def _run_all(self, scope: Scope, earlier: EarlierResults | None) -> StoredResult:
+        kept, rows_written, is_answer = EMPTY, None, False
         statements = scope.operation.classified.statements
         try:
             for index, statement in enumerate(statements, start=1):
@@ -144,8 +152,11 @@ class SparkExecutor:
                 if result.rows_written is not None or statement.kind.dml:
                     rows_written = result.rows_written
                 if result.columns or index == 1:
+                    if earlier is not None and is_answer:
+                        earlier.add(kept)
                     self._store.discard(kept)
-                    kept = result
+                    # The row that Spark gives for a SET is an echo: no user waits for it.
+                    kept, is_answer = result, statement.kind.effect is not Effect.SESSION
         except BaseException:
             self._store.discard(kept)
             raise

@@ -39,7 +39,8 @@ class ExpiredResultError(Exception):
 class StoredResult:
     """Rows kept: `table`, or `groups` in files below `folder`. `row_count` rows count, whatever lies behind them.
 
-    `rows_written` counts what a write has changed, None if that is unknown or nothing was written.
+    `rows_written` counts what a write has changed, None if that is unknown or nothing was written. `earlier` are the results of
+    a script's statements before this one, each cut to what memory has room for.
     """
 
     columns: tuple[Column, ...]
@@ -51,6 +52,7 @@ class StoredResult:
     groups: tuple[RowGroup, ...] = ()
     folder: str | None = None
     rows_written: int | None = None
+    earlier: tuple[StoredResult, ...] = ()
 
 
 EMPTY = StoredResult(columns=(), row_count=0, truncated=False, bytes=0)
@@ -101,6 +103,7 @@ class ResultReader:
             preview=tuple(tuple(masker.mask_optional(cell) for cell in row) for row in shown),
             bytes=result.bytes,
             rows_written=result.rows_written,
+            earlier_results=len(result.earlier),
             expiration_time=expires,
         )
 
@@ -192,8 +195,8 @@ class ResultStore:
 
 
 def _memory(result: StoredResult) -> int:
-    """Bytes of the result's table, none for one in files."""
-    return result.bytes if result.table is not None else 0
+    """Bytes of the result's table, none for one in files; with those of the results before it."""
+    return (result.bytes if result.table is not None else 0) + sum(map(_memory, result.earlier))
 
 
 def _localise(table: pa.Table, time_zone: str) -> pa.Table:

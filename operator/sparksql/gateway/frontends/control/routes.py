@@ -158,7 +158,7 @@ class _Routes:
         token = _number(request, "token", 0)
         max_rows = _number(request, "maxRows", DEFAULT_PAGE_ROWS)
         try:
-            result = spark.store.get(operation_id)
+            result = _chosen(spark.store.get(operation_id), request)
             match request.query.get("format", "json"):
                 case "json":
                     page = await spark.threads.read_page(spark.reader.page, result, token, max_rows)
@@ -182,6 +182,16 @@ class _Routes:
             async for event in stream(lifecycle.register, lifecycle.changes, service.info, lifecycle.boot_id, after):
                 await response.write(event.to_json().encode() + b"\n")
         return response
+
+
+def _chosen(result: StoredResult, request: web.Request) -> StoredResult:
+    """Returns the result that `earlier` names, one of a script's statement before the last; without it the last one."""
+    if "earlier" not in request.query:
+        return result
+    number = _number(request, "earlier", 0)
+    if number >= len(result.earlier):
+        raise UnknownResultError(f"the script has no earlier result {number}: it has {len(result.earlier)}")
+    return result.earlier[number]
 
 
 async def _arrow_page(spark: Spark, result: StoredResult, token: int, max_rows: int) -> web.Response:

@@ -1,0 +1,55 @@
+"""The results of a script's statements but the last one: the first rows of each, in memory. A script has up to 500 statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
+
+MAX_ROWS = 1_000  # of one result
+MAX_BYTES = 4 << 20  # of those of one script together
+
+
+class EarlierResults:
+    """Collects the results of one script."""
+
+    def __init__(self, store: ResultStore, reader: ResultReader) -> None:
+        self._store, self._reader = store, reader
+        self._kept: list[StoredResult] = []
+        self._bytes = 0
+
+    @property
+    def kept(self) -> tuple[StoredResult, ...]:
+        """Returns the results, in the order of their statements."""
+        return tuple(self._kept)
+
+    def add(self, result: StoredResult) -> None:
+        """Keeps the first rows of a result, without any where there is no room; its files are left to the caller."""
+        if not result.columns:
+            return
+        table, _ = self._reader.read(result, 0, MAX_ROWS)
+        table = _copied(table)
+        if self._bytes + table.nbytes > MAX_BYTES or not self._store.has_room(self._bytes + table.nbytes):
+            table = table.schema.empty_table()
+        self._bytes += table.nbytes
+        self._kept.append(
+            replace(
+                result,
+                row_count=table.num_rows,
+                truncated=result.truncated or table.num_rows < result.row_count,
+                bytes=table.nbytes,
+                table=table,
+                groups=(),
+                folder=None,
+            )
+        )
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """The same rows in memory of their own: a slice keeps all that it was cut from."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()
