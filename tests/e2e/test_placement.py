@@ -62,7 +62,7 @@ def test_a_session_whose_executors_find_no_place_is_ready_and_answers_what_needs
         "SqlStatement",
         space.name,
         needs_one,
-        lambda s: "nodes are available" in (s or {})["status"].get("message", ""),
+        lambda s: "nodes are available" in (condition(s, "Ready", "message") or ""),
         "with what it waits for",
     )
     assert phase(running) == "Running", running["status"]
