@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import pyarrow as pa
 
 from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
+from sparksql.gateway.sql.errors import name_of
 
 MAX_ROWS = 1_000  # of one result
 MAX_BYTES = 4 << 20  # of those of one script together
+
+log = logging.getLogger(__name__)
 
 
 class EarlierResults:
@@ -29,8 +33,7 @@ class EarlierResults:
         """Keeps the first rows of a result, without any where there is no room; its files are left to the caller."""
         if not result.columns:
             return
-        table, _ = self._reader.read(result, 0, MAX_ROWS)
-        table = _copied(table)
+        table = self._first_rows(result)
         if self._bytes + table.nbytes > MAX_BYTES or not self._store.has_room(self._bytes + table.nbytes):
             table = table.schema.empty_table()
         self._bytes += table.nbytes
@@ -45,6 +48,15 @@ class EarlierResults:
                 folder=None,
             )
         )
+
+    def _first_rows(self, result: StoredResult) -> pa.Table:
+        """The rows to keep; none where they cannot be read, as the statement itself has succeeded."""
+        try:
+            table, _ = self._reader.read(result, 0, MAX_ROWS)
+            return _copied(table)
+        except Exception as failed:
+            log.warning("an earlier result of a script could not be kept: %s", name_of(failed))
+            return pa.table({})
 
 
 def _copied(table: pa.Table) -> pa.Table:
