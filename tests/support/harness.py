@@ -57,10 +57,10 @@ class Cluster(ClusterView):
                 )
             self.until_changed(kind, namespace, name, obj, LOOK_AGAIN_SECONDS)
 
-    def wait_phase(self, kind: str, namespace: str, name: str, *phases: str, seconds: float = 300) -> Object:
+    def wait_phase(self, kind: str, namespace: str, name: str, *phases: str, seconds: float = 600) -> Object:
         return self.wait(kind, namespace, name, lambda o: phase(o) in phases, f"in {' or '.join(phases)}", seconds)
 
-    def wait_finished(self, namespace: str, name: str, seconds: float = 300) -> Object:
+    def wait_finished(self, namespace: str, name: str, seconds: float = 600) -> Object:
         """The statement once it has ended, whatever the outcome."""
         return self.wait(
             "SqlStatement", namespace, name, lambda o: condition(o, "Finished") == "True", "Finished", seconds
@@ -139,7 +139,7 @@ class Cluster(ClusterView):
         for pod in self.operator_pods():
             self.delete("Pod", OPERATOR_NAMESPACE, pod["metadata"]["name"], grace_seconds=0)
 
-    def wait_operator(self, seconds: float = 300) -> None:
+    def wait_operator(self, seconds: float = 600) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             pods = [p for p in self.operator_pods() if "deletionTimestamp" not in p["metadata"]]
@@ -201,7 +201,7 @@ class Space:
         self.cluster.create(manifest)
         return name
 
-    def run(self, sql: str | None, seconds: float = 300, **kwargs: Any) -> Object:
+    def run(self, sql: str | None, seconds: float = 600, **kwargs: Any) -> Object:
         """The ended statement, whatever the outcome."""
         return self.cluster.wait_finished(self.name, self.statement(sql, **kwargs), seconds)
 
@@ -228,7 +228,7 @@ class Space:
     def cancel(self, statement: str) -> None:
         self.change("SqlStatement", statement, desiredState="Canceled")
 
-    def wait_phase(self, statement: str, *phases: str, seconds: float = 300) -> Object:
+    def wait_phase(self, statement: str, *phases: str, seconds: float = 600) -> Object:
         return self.cluster.wait_phase("SqlStatement", self.name, statement, *phases, seconds=seconds)
 
     def wait_reason(self, kind: str, name: str, *reasons: str, seconds: float = 120) -> Object:
