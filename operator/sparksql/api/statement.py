@@ -317,8 +317,8 @@ class StatementResult(ApiModel):
         description="Rows that were inserted, updated or deleted; of a script, by its last statement that writes. Absent if "
         "Spark does not count them.",
     )
-    earlier_results: Count = Field(
-        0,
+    earlier_results: Count | None = Field(
+        None,
         description="Results of statements of a script before the one that this is of; the session keeps the first rows of each.",
     )
     expiration_time: Timestamp | None = Field(

@@ -34,7 +34,7 @@ class ResultPrinter:
         """
         result = statement.status.result or ResultSummary()
         because = ""
-        left_out = await self._print_earlier(statement, result.earlier_results)
+        left_out = await self._print_earlier(statement, result.earlier_results or 0)
         if says_all(result):
             self._print_preview(result)
             shown = result.row_count

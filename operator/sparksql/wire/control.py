@@ -252,7 +252,7 @@ class ResultSummary(WireModel):
 
     `preview_error` is the reason why kept rows have no preview. `rows_written` counts the rows that a write has inserted, updated
     or deleted, absent if unknown; of a script it is of the last statement that writes. `earlier_results` counts the results of a
-    script's statements before that of this one, which are kept as well.
+    script's statements before that of this one, which are kept as well; absent for none.
 
     Of a preview that still runs: what it has so far, which cannot be paged yet and has no `expiration_time`."""
 
@@ -263,7 +263,7 @@ class ResultSummary(WireModel):
     preview_error: str | None = None
     bytes: int = 0
     rows_written: int | None = None
-    earlier_results: int = 0
+    earlier_results: int | None = None
     expiration_time: datetime | None = None
 
 

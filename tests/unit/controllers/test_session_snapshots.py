@@ -97,7 +97,7 @@ def test_container_that_waits_for_any_unknown_reason_has_a_problem_with_the_kube
     assert (facts.image_problem, facts.container_problem) == (None, f'{reason}: secret "keys" not found')
 
 
-@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageInspect"])
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ImageInspectError"])
 def test_container_that_waits_for_its_image_has_an_image_problem_alone(reason: str) -> None:
     facts = pod_snapshot(waiting_pod(reason))
     assert (facts.image_problem, facts.container_problem) == (f"{reason}: spark:1", None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from sparksql.gateway.results.batches import read_table
 from sparksql.gateway.results.store import ResultReader, ResultStore, StoredResult
 from sparksql.gateway.sql.errors import name_of
 
@@ -64,4 +65,4 @@ def _copied(table: pa.Table) -> pa.Table:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()
+    return read_table(sink.getvalue())

@@ -103,7 +103,7 @@ class ResultReader:
             preview=tuple(tuple(masker.mask_optional(cell) for cell in row) for row in shown),
             bytes=result.bytes,
             rows_written=result.rows_written,
-            earlier_results=len(result.earlier),
+            earlier_results=len(result.earlier) or None,
             expiration_time=expires,
         )
 
