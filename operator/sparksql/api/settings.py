@@ -58,8 +58,8 @@ class DriverResources(ApiModel):
     )
     cpu_limit: Cpu | None = Field(
         None,
-        description="CPU limit of the driver pod, at least `cpu`. Without it there is none, and spare cores of the node are used; a "
-        "ResourceQuota on `limits.cpu` requires one.",
+        description="CPU limit of the driver pod; it must not be below `cpu`. A driver without a limit may use spare cores of the "
+        "node. Set it where a ResourceQuota limits `limits.cpu`.",
     )
     memory: Memory | None = Field(
         None,
@@ -86,7 +86,7 @@ class ExecutorResources(ApiModel):
         None, description="CPU request of each executor, a decimal in quotes. Spark counts this rounded up, at least 1."
     )
     cpu_limit: Cpu | None = Field(
-        None, description="CPU limit of each executor, at least `cpu`. Without it there is none."
+        None, description="CPU limit of each executor; it must not be below `cpu`. The default is no limit."
     )
     memory: Memory | None = Field(None, description="JVM heap of each executor.")
 

@@ -35,6 +35,7 @@ from sparksql.wire.failure.kind import FailureKind, Verdict, environment
 from sparksql.wire.failure.sql_states import KAFKA_DATA_LOSS, main_condition
 
 CONTINUE = "set desiredState to Stopped and then to Running, or change the spec, to go on from the checkpoint"
+# For drivers of earlier versions, which report lost records as an SqlError. Others report SourceLost, with its remedy.
 LOSS = (
     "to go on without the records that are gone, set option failOnDataLoss of the Kafka source to 'false', in the text or by "
     "ALTER TABLE"
