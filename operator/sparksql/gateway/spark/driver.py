@@ -158,7 +158,8 @@ class SparkDriver:
         try:
             driver = cls(builder.getOrCreate(), settings.config.policy)
         finally:
-            del os.environ["PYSPARK_GATEWAY_SECRET"]
+            # Both: a child process that inherits the port alone cannot start a Spark of its own.
+            del os.environ["PYSPARK_GATEWAY_SECRET"], os.environ["PYSPARK_GATEWAY_PORT"]
             if settings.executor_secret is not None:
                 settings.executor_secret.unlink(missing_ok=True)
         release_in_batches(driver.jvm._gateway_client)
