@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparksql.api.execution import OutputMode, StatementMode, Upsert
-from sparksql.wire.control import ErrorReason
+from sparksql.wire.control import ErrorReason, RestoreOptions
 from tests.support.process import GatewayProcess
 
 from ..streams import Streams
@@ -122,3 +122,26 @@ async def test_a_query_that_cannot_take_changes_back_is_refused_at_its_place(ord
         view = await orders.run(sql, mode=StatementMode.EXECUTE if "CREATE" in sql else StatementMode.PREVIEW)
         assert view.error is not None and says in view.error.message, (sql, view.error)
         assert view.error.fragment == fragment, (sql, view.error)
+
+
+async def test_aggregate_added_over_a_changelog_is_refused_or_computed_from_the_history(orders: Kafka) -> None:
+    streams = orders.streams
+    await orders.ok("CREATE TABLE lake.$.sums (customer INT, n BIGINT, total DECIMAL(20,2)) USING iceberg")
+    await put(orders, *(changed("c", None, order(*each)) for each in ((1, 1, "10"), (2, 1, "5.5"), (3, 2, "30"))))
+    text = "INSERT INTO lake.$.sums SELECT customer, count(*) AS n, {} AS total FROM STREAM $.orders GROUP BY customer"
+    counts, sums = text.format("CAST(NULL AS DECIMAL(20,2))"), text.format("sum(amount)")
+    options: dict[str, Any] = {"upsert": Upsert(keys=("customer",)), "output_mode": OutputMode.UPDATE}
+    await streams.drained(counts, "counts", **options)
+    await put(
+        orders,
+        changed("u", order(2, 1, "5.5"), order(2, 1, "8")),
+        changed("u", order(3, 2, "30"), order(3, 1, "7")),
+    )
+    refused = await streams.run(sums, "counts", rewrites=True, **options)
+    assert refused.error is not None and refused.error.reason is ErrorReason.STATE_INCOMPATIBLE, refused
+    assert "that it never counted" in refused.error.message and not refused.error.rewritable, refused.error
+    restore = RestoreOptions(location=streams.options("counts").checkpoint, query_id="", rewrite=True)
+    view = await streams.run(sums, "rebuilt", rewrites=True, rebuilds=True, restore=restore, **options)
+    assert view.error is None, view
+    found = "SELECT customer, n, CAST(total AS STRING) FROM lake.$.sums ORDER BY 1"
+    assert await orders.rows(found) == [(1, 3, "25.00")]

@@ -48,5 +48,5 @@ NODES: dict[str, Node] = {
 }
 
 
-def whole(digest: str, **changes: Any) -> Description:
-    return replace(with_operator(structure=digest), nodes=NODES, **changes)
+def whole(digest: str, as_written: str = "", **changes: Any) -> Description:
+    return replace(with_operator(structure=digest, as_written=as_written), nodes=NODES, **changes)

@@ -217,6 +217,36 @@ def test_an_opaque_function_goes_on_with_the_same_sql_only() -> None:
     assert "com.example.Function, which cannot be told from another" in message(found, OLD, OLD)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "text_hash", "expected"),
+    [
+        (("a", "b"), ("a", "b"), "other", []),
+        (("a", "b"), ("b", "b"), "other", [DifferenceKind.OPERATOR_CHANGED]),  # a constant was folded in another way
+        (("a", ""), ("a", "a"), "other", []),
+        (("b", ""), ("a", "b"), "other", [DifferenceKind.NOT_COMPARABLE]),
+        (("b", ""), ("a", "b"), "hash", []),
+    ],
+    ids=[
+        "same",
+        "other order in the state",
+        "earlier version",
+        "earlier version, folded",
+        "earlier version, same text",
+    ],
+)
+def test_order_of_the_state_is_compared_where_the_old_description_has_it(
+    old: tuple[str, str], new: tuple[str, str], text_hash: str, expected: list[DifferenceKind]
+) -> None:
+    was, now = (whole(each[0], as_written=each[1]) for each in (old, new))
+    assert [each.change for each in differences(was, replace(now, text_hash=text_hash))] == expected
+
+
+def test_same_text_with_other_parameters_is_another_text() -> None:
+    old = replace(whole("o"), parameters="one")
+    assert not differences(old, old) and not differences(replace(old, parameters=None), old)
+    assert differences(old, replace(old, parameters="two"))
+
+
 def test_conditions_on_groups_are_compared() -> None:
     nodes: dict[str, Node] = {**NODES, "g": ["GroupFilter", {"operators": [1], "condition": {"ref": "k"}}]}
     filtered = replace(whole("a"), group_filters=("g",), nodes=nodes)

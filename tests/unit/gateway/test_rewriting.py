@@ -79,6 +79,16 @@ def test_a_state_is_not_rewritten_where_an_aggregate_has_another_meaning(functio
     assert isinstance(found, NotRewritable) and words in found.reason
 
 
+def test_aggregate_added_over_a_changelog_is_refused_and_one_removed_is_not() -> None:
+    old, more, less = (
+        replace(each, retracts=True)
+        for each in (COUNTS, description(["count(1)", "avg(amount)", "sum(price)"]), description(["avg(amount)"]))
+    )
+    found = rewriting(old, more)
+    assert isinstance(found, NotRewritable) and "never counted" in found.reason
+    assert isinstance(rewriting(old, less), Rewriting)
+
+
 def test_groups_without_aggregates_get_none() -> None:
     found = rewriting(description([]), description(["count(1)"]))
     assert isinstance(found, NotRewritable) and "groups without aggregates" in found.reason

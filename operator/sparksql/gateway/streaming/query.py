@@ -7,6 +7,8 @@ two statements go on from one state (`claims`).
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -281,15 +283,18 @@ class Streams:
         options: StreamOptions,
         read: Callable[..., Description],
     ) -> Description:
-        return read(
+        mask = operation.classified.masker.mask
+        found = read(
             self._driver,
             session,
             written,
             text=operation.request.sql,
             output_mode=options.output_mode,
-            mask=operation.classified.masker.mask,
+            mask=mask,
             qualified=self._files.qualified,
         )
+        bound = sorted((each.name, each.type, mask(each.value)) for each in operation.request.parameters)
+        return replace(found, parameters=hashlib.sha256(json.dumps(bound).encode()).hexdigest())
 
     def _clear(self, sink: Sink, options: StreamOptions, lease: CheckpointLease) -> None:
         """Once its query has ended: a table that it has written nothing into is free again."""

@@ -26,6 +26,7 @@ from sparksql.gateway.streaming.state.structure_difference import opaque, partin
 from sparksql.gateway.streaming.state.structure_difference import text as node_text
 
 COMPLETE, UPDATE = "complete", "update"
+_WITHOUT_ORDER = "an earlier version, which did not write down the order of the columns of the state"
 
 
 def differences(old: Description, new: Description) -> tuple[Difference, ...]:
@@ -35,7 +36,7 @@ def differences(old: Description, new: Description) -> tuple[Difference, ...]:
     Spark may word the same expression in another way, so when the text is the same one, and only Spark's version is not, the
     wording is not compared: types, sources and operators still are.
     """
-    same_text = old.text_hash == new.text_hash != ""
+    same_text = old.text_hash == new.text_hash != "" and (old.parameters is None or old.parameters == new.parameters)
     if same_text and (old.is_text_only or new.is_text_only):
         found = [*_sources(old, new), *_settings(old, new)]
         if all(each.is_text_only and each.operators[0].values for each in (old, new)):  # columns of the sources
@@ -123,7 +124,10 @@ def _operators(of_old: Description, of_new: Description, same_text: bool) -> Ite
         return
     for index, (was, now) in enumerate(zip(old, new, strict=True)):
         name = _named(old, index)
-        if was.structure and was.structure == now.structure:
+        structure = now.structure if was.as_written else now.as_written or now.structure
+        if was.structure and was.structure == structure:
+            if structure != now.structure and not same_text:
+                yield Difference(DifferenceKind.NOT_COMPARABLE, name, "", _WITHOUT_ORDER, "")
             unknown = None if same_text else opaque(of_new.nodes, now.structure)
             if unknown is not None:
                 yield Difference(

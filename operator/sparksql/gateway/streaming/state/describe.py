@@ -32,9 +32,11 @@ from sparksql.gateway.streaming.state.description import (
     Watermark,
 )
 from sparksql.gateway.streaming.state.expressions import Expressions
-from sparksql.gateway.streaming.state.optimised import optimised
+from sparksql.gateway.streaming.state.layout import Layout, layout
+from sparksql.gateway.streaming.state.optimised import optimised, run
 from sparksql.gateway.streaming.state.outline import outline, plan_of_sources, settings_of, with_columns
-from sparksql.gateway.streaming.state.plan_structure import UnknownPlanError, plan_structure, prepared, table_of
+from sparksql.gateway.streaming.state.plan_structure import plan_structure, prepared, table_of
+from sparksql.gateway.streaming.state.plan_text import UnknownPlanError
 from sparksql.gateway.streaming.state.structure import WITHOUT_STATE
 
 log = logging.getLogger(__name__)
@@ -100,7 +102,8 @@ def _read(
     jvm = driver.jvm
     analysed = prepared(jvm, plan_of_sources(jvm, analysed))
     plan = optimised(driver, session, analysed)
-    walk = _Walk(jvm, mask)
+    kept = layout(jvm, run(driver, session, analysed))
+    walk = _Walk(jvm, mask, kept)
     sources = _sources(walk, analysed, qualified)
     walk.visit(plan)
 
@@ -113,6 +116,7 @@ def _read(
         analysed,
         plan,
         lambda: optimised(driver, session, analysed, pushed=False),
+        kept.ids,
         mask=mask,
         streamed=streamed,
         qualified=qualified,
@@ -127,10 +131,12 @@ def _read(
         sources=sources,
         watermarks=tuple(walk.watermarks),
         operators=tuple(
-            replace(told, structure=digest) for told, digest in zip(walk.operators, found.operators, strict=True)
+            replace(told, structure=digest, as_written=written)
+            for told, digest, written in zip(walk.operators, found.operators, found.as_written, strict=True)
         ),
         confs=tuple((key, str(conf.get(key))) for key in _CONFS),
         group_filters=found.group_filters,
+        retracts=found.retracts,
         nodes=found.nodes,
         settings=settings_of(jvm, session, [table_of(jvm, leaf) for leaf in elements(analysed.collectLeaves())], mask),
     )
@@ -139,9 +145,10 @@ def _read(
 class _Walk:
     """One way through a plan, from the leaves up. `visit` tells what the rows of a node come from and went through."""
 
-    def __init__(self, jvm: Jvm, mask: Callable[[str], str]) -> None:
+    def __init__(self, jvm: Jvm, mask: Callable[[str], str], kept: Layout) -> None:
         self._jvm = jvm
         self._mask = mask
+        self._kept = kept
         self._expressions = Expressions(jvm, mask, self._subquery)
         self._sources: dict[int, int] = {}  # number of the source by the id of its first column
         self.operators: list[StatefulOperator] = []
@@ -227,19 +234,26 @@ class _Walk:
             for key in elements(node.groupingExpressions())
         )
         streams = bool(node.isStreaming())
-        values: dict[str, StateColumn] = {}
-        for result in results:
-            for function in _aggregate_functions(result) if streams else ():
-                meaning = self._text(function)
-                # Spark keeps equal functions once, at the place of the first.
-                if meaning not in values:
-                    column = self._column(str(result.name()), function, meaning)
-                    values[meaning] = replace(column, buffers=buffer_types(function.aggregateFunction()))
+        values = self._functions(results) if streams else ()
         for result in results:
             self._expressions.define_named(result)
         if not streams:
             return (*told, f"grouped by {', '.join(key.meaning for key in keys)}")
-        return self._stateful(StatefulOperator(AGGREGATE, keys, tuple(values.values()), inputs=told))
+        return self._stateful(StatefulOperator(AGGREGATE, keys, values, inputs=told))
+
+    def _functions(self, results: list[Any]) -> tuple[StateColumn, ...]:
+        """The functions of an aggregation that Spark keeps, in its order, with the meanings that the text gives them."""
+        found: dict[int, StateColumn] = {}
+        for result in results:
+            for function in _aggregate_functions(result):
+                column = self._column(str(result.name()), function, self._text(function))
+                found.setdefault(int(function.resultId().id()), column)
+        (functions,) = self._kept.next("Aggregate").parts
+        if any(number not in found for number, _ in functions):
+            raise UnknownPlanError("Spark keeps an aggregate that the text does not have")
+        return tuple(
+            replace(found[number], buffers=buffer_types(function.aggregateFunction())) for number, function in functions
+        )
 
     def _join(self, node: LogicalPlan, below: list[tuple[str, ...]]) -> tuple[str, ...]:
         left, right = node.left(), node.right()
@@ -267,8 +281,8 @@ class _Walk:
             rest = option(found._4())
         values = tuple(
             self._column(f"{side} {column.name()}", column, self._text(column))
-            for side, child in zip(_SIDES, (node.left(), node.right()), strict=True)
-            for column in elements(child.output())
+            for side, columns in zip(_SIDES, self._kept.next("Join").parts, strict=True)
+            for _, column in columns
         )
         settings = (("type", kind), ("condition", self._condition(rest)))
         return StatefulOperator("join of streams", tuple(keys), values, settings, told)

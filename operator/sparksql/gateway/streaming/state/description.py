@@ -56,7 +56,8 @@ class StatefulOperator:
 
     `settings` are what else shapes it, such as a join's type. `inputs` are, in order, what its rows come from and go
     through, without projections and filters. `structure` is the digest of all that it is made of, among the `nodes` of
-    its description, and empty where it is not known. It decides; what else is told here is for people.
+    its description, and empty where it is not known. It decides; what else is told here is for people. `as_written` is the
+    same digest with the values in the order of the text, empty in descriptions of earlier versions, whose `structure` it is.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class StatefulOperator:
     settings: tuple[tuple[str, str], ...] = ()
     inputs: tuple[str, ...] = ()
     structure: str = ""
+    as_written: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,10 @@ class Description:
     """Describes what a checkpoint's state means.
 
     Sources are in the order of Spark's offset log; operators stand after those whose rows they take. `text_hash` is of
-    the submitted text, empty when it is not known. `confs` are for whoever reads the state: Spark itself goes on with
-    those of the checkpoint, so they are not compared. `settings` are compared, see the module of that name; None where
-    nobody has looked.
+    the submitted text, empty when it is not known, and `parameters` of the values that it was bound to, None in
+    descriptions of earlier versions. `confs` are for whoever reads the state: Spark itself goes on with those of the
+    checkpoint, so they are not compared. `settings` are compared, see the module of that name; None where nobody has
+    looked. `retracts`: its rows are changes, of which each counts as much as its weight.
     """
 
     spark_version: str
@@ -104,6 +107,8 @@ class Description:
     group_filters: tuple[str, ...] = ()
     nodes: dict[str, Node] = field(default_factory=dict)
     settings: tuple[Setting, ...] | None = None
+    parameters: str | None = None
+    retracts: bool = False
     version: int = FORMAT_VERSION
 
     @property
@@ -143,6 +148,8 @@ class Description:
                 group_filters=tuple(map(str, raw.get("group_filters", ()))),
                 nodes=dict(raw.get("nodes", {})),
                 settings=_settings(raw.get("settings")),
+                parameters=raw.get("parameters"),
+                retracts=bool(raw.get("retracts", False)),
                 version=int(raw["version"]),
             )
         except (KeyError, TypeError, ValueError) as broken:
@@ -152,7 +159,8 @@ class Description:
 def _operator(raw: Any) -> StatefulOperator:
     keys, values = (tuple(map(_column, raw[part])) for part in ("keys", "values"))
     inputs = tuple(map(str, raw["inputs"]))
-    return StatefulOperator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, str(raw.get("structure", "")))
+    structure, as_written = (str(raw.get(part, "")) for part in ("structure", "as_written"))
+    return StatefulOperator(raw["kind"], keys, values, _pairs(raw["settings"]), inputs, structure, as_written)
 
 
 def _column(raw: Any) -> StateColumn:

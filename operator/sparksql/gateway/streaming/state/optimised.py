@@ -1,7 +1,8 @@
-"""A plan as Spark's optimiser makes it, but for rules that hide what state is made of."""
+"""A plan as Spark's optimiser makes it: by all rules, and without those that hide what state is made of."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sparksql.gateway.spark.driver import SparkDriver
@@ -31,10 +32,22 @@ _PUSHING = (
 
 
 def optimised(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, *, pushed: bool = True) -> Any:
-    """Returns an analysed plan as Spark optimises it for a batch. Not `pushed`: with conditions where the text has them."""
+    """Returns an analysed plan as Spark optimises it, without the rules that reword expressions.
+
+    Not `pushed`: with conditions where the text has them.
+    """
+    return _optimised(driver, session, plan, (*_REWORDING, *(() if pushed else _PUSHING)))
+
+
+def run(driver: SparkDriver, session: JvmSession, plan: LogicalPlan) -> Any:
+    """Returns an analysed plan as Spark runs it: by all rules of the session."""
+    return _optimised(driver, session, plan, ())
+
+
+def _optimised(driver: SparkDriver, session: JvmSession, plan: LogicalPlan, excluded: Sequence[str]) -> Any:
     other = session.cloneSession()
     given = option(session.conf().getOption(_EXCLUDED))
-    rules = [*([given] if given else []), *(f"{_RULES}{rule}" for rule in (*_REWORDING, *(() if pushed else _PUSHING)))]
+    rules = [*([given] if given else []), *(f"{_RULES}{rule}" for rule in excluded)]
     other.conf().set(_EXCLUDED, ",".join(rules))
     driver.activate(other)  # the optimiser follows the settings of the thread's session
     try:

@@ -10,14 +10,10 @@ from sparksql.gateway.spark.names import JvmNames
 from sparksql.gateway.spark.scala import simple_name
 from sparksql.gateway.spark.shapes import Jvm, LogicalPlan
 from sparksql.gateway.streaming.state import source_identity
-from sparksql.gateway.streaming.state.plan_text import has_group_filter
-from sparksql.gateway.streaming.state.structure import Leaf, Structure, structure
+from sparksql.gateway.streaming.state.plan_text import UnknownPlanError, has_group_filter
+from sparksql.gateway.streaming.state.structure import Kept, Leaf, Structure, structure
 
 _CLASSES = ("CurrentTime", "HeldTable", "PlanText")
-
-
-class UnknownPlanError(Exception):
-    """The plan cannot be described; the text says why."""
 
 
 def prepared(jvm: Jvm, analysed: LogicalPlan) -> Any:
@@ -40,6 +36,7 @@ def plan_structure(
     analysed: LogicalPlan,
     optimised: Any,
     unpushed: Callable[[], Any],
+    kept: Kept,
     *,
     mask: Callable[[str], str],
     streamed: Callable[[Any], tuple[int, str]],
@@ -47,7 +44,8 @@ def plan_structure(
 ) -> Structure:
     """Returns the structure of an optimised plan.
 
-    `unpushed` optimises without moving filters, `streamed` gives the number and the identity of a streaming table.
+    `unpushed` optimises without moving filters. `kept` are the ids of what Spark keeps, see `layout`. `streamed` gives the number
+    and the identity of a streaming table.
     """
 
     def read(plan: LogicalPlan) -> tuple[Any, list[Leaf]]:
@@ -67,7 +65,7 @@ def plan_structure(
     above = None
     if has_group_filter(json.loads(_own(jvm).PlanText.of(analysed).json())):
         above = read(unpushed())
-    return structure(*read(optimised), mask=mask, unpushed=above)
+    return structure(*read(optimised), mask=mask, kept=kept, unpushed=above)
 
 
 def _own(jvm: Jvm) -> Any:

@@ -12,6 +12,10 @@ STATE_IN_PYTHON = "TransformWithStateInPySpark"
 _CATALYST = "org.apache.spark.sql.catalyst."
 
 
+class UnknownPlanError(Exception):
+    """The plan cannot be described; the text says why."""
+
+
 def has_group_filter(plan: PlanNode) -> bool:
     """Returns whether a plan has a filter or a join above an aggregation of streams."""
     found, grouped = _has_group_filter(plan)
@@ -62,6 +66,11 @@ def simple(name: str) -> str:
 def marks(key: Any) -> list[str]:
     """Returns what Spark notes at a column of a window, a session, an event time."""
     return sorted(each for each in key.get("marks", ()) if each.startswith("spark."))
+
+
+def result_id(function: Any) -> int:
+    """Returns Spark's id of an aggregate function's result, which no rule of the optimiser changes."""
+    return int(function["fields"]["resultId"]["id"])
 
 
 def aggregate_functions(value: Any) -> Iterator[Any]:

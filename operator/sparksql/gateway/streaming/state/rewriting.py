@@ -4,6 +4,9 @@ Understood are two changes of an aggregation, one of them at a time: aggregates 
 at the change, and aggregates removed. Each one that is kept must be the very same function of the same values, told by the
 structure and not by its type. All else about the query must be as the state has it: its other operators are copied.
 
+Over a changelog no aggregate is added: rows that the state has counted before are retracted later, and an aggregate that begins
+at the change would take away what it never had.
+
 An operator whose rows come from such an aggregation is the same one if it takes the same results of it, although the
 aggregation has others now. So operators are compared by a digest that leaves out what aggregations below them compute.
 
@@ -112,6 +115,10 @@ def _checked(old: Description, new: Description, found: Rewriting) -> Rewriting 
             f"it was written by Spark {old.spark_version} and this is {new.spark_version}: start the text that it is of once"
         )
     added = {any(source is None for source in each.sources) for each in found.operators}
+    if new.retracts and True in added:
+        return NotRewritable(
+            "an aggregate that begins at the change would take back rows of the changelog that it never counted"
+        )
     if len(added) > 1:
         return NotRewritable("one aggregation has aggregates added and another removed: do one after the other")
     for each in found.operators:

@@ -9,7 +9,7 @@ is not known there is told with all its fields. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,19 +29,24 @@ _TOLD = frozenset(
 ) | {*("Expand", "Generate", "Sample", "CollectMetrics", "UpdateEventTimeWatermarkColumn")}
 WITHOUT_STATE = _TOLD | _TRANSPARENT | _TRANSPARENT_STREAMS
 _SEMI = frozenset({"LeftSemi", "LeftAnti"})
+# What operators keep in state by Spark's ids, in its order: kinds, and functions or columns of both sides. See `layout`.
+Kept = Sequence[tuple[str, tuple[tuple[int, ...], ...]]]
 
 
 @dataclass(frozen=True)
 class Structure:
     """Holds what the state of a query is made of, as digests of nodes.
 
-    `operators` are digests of those with state, those first whose rows others take. `group_filters` are digests of the
-    conditions on whole groups, which Spark applies below the state although the text has them above it. `nodes` are all
-    that these lead to.
+    `operators` are digests of those with state, those first whose rows others take. `as_written` are the same with what they keep
+    in the order of the text, which may be another one than that of the state. `group_filters` are digests of the
+    conditions on whole groups, which Spark applies below the state although the text has them above it. `retracts`: rows have
+    weights. `nodes` are all that these lead to.
     """
 
     operators: tuple[str, ...] = ()
+    as_written: tuple[str, ...] = ()
     group_filters: tuple[str, ...] = ()
+    retracts: bool = False
     nodes: dict[str, Node] = field(default_factory=dict)
 
 
@@ -72,38 +77,52 @@ def structure(
     leaves: Sequence[Leaf],
     *,
     mask: Callable[[str], str],
+    kept: Kept,
     unpushed: tuple[Any, Sequence[Leaf]] | None = None,
 ) -> Structure:
     """Returns the structure of a plan in the form of `PlanText`, `leaves` being its tables by their numbers there.
 
+    Raises UnknownPlanError where what is `kept` is not of this plan.
     `unpushed` is the same plan where filters are still in their places; None when it has no filter above a group.
     """
     streamed = [leaves[each["leaf"]].label for each in plan_text.leaves(plan) if each["streams"]]
     # Where one source is read twice, only its filters may tell one operator or side from another. And a row of a changelog must
     # go by the filters that it came by.
-    keeps_filters = len(set(streamed)) < len(streamed) or plan_text.has_column(plan, WEIGHT)
-    told = _Resolver(leaves, mask, keep_filters=keeps_filters)
-    told.relation(plan)
+    retracts = plan_text.has_column(plan, WEIGHT)
+    keeps_filters = len(set(streamed)) < len(streamed) or retracts
+    nodes = Nodes()
+    told, written = (
+        _Resolver(leaves, mask, keep_filters=keeps_filters, nodes=nodes, kept=each) for each in (kept, None)
+    )
+    for each in (told, written):
+        each.relation(plan)
     filters: list[str] = []
-    nodes = told.nodes
     if unpushed is not None:
         other = _Resolver(unpushed[1], mask, keep_filters=keeps_filters, nodes=nodes)
         other.relation(unpushed[0])
         filters = sorted(each["ref"] for each in other.group_filters)
-    operators = [each["ref"] for each in told.operators]
-    return Structure(tuple(operators), tuple(filters), nodes.below([*operators, *filters]))
+    operators, as_written = ([each["ref"] for each in way.operators] for way in (told, written))
+    found = nodes.below([*operators, *as_written, *filters])
+    return Structure(tuple(operators), tuple(as_written), tuple(filters), retracts, found)
 
 
 class _Resolver:
     """One way through a plan, from the leaves up."""
 
     def __init__(
-        self, leaves: Sequence[Leaf], mask: Callable[[str], str], *, keep_filters: bool, nodes: Nodes | None = None
+        self,
+        leaves: Sequence[Leaf],
+        mask: Callable[[str], str],
+        *,
+        keep_filters: bool,
+        nodes: Nodes,
+        kept: Kept | None = None,
     ) -> None:
         self._leaves = leaves
         self._mask = mask
         self._keep_filters = keep_filters
-        self.nodes = Nodes() if nodes is None else nodes
+        self.nodes = nodes
+        self._kept = None if kept is None else iter(kept)
         self.operators: list[Any] = []
         self.group_filters: list[Any] = []
         self._columns: dict[int, Any] = {}
@@ -207,11 +226,14 @@ class _Resolver:
 
     def _aggregate(self, fields: Any, below: _Relation, streams: bool) -> _Relation:
         keys = [[self._value(key), plan_text.marks(key)] for key in fields["groupingExpressions"]]
-        functions: list[Any] = []
-        for each in plan_text.aggregate_functions(fields["aggregateExpressions"]):
-            function = self._value(each)
-            if function not in functions:  # Spark keeps equal functions once, at the place of the first
-                functions.append(function)
+        found = [
+            (plan_text.result_id(each), self._value(each))
+            for each in plan_text.aggregate_functions(fields["aggregateExpressions"])
+        ]
+        if streams and self._kept is not None:
+            (functions,) = self._kept_of("Aggregate", dict(reversed(found)))
+        else:  # equal ones once, at the place of the first
+            functions = [each for place, (_, each) in enumerate(found) if each not in [it for _, it in found[:place]]]
         ref = self.nodes.add("Aggregate", keys=keys, functions=functions, input=below.ref)
         made = self._stateful(ref, below.state) if streams else _Relation(ref, below.state)
         outer, self._results_of = self._results_of, ref
@@ -232,7 +254,10 @@ class _Resolver:
         if all(side["streams"] for side in sides):
             keys = [each for each in conditions if self.nodes.kind(each) in ("EqualTo", "EqualNullSafe")]
             rest = _ordered(each for each in conditions if each not in keys)
-            outputs = [[self._value(column) for column in side["output"]] for side in sides]
+            if self._kept is None:
+                outputs = [[self._value(column) for column in side["output"]] for side in sides]
+            else:
+                outputs = self._kept_of("Join", self._columns)
             ref = self.nodes.add(
                 "StreamJoin", joinType=kind, keys=keys, conditions=rest, columns=outputs, left=left.ref, right=right.ref
             )
@@ -253,6 +278,14 @@ class _Resolver:
                 )
         ref = self.nodes.add("Join", joinType=kind, conditions=_ordered(conditions), left=left.ref, right=right.ref)
         return _Relation(ref, state)
+
+    def _kept_of(self, kind: str, known: Mapping[int, Any]) -> list[list[Any]]:
+        """What the next operator keeps, of the functions or columns that are known by their ids."""
+        assert self._kept is not None
+        of, parts = next(self._kept, ("", ()))
+        if of != kind or any(each not in known for part in parts for each in part):
+            raise plan_text.UnknownPlanError("Spark keeps other functions or columns than the text has")
+        return [[known[each] for each in part] for part in parts]
 
     def _unfiltered(self, table: _Relation) -> _Relation:
         """A table that an inner join takes: its own filters drop rows of the join and nothing else."""
