@@ -69,7 +69,7 @@ GC_THRESHOLDS = (10_000, 20, 50)
 START_RETRY_SECONDS = 2.0
 FRONT_SECONDS = 20.0  # new rights are known everywhere within seconds
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("sparksql.operator")
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from sparksql.gateway.operations.audit import FIELDS
 from sparksql.gateway.settings import ConfigError, Settings, read_settings
 from sparksql.gateway.spark.jvm import DriverJvm, JvmError
 from sparksql.gateway.sql.masking import LogMask
-from sparksql.logs import JsonFormatter
+from sparksql.logs import handler
 from sparksql.wire.control import HEARTBEAT_SECONDS, InitFailure, OperationError
 
 if TYPE_CHECKING:
@@ -210,9 +210,9 @@ def _hide_memory() -> None:
 
 
 def _set_up_logging(settings: Settings) -> None:
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonFormatter(partial(_fields_of, settings.config.namespace, settings.config.session)))
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)  # a driver that is bound has another name
+    fields_of = partial(_fields_of, settings.config.namespace, settings.config.session)
+    made = handler(sys.stdout, logging.INFO, fields_of)
+    logging.basicConfig(level=logging.INFO, handlers=[made], force=True)  # a driver that is bound has another name
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # pyspark logs the text and plan of each statement that fails.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 
-from sparksql.logs import JsonFormatter
+from sparksql.logs import handler
 
 
 def configure(level: str) -> None:
     """Log everything of `level` and above to stderr; libraries that log each request are held at warnings."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter(_fields_of))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    root.handlers[:] = [handler(sys.stderr, root.level, _fields_of)]
     for name in ("kopf", "aiohttp.access", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)
     # It warns that signals are not its own in a thread, which is what that thread is for.

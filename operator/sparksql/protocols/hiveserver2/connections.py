@@ -105,7 +105,8 @@ class Connections:
         except (EOFError, TimeoutError, OSError):
             pass  # the client has left, or was too slow
         except (NegotiationError, ProtocolError) as refusal:
-            log.info("a client of HiveServer2 is refused: %s", refusal)
+            # Without its text, which may quote what the client has sent; the client has it.
+            log.debug("a client of HiveServer2 is refused", extra={"fields": {"error": type(refusal).__name__}})
         except Exception:
             log.exception("a connection failed")
         finally:

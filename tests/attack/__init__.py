@@ -1,0 +1,1 @@
+"""Attacks on the front and on drivers from outside, as programs."""
