@@ -23,6 +23,7 @@ from sparksql.wire.front import (
     promised_handle_beside,
     written_user,
 )
+from tests.attack.malformed import send
 from tests.support.connect_client import ConnectSession, connect_channel
 from tests.support.process import FRONT_TOKEN, TOKEN, GatewayProcess
 from tests.support.thrift_client import Refused, ThriftClient, rows_of
@@ -220,3 +221,40 @@ async def test_hives_messages_come_by_http_one_by_one(
             f"https://localhost:{gateway.port}/cliservice", data=b"no message", ssl=gateway.client_tls() or False
         ) as answer:
             assert answer.status == 400
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(
+            "/control/v1/info",
+            "//control/v1/info",
+            "/control/v1/info%0A",
+            "/%63ontrol/v1/info",
+            "/metrics",
+            "/metrics%0A",
+        ),
+        *(
+            "http://h/control/v1/info",
+            "/sessions/../control/v1/info",
+            "/sessions/%2e%2e/metrics",
+            "/sessions%2F..%2Fmetrics",
+        ),
+        *("/control%2Fv1/info", "/control/v1/clients?x=1", "*", "/anything", "/control"),
+    ],
+)
+async def test_the_front_gets_no_path_but_those_of_clients(gateway: GatewayProcess, log_of: Any, target: str) -> None:
+    def ask() -> bytes:
+        lines = (f"GET {target} HTTP/1.1", "Host: h", "Connection: close", f"Authorization: Bearer {FRONT_TOKEN}")
+        request = "\r\n".join([*lines, f"{USER_HEADER}: ada", "", ""]).encode()
+        return send("localhost", gateway.port, request, gateway.client_tls())
+
+    status = int((await asyncio.to_thread(ask)).split()[1])
+    assert status in (400, 403, 404), status
+    assert "Traceback" not in log_of()
+
+
+async def test_a_driver_serves_a_target_in_absolute_form(gateway: GatewayProcess) -> None:
+    request = f"GET http://any/v4/info HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    answer = await asyncio.to_thread(send, "localhost", gateway.port, request, gateway.client_tls())
+    assert answer.split()[1] == b"200"

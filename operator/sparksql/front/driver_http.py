@@ -15,6 +15,7 @@ from sparksql.front.limits import FrontLimits
 from sparksql.front.model import FrontError, Refusal, Target, User
 from sparksql.wire.driver import GATEWAY_PORT
 from sparksql.wire.front import HANDLE_HEADER, PROBLEM_HEADER, UNKNOWN_SESSION, USER_HEADER, written_user
+from sparksql.wire.target import read_target
 
 AGAIN_SECONDS = 0.1
 HAND_OVER_SECONDS = 5.0
@@ -49,7 +50,7 @@ class DriverHttp:
         )
         async with self._http.request(
             request.method,
-            URL(f"https://{host}:{GATEWAY_PORT}{request.raw_path}", encoded=True),
+            URL(f"https://{host}:{GATEWAY_PORT}{read_target(request.raw_path)}", encoded=True),
             data=body or None,
             headers=headers,
             timeout=timeout,

@@ -25,10 +25,11 @@ from sparksql.front.promises import Promises
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.front.thrift_http import ThriftHttp
-from sparksql.protocols.hiveserver2.http import HTTP_PATH, presented_token
+from sparksql.protocols.hiveserver2.http import presented_token
 from sparksql.protocols.http_limits import mark_busy, read_body
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY, UNKNOWN_OPERATION, UNKNOWN_SESSION
+from sparksql.wire.target import BadTargetError, client_path, is_for_clients, is_thrift, read_target
 
 MAX_BODY_BYTES = 8 << 20  # as a driver's
 RETRY_SECONDS = 2
@@ -36,7 +37,6 @@ AT_ONCE_SECONDS = 2.0  # a driver of a warm pool is Ready sooner; a client that 
 PRODUCT = {"productName": "Spark SQL", "version": "front"}
 VERSIONS = {"versions": ["V1", "V2", "V3", "V4"]}
 COMPAT_VERSIONS = {"versions": ["V1", "V2"]}
-_PATH = re.compile(r"/*(?P<compat>compat/+)?(?:v[1-4]/+)?(?P<rest>.*?)/*")
 _HANDLE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _STATUSES = {
     Refusal.UNAUTHENTICATED: 401,
@@ -86,6 +86,8 @@ class RestFront:
             except FrontError as refusal:
                 self._metrics.refused("rest", refusal)
                 return _error(_STATUSES[refusal.refusal], str(refusal))
+            except BadTargetError as malformed:
+                return _error(400, str(malformed))
             except web.HTTPException as error:
                 return _error(error.status, error.reason)
 
@@ -101,16 +103,17 @@ class RestFront:
         return authenticate
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        found = _PATH.fullmatch(request.path)
-        assert found is not None  # it takes any text
-        compat, segments = bool(found["compat"]), tuple(part for part in found["rest"].split("/") if part)
-        match (request.method, segments):
-            case ("POST", _) if request.path == HTTP_PATH:
+        segments = read_target(request.raw_path).segments
+        if not is_for_clients(segments):
+            return _error(404, f"Not found: {request.path}")
+        path = client_path(segments)
+        match (request.method, path.rest):
+            case ("POST", _) if is_thrift(segments):
                 return await self._thrift.serve(request, request[_USER])
             case ("GET", ("info",)):
                 return _json(200, PRODUCT)
             case ("GET", ("api_versions",)):
-                return _json(200, COMPAT_VERSIONS if compat else VERSIONS)
+                return _json(200, COMPAT_VERSIONS if path.compat else VERSIONS)
             case ("POST", ("sessions",)):
                 return await self._open(request)
             case ("GET", ("sessions",)):

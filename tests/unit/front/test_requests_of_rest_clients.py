@@ -31,6 +31,7 @@ from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.protocols.hiveserver2.codec import STOP, Reader, TMessageType, TType, encode, field_header, header
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import handle_prefix, prefix_of
+from sparksql.wire.target import is_for_clients, read_target
 from tests.unit.front.test_thrift_connections_of_the_front import (
     CERTIFICATE,
     FRONT_TOKEN,
@@ -181,10 +182,104 @@ async def test_requests_with_a_handle_go_to_its_driver_as_they_are(front: Runnin
     front.driver.answer = lambda request, body: web.Response(
         status=418, body=b'{"a":1}', content_type="application/json"
     )
-    path = f"/v2/sessions/{HANDLE}/operations/x%2Fy/result/0?rowFormat=JSON&a=%20b"
+    path = f"/v2/sessions/{HANDLE}/operations/x%3Ay/result/0?rowFormat=JSON&a=%20b"
     assert await front.ask("GET", path) == (418, {"a": 1})
     assert front.driver.seen[0][:3] == ("GET", path, b"")
     assert (await front.ask("GET", f"/v2/sessions/{uuid.uuid4()}"))[0] == 404
+
+
+async def raw_answer(front: Running, line: bytes) -> tuple[int, Any]:
+    """Status and content of the answer to a request whose first line is written as it is."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.client.server.port)
+    writer.write(line + f" HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+    head, _, body = (await asyncio.wait_for(reader.read(), 20)).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body
+
+
+async def test_a_target_in_absolute_form_is_served_by_its_path(front: Running) -> None:
+    front.driver.answer = lambda request, body: web.json_response({"a": 1})
+    assert (await raw_answer(front, b"GET http://anything:1/info"))[0] == 200
+    status, body = await raw_answer(front, f"GET http://anything/v2/sessions/{HANDLE}?x=1".encode())
+    assert (status, json.loads(body)) == (200, {"a": 1})
+    assert front.driver.seen[0][1] == f"/v2/sessions/{HANDLE}?x=1"
+
+
+SESSION = f"/v2/sessions/{HANDLE}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("OPTIONS *", "CONNECT host:443", "CONNECT /info", "GET *", "GET host:443", "GET info", "GET ftp://h/info"),
+        *(
+            f"GET {SESSION}/../../../control/v1/info",
+            f"GET {SESSION}/%2e%2e/x",
+            f"GET {SESSION}%0A",
+            f"GET {SESSION}/%00",
+        ),
+        *(
+            f"GET {SESSION}/a%2Fb",
+            f"GET {SESSION}/%ff",
+            f"GET {SESSION}/%",
+            "GET /control/v1/info%0A",
+            "GET http:///info",
+        ),
+        *(
+            "POST /cliservice%0A",
+            f"GET http://u@h{SESSION}",
+            f"GET {SESSION}/\xff",
+            "GET //control/v1/info",
+            "GET /metrics",
+        ),
+    ],
+)
+async def test_a_target_that_is_not_understood_is_answered_by_the_front(
+    front: Running, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, _ = await raw_answer(front, line.encode("latin-1"))
+    assert status in (400, 404, 405), status
+    assert front.driver.seen == []
+    assert all("Unhandled" not in each.message for each in caplog.records)
+
+
+async def test_a_path_of_slashes_does_not_hold_the_others_up(front: Running) -> None:
+    began = asyncio.get_running_loop().time()
+    assert (await raw_answer(front, b"GET " + b"/" * 8_000))[0] == 404
+    assert (await raw_answer(front, b"GET /compat" + b"/" * 8_000 + b"x"))[0] == 404
+    assert asyncio.get_running_loop().time() - began < 1.0
+
+
+TARGET_PIECES = st.sampled_from(
+    [
+        "/",
+        "/v1",
+        "/compat",
+        "/sessions",
+        f"/{HANDLE}",
+        "/control",
+        "/..",
+        "%2e",
+        "%2f",
+        "%0a",
+        "%41",
+        "//",
+        "http://h",
+        "?",
+        "#",
+    ]
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(TARGET_PIECES, max_size=8))
+async def test_a_target_that_is_passed_on_is_read_alike_by_front_and_driver(front: Running, pieces: list[str]) -> None:
+    front.driver.seen.clear()
+    raw = "".join(pieces)
+    await raw_answer(front, f"GET {raw}".encode())
+    for _, passed, *_others in front.driver.seen:
+        assert read_target(passed) == read_target(raw)
+        assert is_for_clients(read_target(passed).segments)
 
 
 async def test_requests_without_a_session_are_answered_by_the_front(front: Running) -> None:

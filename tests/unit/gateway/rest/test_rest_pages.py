@@ -67,7 +67,8 @@ def pages(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Results:
 
 
 async def answered(pages: Results, token: int, row_format: str = "JSON", version: str = "v2") -> web.Response:
-    match = match_route("GET", f"/{version}/sessions/{HANDLE}/operations/{HANDLE}/result/{token}", ("V1", "V2"))
+    segments = (version, "sessions", HANDLE, "operations", HANDLE, "result", str(token))
+    match = match_route("GET", segments, ("V1", "V2"))
     assert match is not None
     return await pages.fetch(Call(match, None, {"rowFormat": row_format}))
 

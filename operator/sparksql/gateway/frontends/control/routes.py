@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from sparksql.gateway.frontends.control.metrics import exposition, registry_for
 from sparksql.gateway.frontends.control.service import ControlError, ControlService
-from sparksql.gateway.frontends.rest.routes import OWN_PATHS, rest_errors
+from sparksql.gateway.frontends.rest.routes import rest_errors
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
 from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
@@ -33,6 +33,7 @@ from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, Submit
 from sparksql.wire.front import HANDLE_HEADER, USER_HEADER, read_user
 from sparksql.wire.model import WireModel
 from sparksql.wire.savepoints import SavepointRequest
+from sparksql.wire.target import is_for_clients, read_target
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.frontends import FrontendContext
@@ -234,7 +235,7 @@ def _authentication(service: ControlService) -> Middleware:
         )
         if caller is None:
             raise ControlError(401, "Unauthorized", "the request has not this session's token")
-        if caller.user is not None and OWN_PATHS.fullmatch(request.path):
+        if caller.user is not None and not is_for_clients(read_target(request.raw_path).segments):
             raise ControlError(403, "Forbidden", "the front asks for clients only")
         current.set(caller)
         return await handler(request)

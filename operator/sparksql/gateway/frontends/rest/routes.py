@@ -34,6 +34,7 @@ from sparksql.gateway.frontends.rest.routing import ROUTES, Match, match_route
 from sparksql.gateway.sessions.callers import current
 from sparksql.gateway.sessions.model import ClientError
 from sparksql.wire.front import PROBLEM_HEADER
+from sparksql.wire.target import BadTargetError, read_target
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.frontends import FrontendContext
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ARROW_PAGE_ROWS = 10_000
-OWN_PATHS = re.compile(r"/(?:control(?:/.*)?|healthz|readyz|metrics)")
+_OWN = frozenset({"control", "healthz", "readyz", "metrics"})  # what the gateway's own paths begin with
 _HANDLE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HANDLES = ("session_handle", "operation_handle")
 
@@ -74,7 +75,11 @@ def add_routes(app: web.Application, service: SessionService, *, arrow_page_rows
 @web.middleware
 async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamResponse:
     """Gives errors of the API's paths a released form, those of authentication and of HTTP itself too; others pass."""
-    if OWN_PATHS.fullmatch(request.path):
+    try:
+        segments = read_target(request.raw_path).segments
+    except BadTargetError as malformed:
+        return _error_response(short(400, str(malformed)))
+    if segments and segments[0] in _OWN:
         return await handler(request)
     try:
         return await handler(request)
@@ -106,8 +111,9 @@ class _Api:
         self._handlers = {route.name: own.get(route.name) or getattr(handlers, route.name) for route in ROUTES}
 
     async def serve(self, request: web.Request) -> web.Response:
-        match = match_route(request.method, request.path, self._service.settings.rest_versions)
-        if match is None or OWN_PATHS.fullmatch(request.path):
+        segments = read_target(request.raw_path).segments
+        match = match_route(request.method, segments, self._service.settings.rest_versions)
+        if match is None:
             raise web.HTTPNotFound
         body = await request.read()
         call = Call(match, _read(match, body), request.query, current.get().promised)

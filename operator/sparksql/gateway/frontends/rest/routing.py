@@ -7,18 +7,16 @@ does not match, a wrong method as well, is not found. The table is also the sour
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparksql.gateway.frontends.rest import models
 from sparksql.gateway.frontends.rest.errors import Form
 from sparksql.gateway.frontends.rest.models import RestModel
+from sparksql.wire.target import COMPAT_PREFIX, client_path
 
 VERSIONS = (1, 2, 3, 4)
-COMPAT_PREFIX = "compat"
 COMPAT_VERSIONS = ("V1", "V2")  # what the oldest released clients know
-_VERSION = re.compile(r"v([1-4])")
 _SESSION = "/sessions/{session_handle}"
 _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
 _CATALOG = f"{_SESSION}/catalogs/{{catalog}}"
@@ -47,7 +45,7 @@ class Route:
     @property
     def segments(self) -> tuple[str, ...]:
         """Returns the parts of the path."""
-        return _segments(self.path)
+        return tuple(self.path.split("/")[1:])
 
 
 @dataclass(frozen=True)
@@ -124,27 +122,18 @@ ROUTES = (
 )  # fmt: skip
 
 
-def match_route(method: str, path: str, advertised: Sequence[str]) -> Match | None:
+def match_route(method: str, segments: tuple[str, ...], advertised: Sequence[str]) -> Match | None:
     """Returns the route that a request means, if any. `advertised` are version names, the highest last."""
-    segments = list(_segments(path))
-    compat = bool(segments) and segments[0] == COMPAT_PREFIX
-    known = COMPAT_VERSIONS if compat else advertised
-    version = int(known[-1].removeprefix("V"))
-    rest = segments[compat:]
-    found = _VERSION.fullmatch(rest[0]) if rest else None
-    if found is not None:
-        version, rest = int(found.group(1)), rest[1:]
-    prefix = f"/{COMPAT_PREFIX}/v{version}" if compat else f"/v{version}"
+    path = client_path(segments)
+    known = COMPAT_VERSIONS if path.compat else advertised
+    version = path.version or int(known[-1].removeprefix("V"))
+    prefix = f"/{COMPAT_PREFIX}/v{version}" if path.compat else f"/v{version}"
     for route in ROUTES:
         if route.method == method and route.since <= version:
-            parameters = _matched(route.segments, rest)
+            parameters = _matched(route.segments, path.rest)
             if parameters is not None:
-                return Match(route, version, prefix, compat, parameters)
+                return Match(route, version, prefix, path.compat, parameters)
     return None
-
-
-def _segments(path: str) -> tuple[str, ...]:
-    return tuple(segment for segment in path.split("/") if segment)
 
 
 def _matched(template: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
