@@ -235,7 +235,8 @@ def _authentication(service: ControlService) -> Middleware:
         )
         if caller is None:
             raise ControlError(401, "Unauthorized", "the request has not this session's token")
-        if caller.user is not None and not is_for_clients(read_target(request.raw_path).segments):
+        segments = read_target(request.raw_path).segments  # raises BadTargetError, told in the form of clients' paths
+        if caller.user is not None and not is_for_clients(segments):
             raise ControlError(403, "Forbidden", "the front asks for clients only")
         current.set(caller)
         return await handler(request)

@@ -75,11 +75,7 @@ def add_routes(app: web.Application, service: SessionService, *, arrow_page_rows
 @web.middleware
 async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamResponse:
     """Gives errors of the API's paths a released form, those of authentication and of HTTP itself too; others pass."""
-    try:
-        segments = read_target(request.raw_path).segments
-    except BadTargetError as malformed:
-        return _error_response(short(400, str(malformed)))
-    if segments and segments[0] in _OWN:
+    if _is_own(request):
         return await handler(request)
     try:
         return await handler(request)
@@ -87,6 +83,8 @@ async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamRe
         return _error_response(error)
     except ControlError as error:
         return _error_response(short(error.status, str(error)))
+    except BadTargetError as malformed:
+        return _error_response(short(400, str(malformed)))
     except web.HTTPNotFound:
         return _error_response(not_found(request.path))
     except web.HTTPException as error:
@@ -96,6 +94,14 @@ async def rest_errors(request: web.Request, handler: WebHandler) -> web.StreamRe
     except Exception as exception:
         log.exception("a request failed")
         return _error_response(short(500, f"Internal server error. {type(exception).__name__}"))
+
+
+def _is_own(request: web.Request) -> bool:
+    try:
+        segments = read_target(request.raw_path).segments
+    except BadTargetError:
+        return False  # no path at all; who has authenticated gets to know why
+    return bool(segments) and segments[0] in _OWN
 
 
 class _Api:
