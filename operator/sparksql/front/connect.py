@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -38,6 +38,8 @@ from sparksql.wire.driver import CONNECT_PORT
 from sparksql.wire.front import SESSION_HEADER, USER_HEADER, written_user
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 IDLE_CHANNEL_SECONDS = 300.0
 _SESSION_ID_BYTES = 64
@@ -192,9 +194,9 @@ class ConnectFront:
         try:
             relay = _relay(held, target, caller)
             if kind is Kind.STREAM:
-                await relay.relay(method, request, context, lambda _: None)
+                await self._while_allowed(caller, target, relay.relay(method, request, context, lambda _: None))
                 return None
-            answer = await relay.unary(method, request, context)
+            answer = await self._while_allowed(caller, target, relay.unary(method, request, context))
         finally:
             self._channels.give_back(held)
         if method == "ReleaseSession":
@@ -208,9 +210,13 @@ class ConnectFront:
         target = await self._target(caller, first)
         held = self._channels.take(target)
         try:
-            return await _relay(held, target, caller).upload(method, _chained(first, requests), context)
+            work = _relay(held, target, caller).upload(method, _chained(first, requests), context)
+            return await self._while_allowed(caller, target, work)
         finally:
             self._channels.give_back(held)
+
+    async def _while_allowed(self, caller: _Caller, target: Target, work: Coroutine[Any, Any, T]) -> T:
+        return await self._sessions.while_allowed(caller.user, target.key, work, self._limits.allowed_seconds)
 
     async def _target(self, caller: _Caller, request: bytes) -> Target:
         connection = f"connect-{session_id_of(request)}"

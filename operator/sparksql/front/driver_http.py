@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Container, Iterator
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -17,7 +17,7 @@ from sparksql.wire.driver import GATEWAY_PORT
 from sparksql.wire.front import HANDLE_HEADER, PROBLEM_HEADER, UNKNOWN_SESSION, USER_HEADER, written_user
 from sparksql.wire.target import read_target
 
-AGAIN_SECONDS = 0.1
+FIRST_PAUSE_SECONDS = 0.1  # and each pause is twice the one before: seven requests at most
 HAND_OVER_SECONDS = 5.0
 """For what a driver may come to know: a replica hands over what it has taken ahead as soon as it knows that the driver is Ready,
 which another one may know a moment before."""
@@ -77,12 +77,13 @@ class DriverHttp:
 
     async def submitted(self, request: web.Request, user: User, target: Target, body: bytes, promised: str) -> None:
         """Hands a statement over, once: it is sent again only where the session was not known yet. Raises as `asked` does."""
-        deadline = _now() + HAND_OVER_SECONDS
+        pauses = _pauses()
         while True:
             async with self.asked(request, user, target, body, promised) as answer:
-                if answer.headers.get(PROBLEM_HEADER) != UNKNOWN_SESSION or _now() >= deadline:
+                pause = next(pauses, None)
+                if answer.headers.get(PROBLEM_HEADER) != UNKNOWN_SESSION or pause is None:
                     return
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(pause)
 
     async def forward(
         self, request: web.Request, user: User, target: Target, body: bytes, to_come: Container[str] = ()
@@ -91,19 +92,25 @@ class DriverHttp:
 
         `to_come` are problems of the driver that pass in a moment: it is asked again.
         """
-        deadline = _now() + HAND_OVER_SECONDS
+        pauses = _pauses()
         try:
             while True:
                 async with self.asked(request, user, target, body) as answer:
-                    if answer.headers.get(PROBLEM_HEADER) not in to_come or _now() >= deadline:
+                    pause = next(pauses, None)
+                    if answer.headers.get(PROBLEM_HEADER) not in to_come or pause is None:
                         return await _passed(request, answer)
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(pause)
         except (aiohttp.ClientConnectionError, TimeoutError) as failed:
             raise unreachable(target.key, failed) from failed
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+def _pauses() -> Iterator[float]:
+    """Pauses that grow, and together take HAND_OVER_SECONDS: whoever makes handles up must not have a driver asked for long."""
+    pause, left = FIRST_PAUSE_SECONDS, HAND_OVER_SECONDS
+    while left > 0:
+        yield min(pause, left)
+        left -= pause
+        pause *= 2
 
 
 async def _passed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
@@ -117,6 +124,10 @@ async def _passed(request: web.Request, answer: aiohttp.ClientResponse) -> web.S
     except (aiohttp.ClientError, TimeoutError):
         if request.transport is not None:  # a part was sent: only the connection's end tells that there is no more
             request.transport.abort()
+    except asyncio.CancelledError:
+        if request.transport is not None:  # nothing else may follow the part that was sent
+            request.transport.abort()
+        raise
     return response
 
 

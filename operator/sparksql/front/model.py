@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -31,12 +30,17 @@ class FrontError(Exception):
 
 @dataclass(frozen=True)
 class User:
-    """Who a client is, as the cluster says."""
+    """Who a client is, as the cluster says. Equal are those about whom every question has the same answer.
+
+    `extra` are pairs in the order of their keys: scopes, impersonation, the pod of an account. `token` is what the client has
+    presented, to be reviewed again while it stays; it is no part of who the client is.
+    """
 
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    token: bytes = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True, order=True)

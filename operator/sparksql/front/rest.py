@@ -132,7 +132,8 @@ class RestFront:
                 await self._sessions.ready(key, ClientProtocol.REST, self._limits.hold_seconds)
             to_come = {UNKNOWN_SESSION, *(UNKNOWN_OPERATION for each in rest if self._promises.holds(each))}
         target = await self._sessions.of_handle(user, handle, ClientProtocol.REST)
-        answer = await self._drivers.forward(request, user, target, body, to_come)
+        work = self._drivers.forward(request, user, target, body, to_come)
+        answer = await self._sessions.while_allowed(user, target.key, work, self._limits.allowed_seconds)
         if (request.method, rest) == ("DELETE", ()) and answer.status == 200:
             await self._sessions.end(target)
         return answer

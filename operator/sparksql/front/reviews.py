@@ -1,7 +1,7 @@
 """Asks the cluster who a token's holder is (TokenReview) and what a user may do (SubjectAccessReview); remembers it for seconds.
 
-Invariants: no token is kept, only its hash; an answer is used for `seconds` at most, so that what is taken from a user is gone
-then; equal questions at a time are asked once; what is remembered has a bound.
+Invariants: what is remembered has no token, only its hash; an answer is used for `seconds` at most, so that what is taken from a
+user is gone then; equal questions at a time are asked once; what is remembered has a bound.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from sparksql.api import names
@@ -86,7 +86,7 @@ class Reviews:
             raise FrontError(
                 Refusal.UNAUTHENTICATED, "the cluster does not know this token, or it has expired: get a new one"
             )
-        return found
+        return replace(found, token=token)
 
     async def check_connect(self, user: User, key: SessionKey) -> None:
         """Raises FrontError FORBIDDEN unless the user may connect to the session; UNAVAILABLE."""
@@ -107,7 +107,8 @@ class Reviews:
             )
 
     async def _may(self, user: User, right: Right) -> bool:
-        return await self._rights.get((user.name, user.uid, user.groups, right), lambda: self._ask(user, right))
+        known = replace(user, token=b"")
+        return await self._rights.get((known, right), lambda: self._ask(known, right))
 
     async def _review(self, token: bytes) -> User | None:
         try:
@@ -119,7 +120,7 @@ class Reviews:
         if not status.get("authenticated"):
             return None
         told = status.get("user", {})
-        extra = {key: tuple(values) for key, values in (told.get("extra") or {}).items()}
+        extra = tuple((key, tuple(values)) for key, values in sorted((told.get("extra") or {}).items()))
         return User(told.get("username", ""), told.get("uid", ""), tuple(told.get("groups") or ()), extra)
 
     async def _ask(self, user: User, right: Right) -> bool:
@@ -130,7 +131,7 @@ class Reviews:
             "user": user.name,
             "uid": user.uid,
             "groups": list(user.groups),
-            "extra": {key: list(values) for key, values in user.extra.items()},
+            "extra": {key: list(values) for key, values in user.extra},
             "resourceAttributes": attributes,
         }
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}

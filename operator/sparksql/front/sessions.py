@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sparksql.api import names
 from sparksql.api.reasons import Reason
@@ -31,6 +31,8 @@ from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import front_token
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FOUND_SECONDS = 10.0  # until the watch tells of a session that was made, or made by another replica
 
@@ -135,12 +137,33 @@ class FrontSessions:
                     raise self._late(key, entry, seconds) from None
 
     async def is_allowed(self, user: User, key: SessionKey) -> bool:
-        """Tells whether a user who has come to a session may still use it. Where the cluster does not answer the user may."""
+        """Tells whether a user who has come to a session may still use it: by the token, which has to be good, and by right.
+
+        Where the cluster does not answer the user may.
+        """
         entry = self._directory.find(key)
+        if entry is None:
+            return False
         try:
-            return entry is not None and await self._may_use(user, entry)
-        except FrontError:
-            return True
+            return await self._reviews.user(user.token) == user and await self._may_use(user, entry)
+        except FrontError as refused:
+            return refused.refusal is Refusal.UNAVAILABLE
+
+    async def while_allowed(self, user: User, key: SessionKey, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Returns what a user has asked for, and ends the work on it once the user may not use the session any more.
+
+        `seconds` pass between two checks. Raises FrontError FORBIDDEN, and what `work` raises.
+        """
+        task = asyncio.create_task(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=seconds))[0]:
+                if not await self.is_allowed(user, key):
+                    raise FrontError(Refusal.FORBIDDEN, f"user {user.name} may not use session {key} any more")
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def end(self, target: Target) -> None:
         """Removes a session that was made for a connection that has ended; others stay."""

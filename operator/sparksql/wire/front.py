@@ -28,6 +28,7 @@ same with a chance of one in five million; 74 random bits are left."""
 KEY_BYTES = 32
 _PROMISED_VERSION = 8  # of RFC 9562: the digits' meaning is its maker's
 _TIME_MASK = 0xFFFF_FFFF
+_SKEW_SECONDS = 30.0  # by which clocks of replicas may differ
 
 
 def front_token(key: bytes, session_uid: str) -> str:
@@ -63,9 +64,13 @@ def promised_handle_beside(handle: str, now: float) -> str:
 
 
 def promise_age(handle: str, now: float) -> float | None:
-    """Returns the seconds since a handle was promised, None for one that a driver has given."""
+    """Returns the seconds since a handle was promised.
+
+    None for one that a driver has given, and for one of a time that is still to come, which no replica has given.
+    """
     value = uuid.UUID(handle)
-    return now - (value.int & _TIME_MASK) if value.version == _PROMISED_VERSION else None
+    age = now - (value.int & _TIME_MASK)
+    return age if value.version == _PROMISED_VERSION and age >= -_SKEW_SECONDS else None
 
 
 def _promised(prefix: str, now: float) -> str:

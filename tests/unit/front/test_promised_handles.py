@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparksql.front import promises, rest
+from sparksql.front.driver_http import HAND_OVER_SECONDS
 from sparksql.front.limits import FrontLimits
 from sparksql.front.model import FrontError, Refusal
 from sparksql.wire.front import (
@@ -187,3 +188,29 @@ def test_a_promised_handle_leads_to_its_driver_and_tells_its_age(uid: str, now: 
         assert str(uuid.UUID(handle)) == handle and prefix_of(handle) == handle_prefix(uid)
         assert promise_age(handle, now + later) == later
     assert promise_age(new_handle(uid), now) is None
+    assert promise_age(promised_handle(uid, now), now - 31) is None, "of a time that is still to come"
+
+
+async def test_a_made_up_handle_has_a_driver_asked_a_few_times_only(front: Running) -> None:
+    front.sessions.start()
+    front.driver.answer = lambda request, body: web.json_response(
+        {"errors": ["does not exist"]}, status=500, headers={"x-sparksql-problem": "UnknownSession"}
+    )
+    began = asyncio.get_running_loop().time()
+    assert (await front.ask("GET", f"/sessions/{promised_handle(UID, time.time())}"))[0] == 500
+    assert 2 < len(front.driver.seen) <= 7
+    assert asyncio.get_running_loop().time() - began >= HAND_OVER_SECONDS
+    front.driver.seen.clear()
+    assert (await front.ask("GET", f"/sessions/{promised_handle(UID, time.time() + 3600)}"))[0] == 500
+    assert len(front.driver.seen) == 1
+
+
+async def test_a_request_that_is_held_ends_with_the_right_of_its_user() -> None:
+    async with running(FrontLimits(hold_seconds=60, allowed_seconds=0.05)) as front:
+        front.driver.answer = lambda request, body: web.json_response(
+            {}, status=500, headers={"x-sparksql-problem": "UnknownSession"}
+        )
+        front.sessions.refused = {"everything"}
+        began = asyncio.get_running_loop().time()
+        assert (await front.ask("GET", f"/sessions/{promised_handle(UID, time.time())}"))[0] == 403
+        assert asyncio.get_running_loop().time() - began < HAND_OVER_SECONDS

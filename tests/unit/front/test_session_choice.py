@@ -15,13 +15,14 @@ from sparksql.front.model import FrontError, Refusal, SessionKey, User
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.kube.client import KubeClient
-from sparksql.kube.errors import AlreadyExists, Forbidden
+from sparksql.kube.errors import AlreadyExists, ApiError, Forbidden
 from sparksql.kube.tls import self_signed
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import front_token, new_handle
 from tests.unit.front.test_session_directory import session_class
 
-ADA = User("system:serviceaccount:team-a:ada")
+TOKEN = b"a-token-of-ada"
+ADA = User("system:serviceaccount:team-a:ada", token=TOKEN)
 MAIN = SessionKey("team-a", "main")
 OWN = SessionKey("team-a", naming.own_name(ADA.name))
 KEY = b"k" * 32
@@ -38,12 +39,21 @@ class Cluster:
         self.directory = directory
         self.asked: list[tuple[str, str]] = []
         self.denied: set[str] = set()
+        self.accounts: dict[str, dict[str, Any]] = {TOKEN.decode(): {"username": ADA.name}}
+        self.is_silent = False
+        self.reviewed: list[dict[str, Any]] = []
         self.on_create: Callable[[dict[str, Any]], None] | None = None
         self.on_wake: Callable[[SessionKey], None] | None = None
 
     async def create(self, resource: Any, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
+        if self.is_silent:
+            raise ApiError(0, "Timeout", "the API server does not answer")
         match body["kind"]:
+            case "TokenReview":
+                account = self.accounts.get(body["spec"]["token"])
+                return {"status": {"authenticated": account is not None, "user": account or {}}}
             case "SubjectAccessReview":
+                self.reviewed.append(body["spec"])
                 return {"status": {"allowed": body["spec"]["resourceAttributes"]["verb"] not in self.denied}}
             case _:
                 name = body["metadata"]["name"]
@@ -259,3 +269,93 @@ async def test_a_handle_leads_to_its_driver_for_those_who_may_connect(
     for unknown in (handle, new_handle("u2")):
         with pytest.raises(FrontError, match=f"Session '{unknown}' does not exist"):
             await sessions.of_handle(bob, unknown, ClientProtocol.REST)
+
+
+@pytest.fixture
+def forgetful(cluster: Cluster) -> FrontSessions:
+    """Asks the cluster each time."""
+    client = cast(KubeClient, cluster)
+    return FrontSessions(client, Reviews(client, 1e-9), cluster.directory, KEY, "users")
+
+
+async def test_a_user_whose_token_or_right_is_gone_may_not_use_a_session_any_more(
+    cluster: Cluster, forgetful: FrontSessions
+) -> None:
+    cluster.put(MAIN)
+    assert await forgetful.is_allowed(ADA, MAIN)
+    cluster.is_silent = True
+    assert await forgetful.is_allowed(ADA, MAIN), "the cluster does not answer"
+    cluster.is_silent = False
+    cluster.denied = {"connect"}
+    assert not await forgetful.is_allowed(ADA, MAIN)
+    cluster.denied = set()
+    account = cluster.accounts.pop(TOKEN.decode())  # the account is deleted, and its rights are still there
+    assert not await forgetful.is_allowed(ADA, MAIN)
+    cluster.accounts[TOKEN.decode()] = {**account, "uid": "of-the-next-account-of-that-name"}
+    assert not await forgetful.is_allowed(ADA, MAIN)
+    cluster.accounts[TOKEN.decode()] = account
+    assert await forgetful.is_allowed(ADA, MAIN)
+    assert not await forgetful.is_allowed(User(ADA.name), MAIN), "there is no token"
+
+
+async def test_work_for_a_user_ends_with_the_account_of_the_user(cluster: Cluster, forgetful: FrontSessions) -> None:
+    cluster.put(MAIN)
+    ended = asyncio.Event()
+
+    async def last() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(forgetful.while_allowed(ADA, MAIN, last(), 0.01))
+    await asyncio.sleep(0.1)
+    assert not task.done()
+    cluster.accounts.clear()
+    with pytest.raises(FrontError) as refusal:
+        await task
+    assert refusal.value.refusal is Refusal.FORBIDDEN and ended.is_set()
+
+
+async def test_work_for_a_user_ends_with_its_caller_and_gives_what_it_returns(
+    cluster: Cluster, sessions: FrontSessions
+) -> None:
+    ended = asyncio.Event()
+
+    async def one() -> int:
+        return 1
+
+    async def last() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    assert await sessions.while_allowed(ADA, MAIN, one(), 5) == 1
+    task = asyncio.create_task(sessions.while_allowed(ADA, MAIN, last(), 5))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_rights_are_remembered_for_the_whole_identity(cluster: Cluster) -> None:
+    """Equal names, uids and groups: what the cluster says may depend on what else it knows of a token."""
+    reviews = Reviews(cast(KubeClient, cluster), 10)
+    same = {"username": "ada", "uid": "1", "groups": ["g"]}
+    cluster.accounts = {
+        "one": {**same, "extra": {"scopes": ["read"], "pod": ["a"]}},
+        "other": {**same, "extra": {"scopes": ["all"], "pod": ["a"]}},
+        "again": {**same, "extra": {"pod": ["a"], "scopes": ["read"]}},
+    }
+    users = [await reviews.user(token) for token in (b"one", b"other", b"again")]
+    assert users[0] == users[2] != users[1] and hash(users[0]) == hash(users[2])
+    for user in users:
+        await reviews.check_connect(user, MAIN)
+    assert [asked["extra"] for asked in cluster.reviewed] == [
+        {"pod": ["a"], "scopes": ["read"]},
+        {"pod": ["a"], "scopes": ["all"]},
+    ]
+    assert "b'one'" not in repr(users[0])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,6 +33,7 @@ from sparksql.protocols.hiveserver2 import messages as m
 from tests.unit.gateway.thrift.test_thrift_connections import BAD, COMPLETE, SHORT, Client
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
+T = TypeVar("T")
 USER, TOKEN, FRONT_TOKEN = "ada@example.com", "users-token", "front-token"
 CERTIFICATE, CERTIFICATE_KEY = self_signed(("localhost",), datetime.now(UTC))
 LIMITS = FrontLimits(hold_seconds=60)
@@ -62,6 +63,9 @@ class FakeSessions:
 
     async def is_allowed(self, user: User, key: SessionKey) -> bool:
         return not self.refused
+
+    async def while_allowed(self, user: User, key: SessionKey, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        return await FrontSessions.while_allowed(cast(FrontSessions, self), user, key, work, seconds)
 
     async def end(self, _: Target) -> None:
         self.ended += 1
