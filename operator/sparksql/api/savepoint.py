@@ -104,6 +104,7 @@ class SqlSavepointSpec(ApiModel):
         max_length=MAX_SQL_LENGTH,
         description="Query whose rows are the state of an aggregate, with source Query. All else is that of the savepoint of the "
         "statement that it reads with savepoint_state, or of the statement's checkpoint.",
+        repr=False,
     )
     operator: str | None = Field(
         None,

@@ -41,7 +41,9 @@ class InitStatement(ApiModel):
         cel("has(self.sql) != has(self.sqlFrom)", "set exactly one of sql and sqlFrom in each init entry")
     )
 
-    sql: str | None = Field(None, min_length=1, max_length=16_384, description="Statement, or a `;`-separated script.")
+    sql: str | None = Field(
+        None, min_length=1, max_length=16_384, description="Statement, or a `;`-separated script.", repr=False
+    )
     sql_from: SqlSource | None = Field(None, description="Where the statement's text is kept instead.")
 
 
@@ -168,7 +170,9 @@ class ConfigurationLayer(StrEnum):
 
 class ConfigurationEntry(ApiModel):
     name: Annotated[str, *clipped(1024)] = Field(description="Path in the spec, such as `executors.memory`.")
-    value: Annotated[str, *clipped(256)] = Field(description="The value, redacted if its key looks like a secret's.")
+    value: Annotated[str, *clipped(256)] = Field(
+        description="The value, redacted if its key looks like a secret's.", repr=False
+    )
     layer: ConfigurationLayer = Field(description="The layer that it came from.")
 
 

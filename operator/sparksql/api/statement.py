@@ -125,7 +125,7 @@ class StatementParameter(ApiModel):
     )
 
     name: ParameterName = Field(description="Name without the colon.")
-    value: str | None = Field(None, max_length=65_536, description="Value as text, cast to `type`.")
+    value: str | None = Field(None, max_length=65_536, description="Value as text, cast to `type`.", repr=False)
     value_from: ParameterSource | None = Field(None, description="Where the value is kept instead.")
     type: str = Field(
         _DEFAULT_TYPE, min_length=1, max_length=256, description="Spark SQL type, e.g. DATE or DECIMAL(10,2)."
@@ -222,6 +222,7 @@ class SqlStatementSpec(ApiModel):
         max_length=MAX_SQL_LENGTH,
         description=f"One statement, or a `;`-separated script run in order: up to {MAX_SQL_LENGTH} characters, a little less with "
         "`kubectl apply` without `--server-side`. A longer text is kept in a ConfigMap: `sqlFrom`, up to 1 MiB.",
+        repr=False,
     )
     sql_from: SqlSource | None = Field(
         None,
@@ -306,7 +307,7 @@ class StatementResult(ApiModel):
     row_count: Counter = Field(0, description="Rows that are kept.")
     truncated: bool = Field(False, description="The statement had more rows than are kept.")
     preview: tuple[Row, ...] = Field(
-        (), max_length=1000, description="First rows, each a list of rendered values; at most 8 KiB in all."
+        (), max_length=1000, description="First rows, each a list of rendered values; at most 8 KiB in all.", repr=False
     )
     preview_error: Annotated[str, *clipped(1024)] | None = Field(
         None, description="Why there is no preview although rows are kept."
@@ -334,7 +335,9 @@ class StatementError(ApiModel):
     message: Annotated[str, *clipped(8192)] = Field("", description="Message, without plans and without secret values.")
     line: Count | None = Field(None, description="Line of the error.")
     position: Count | None = Field(None, description="Position of the error within the line.")
-    fragment: Annotated[str, *clipped(1024)] | None = Field(None, description="The part of the text that it is about.")
+    fragment: Annotated[str, *clipped(1024)] | None = Field(
+        None, description="The part of the text that it is about.", repr=False
+    )
 
 
 class SqlStatementStatus(ApiModel):

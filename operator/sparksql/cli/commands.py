@@ -8,7 +8,7 @@ import secrets
 import shlex
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from sparksql.api.execution import StatementMode
@@ -30,7 +30,7 @@ from sparksql.cli.results import ResultPrinter
 class AdHoc:
     """SQL text given to `run`, with the flags that describe its statement; `name` None takes a random one."""
 
-    sql: str
+    sql: str = field(repr=False)
     options: RunOptions
     name: str | None = None
 
@@ -44,7 +44,7 @@ class AdHoc:
 class Manifests:
     """YAML or JSON given to `run`. kubectl itself reads it, so that it means here what it means to `kubectl apply`."""
 
-    text: str
+    text: str = field(repr=False)
 
     async def documents(self, kubectl: Kubectl) -> list[str]:
         """Returns the manifests as JSON documents.

@@ -16,7 +16,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparksql.api.names import child_base, gateway_server_name
 from sparksql.cli.errors import CliError
@@ -49,7 +49,7 @@ class Gateway:
 
     port: int  # on 127.0.0.1
     server_name: str
-    token: str
+    token: str = field(repr=False)
     certificate: str  # PEM
 
 

@@ -77,7 +77,7 @@ class StatementSpec(WireModel):
     """Holds the spec of a statement, as far as the commands read it."""
 
     session_ref: NameRef | None = None
-    sql: str | None = None  # None with `sqlFrom`
+    sql: str | None = Field(default=None, repr=False)  # None with `sqlFrom`
     mode: StatementMode = StatementMode.EXECUTE
     streaming: dict[str, Any] | None = None
 
@@ -97,7 +97,7 @@ class StatementError(WireModel):
     message: str = ""
     line: int | None = None
     position: int | None = None
-    fragment: str | None = None
+    fragment: str | None = Field(default=None, repr=False)
 
 
 class StatementStatus(WireModel):
@@ -229,7 +229,7 @@ class ConfigurationEntry(WireModel):
     """Holds one value of a session's merged configuration, with the layer that it came from."""
 
     name: str
-    value: str = ""
+    value: str = Field(default="", repr=False)
     layer: str = ""
 
 

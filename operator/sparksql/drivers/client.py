@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import aiohttp
@@ -59,7 +59,7 @@ class Address:
     host: str
     port: int
     server_name: str
-    token: str
+    token: str = field(repr=False)
     trust: ssl.SSLContext | None
 
 

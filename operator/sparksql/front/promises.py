@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from sparksql.front.dialing import dialled
 from sparksql.front.driver_http import DriverHttp
@@ -47,7 +47,7 @@ class _Statement(BaseModel):
     """What of a request to submit a statement can be promised."""
 
     model_config = ConfigDict(extra="forbid")
-    statement: StrictStr
+    statement: StrictStr = Field(repr=False)
     executionTimeout: StrictInt | None = None
     executionConfig: dict[str, StrictStr | None] | None = None
 

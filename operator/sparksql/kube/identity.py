@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 
@@ -17,9 +17,9 @@ class Identity:
     `expires` is when it must be asked for again; None when nobody knows.
     """
 
-    authorization: str | None = None
+    authorization: str | None = field(default=None, repr=False)
     certificate: bytes | None = None
-    key: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
     expires: datetime | None = None
 
     @property

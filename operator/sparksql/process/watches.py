@@ -85,11 +85,14 @@ def _handler(kind: str, loop: asyncio.AbstractEventLoop, on_event: OnEvent) -> C
     return seen
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _Connection(kopf.ConnectionInfo):
     """One with TLS of our own making: kopf knows no `tls-server-name`."""
 
     context: ssl.SSLContext | None = field(compare=False)  # kopf compares what it got with what was refused
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server})"  # kopf's own shows the token
 
     def as_ssl_context(self) -> ssl.SSLContext:
         return super().as_ssl_context() if self.context is None else self.context

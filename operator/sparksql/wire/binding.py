@@ -19,7 +19,7 @@ class BindRequest(WireModel):
     `config` is that of `config.json`; what Spark fixes at its start must be in it as the driver was started with.
     """
 
-    config: str
+    config: str = Field(repr=False)
     token: str = Field(repr=False)
     certificate: str
     key: str = Field(repr=False)

@@ -79,7 +79,7 @@ class Parameter(WireModel):
     """A value that Spark binds as `:name`. `type` is a Spark SQL type name; `secret` values are masked in everything shown."""
 
     name: str
-    value: str
+    value: str = Field(repr=False)
     type: str = "STRING"
     secret: bool = False
 
@@ -182,7 +182,7 @@ class SubmitRequest(WireModel):
     boot_id: str
     namespace: str
     name: str
-    sql: SqlText
+    sql: SqlText = Field(repr=False)
     mode: StatementMode = StatementMode.EXECUTE
     parameters: tuple[Parameter, ...] = ()
     conf: dict[str, str] = Field(default_factory=dict)
@@ -259,7 +259,7 @@ class ResultSummary(WireModel):
     columns: tuple[Column, ...] = ()
     row_count: int = 0
     truncated: bool = False
-    preview: tuple[tuple[str | None, ...], ...] = ()
+    preview: tuple[tuple[str | None, ...], ...] = Field(default=(), repr=False)
     preview_error: str | None = None
     bytes: int = 0
     rows_written: int | None = None
@@ -298,7 +298,7 @@ class OperationError(WireModel):
     message: str = ""
     line: int | None = None
     position: int | None = None
-    fragment: str | None = None
+    fragment: str | None = Field(default=None, repr=False)
     rewritable: bool = False
     cause: Annotated[FailureKind | None, or_else(FailureKind.UNKNOWN)] = None
 
@@ -358,7 +358,7 @@ class InitFailure(WireModel):
     """
 
     position: int
-    statement: str
+    statement: str = Field(repr=False)
     error: OperationError
     frontend: str | None = None
 
@@ -420,7 +420,7 @@ class ResultPage(WireModel):
     """Rows of one page. `next_token` is absent on the last page; any token may be asked again until the result expires."""
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str | int | float | bool | list[object] | dict[str, object] | None, ...], ...]
+    rows: tuple[tuple[str | int | float | bool | list[object] | dict[str, object] | None, ...], ...] = Field(repr=False)
     next_token: int | None = None
     row_count: int = 0
     truncated: bool = False

@@ -40,7 +40,7 @@ THRIFT_PORT = 10000  # HiveServer2's default
 class InitStatement(WireModel):
     """Holds a statement of the init list with its text resolved; `origin` names its field, e.g. `init[1].sqlFrom`."""
 
-    sql: SqlText
+    sql: SqlText = Field(repr=False)
     origin: str
 
 

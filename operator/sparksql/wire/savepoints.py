@@ -19,6 +19,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
+from pydantic import Field
+
 from sparksql.wire.model import WireModel
 from sparksql.wire.versions import or_else
 
@@ -44,7 +46,7 @@ class StateQuery(WireModel):
     statement that the query reads, else of `SavepointRequest.checkpoint`. `savepoints` are what `savepoint_state` finds by name.
     """
 
-    sql: str
+    sql: str = Field(repr=False)
     statement: str
     operator: str | None = None
     savepoints: tuple[SavepointPlace, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import string
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote, unquote_to_bytes
 
 from sparksql.protocols.hiveserver2.http import HTTP_PATH
@@ -36,7 +36,7 @@ class RequestTarget:
     """A path's segments, decoded, and the query as it came."""
 
     segments: tuple[str, ...]
-    query: str = ""
+    query: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         path = "/" + "/".join(quote(segment, safe="") for segment in self.segments)

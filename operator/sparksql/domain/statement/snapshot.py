@@ -78,7 +78,7 @@ class Settings:
 class Inputs:
     """Text and parameter values with every reference resolved."""
 
-    sql: str
+    sql: str = field(repr=False)
     parameters: tuple[Parameter, ...] = ()
 
 

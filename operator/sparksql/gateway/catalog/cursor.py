@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 MAX_TABLES = 16  # whose columns are looked up
@@ -69,7 +69,7 @@ class CursorToken:
     """A token of the text. `is_open` says that what is typed at its end belongs to it, as after a quote without its pair."""
 
     kind: TokenKind
-    text: str
+    text: str = field(repr=False)
     start: int
     is_open: bool = False
 

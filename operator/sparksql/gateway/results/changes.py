@@ -58,7 +58,7 @@ class _Version:
     """A whole result: the text of each row, and where the row of each key is, if no two rows have one key."""
 
     table: pa.Table
-    texts: Sequence[str] = ()
+    texts: Sequence[str] = field(default=(), repr=False)
     by_key: dict[str, int] | None = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -75,7 +75,7 @@ class Collected:
 class _LocalRows:
     """Rows that the driver holds, as a Scala sequence of Spark's internal rows."""
 
-    rows: Any
+    rows: Any = field(repr=False)
     as_frame: Callable[[], Dataset]
 
 

@@ -8,7 +8,7 @@ property of its session and Spark never hears of it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SPARK_KEY = "spark."
 # Options of Flink's own that users write unquoted as well; no Spark key begins so.
@@ -28,7 +28,7 @@ _FLINK_KEYS = (
 class SparkSql:
     """A text for Spark. `shows` tells that it answers for a SHOW, which clients do not take for a query."""
 
-    text: str
+    text: str = field(repr=False)
     shows: bool = False
 
 
@@ -37,7 +37,7 @@ class SetProperty:
     """Sets a property of the client's session."""
 
     key: str
-    value: str
+    value: str = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -90,7 +90,7 @@ class Thrown:
     condition: str | None = None
     sql_state: str | None = None
     span: tuple[int, int] | None = None
-    parameters: tuple[tuple[str, str], ...] = ()
+    parameters: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     is_failure: bool = False
     types: tuple[str, ...] = ()
     status: int | None = None

@@ -8,7 +8,7 @@ order and without overlap, so that any position inside a fragment has one in the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparksql.gateway.sql.window_syntax import Edited
 
@@ -20,7 +20,7 @@ class Token:
     """A token that is no comment and no blank: where it starts and its text in upper case (offsets in code points)."""
 
     offset: int
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Fragment:
     `edited` is the text as Spark reads it, None when that is the same.
     """
 
-    text: str
+    text: str = field(repr=False)
     offset: int
     edited: Edited | None = None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FUNCTIONS = frozenset({"TUMBLE", "HOP", "CUMULATE", "SESSION"})
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
@@ -23,7 +23,7 @@ class Word:
 
     start: int
     end: int
-    text: str
+    text: str = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -37,14 +37,14 @@ class Edit:
 
     start: int
     end: int
-    text: str
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Edited:
     """Holds a text as Spark reads it, and what was edited, in order."""
 
-    text: str
+    text: str = field(repr=False)
     edits: tuple[Edit, ...] = ()
 
     def original(self, position: int) -> int:

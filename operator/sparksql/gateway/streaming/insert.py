@@ -7,7 +7,7 @@ and PARTITION, and file tables get NULL for what does not match, without an erro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from sparksql.gateway.spark.driver import SparkDriver
@@ -26,7 +26,7 @@ class ParsedInsert:
     """The INSERT of a parsed statement. `query` has the statement's WITH, if there is one."""
 
     insert: LogicalPlan
-    query: LogicalPlan
+    query: LogicalPlan = field(repr=False)
 
     @cached_property
     def target(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparksql.api import names
@@ -20,18 +20,18 @@ INCARNATION = 1  # of every driver of a pool: none follows it
 class Credentials:
     """What a driver proves itself with, and what it takes its callers by."""
 
-    token: str
+    token: str = field(repr=False)
     certificate: str
-    key: str
-    executor_secret: bytes
+    key: str = field(repr=False)
+    executor_secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
 class WarmChildren:
     """Objects in the order in which they are made; the pod is the last."""
 
-    secret: dict[str, Any]
-    executor_secret: dict[str, Any]
+    secret: dict[str, Any] = field(repr=False)
+    executor_secret: dict[str, Any] = field(repr=False)
     network_policy: dict[str, Any]
     pod: dict[str, Any]
 

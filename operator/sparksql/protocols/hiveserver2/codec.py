@@ -89,9 +89,16 @@ def map_of(key: Shape, item: Shape | type[Struct]) -> Shape:
     return Shape(TType.MAP, key=key, item=_shape(item))
 
 
+_SHOWN_KINDS = frozenset({TType.BOOL, TType.BYTE, TType.DOUBLE, TType.I16, TType.I32, TType.I64, TType.STRUCT})
+
+
 def at(number: int, shape: Shape | type[Struct], default: Any = None) -> Any:
-    """Declares a field of a message by its number. One that is None is not sent."""
-    return field(default=default, metadata={"number": number, "shape": _shape(shape)})
+    """Declares a field of a message by its number. One that is None is not sent.
+
+    A text of clients, such as SQL or a token, is not shown by a message's `repr`, and no container, which may hold some.
+    """
+    known = _shape(shape)
+    return field(default=default, metadata={"number": number, "shape": known}, repr=known.kind in _SHOWN_KINDS)
 
 
 class Struct:

@@ -58,7 +58,7 @@ class Findings:
     statement_type: str = QUERY
     immediate: bool = False
     writes: bool = False
-    statement: str | None = None
+    statement: str | None = field(default=None, repr=False)
     queries: list[str] = field(default_factory=list)
     expressions: list[str] = field(default_factory=list)
     options: list[dict[str, str]] = field(default_factory=list)

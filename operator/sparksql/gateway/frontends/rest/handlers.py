@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -47,7 +47,7 @@ class Call:
 
     match: Match
     body: RestModel | None
-    query: Mapping[str, str]
+    query: Mapping[str, str] = field(repr=False)
     promised: str | None = None
 
     @property

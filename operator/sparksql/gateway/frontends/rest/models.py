@@ -87,29 +87,29 @@ class OpenSessionRequest(RestModel):
 
 
 class ConfigureSessionRequest(RestModel):
-    statement: Text | None = None
+    statement: Text | None = Field(default=None, repr=False)
     execution_timeout: OptionalLong = None
 
 
 class CompleteStatementRequest(RestModel):
     """`position` counts characters from the start of the statement."""
 
-    statement: Text | None = None
+    statement: Text | None = Field(default=None, repr=False)
     position: Int
 
 
 class ExecuteStatementRequest(RestModel):
     """`execution_timeout` in ms, 0 or less for none. `execution_config` holds for this statement alone."""
 
-    statement: Text | None = None
+    statement: Text | None = Field(default=None, repr=False)
     execution_timeout: OptionalLong = None
-    execution_config: TextMap | None = None
+    execution_config: TextMap | None = Field(default=None, repr=False)
 
 
 class DeployScriptRequest(RestModel):
     script: Text | None = None
     script_uri: Text | None = None
-    execution_config: TextMap | None = None
+    execution_config: TextMap | None = Field(default=None, repr=False)
 
 
 class InfoResponse(RestModel):

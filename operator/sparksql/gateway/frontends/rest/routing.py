@@ -56,7 +56,7 @@ class Match:
     version: int
     prefix: str
     compat: bool
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 ROUTES = (

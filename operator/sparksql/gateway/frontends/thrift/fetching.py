@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ _INLINE_BYTES = 64 << 10  # what is encoded faster than a thread is found for it
 class Fetched:
     """A FetchResultsResp with `count` rows, whose row set is encoded already."""
 
-    rows: bytes
+    rows: bytes = field(repr=False)
     count: int
     has_more: bool
 

@@ -7,7 +7,7 @@ server gives a type's storage size as COLUMN_SIZE, this gives its precision, as 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -74,7 +74,7 @@ class Listing:
     """Rows of an answer with their columns."""
 
     columns: tuple[ListingColumn, ...]
-    rows: tuple[tuple[object, ...], ...] = ()
+    rows: tuple[tuple[object, ...], ...] = field(default=(), repr=False)
 
     def table(self) -> pa.Table:
         """Returns the rows as a table of Arrow."""

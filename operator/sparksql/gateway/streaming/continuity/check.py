@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparksql.gateway.spark.filesystem import HadoopFiles
@@ -42,7 +42,7 @@ class SourceIds:
 
     files: HadoopFiles
     checkpoint: str
-    text: str | None
+    text: str | None = field(repr=False)
     before: str | None
 
     def write(self) -> None:

@@ -74,7 +74,7 @@ class Setting:
     """A setting that the session was given, and the value that it has without that."""
 
     name: str
-    value: str
+    value: str = field(repr=False)
     default: str
 
 
