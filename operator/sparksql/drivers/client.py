@@ -26,7 +26,10 @@ from sparksql.wire.session_state import SessionState
 REQUEST_SECONDS = 10.0
 CONNECT_SECONDS = 3.0
 SILENCE_SECONDS = 3 * HEARTBEAT_SECONDS  # without even a heartbeat the stream is dead
-
+MAX_ANSWER_BYTES = (
+    32 << 20
+)  # a view has a statement's outcome, a state what a ConfigMap holds; a driver runs others' code
+_MAX_REFUSAL_BYTES = 64 << 10
 
 M = TypeVar("M", bound=WireModel)
 
@@ -166,7 +169,7 @@ class GatewayClient:
                 server_hostname=self._server_hostname,
             ) as response:
                 await _check(response)
-                return await response.read()
+                return await _read(response, MAX_ANSWER_BYTES)
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise GatewayUnreachable(f"{type(error).__name__}: {error}") from error
 
@@ -182,7 +185,7 @@ def _parsed(model: type[M], body: bytes) -> M:
 async def _check(response: aiohttp.ClientResponse) -> None:
     if response.status < 300:
         return
-    text = (await response.text())[:500]
+    text = (await _read(response, _MAX_REFUSAL_BYTES)).decode(errors="replace")[:500]
     if response.status == 412:
         raise OtherBoot(text)
     if response.status >= 500 and response.status != 503:
@@ -190,10 +193,25 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     raise GatewayRefused(response.status, text)
 
 
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """Returns an answer's body. Raises GatewayUnreachable for one of more than `most` bytes."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most:
+            raise GatewayUnreachable(f"an answer of more than {most} bytes")
+    return bytes(body)
+
+
 async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Lines of any length: the reader's own limit of 64 KiB is less than one event may have."""
+    """Yields lines: the reader's own limit of 64 KiB is less than one event may have.
+
+    Raises GatewayUnreachable for one of more than MAX_ANSWER_BYTES.
+    """
     rest = b""
     async for chunk in response.content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > MAX_ANSWER_BYTES:
+            raise GatewayUnreachable(f"an event of more than {MAX_ANSWER_BYTES} bytes")
         for line in lines:
             yield line

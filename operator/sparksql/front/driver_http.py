@@ -21,6 +21,7 @@ FIRST_PAUSE_SECONDS = 0.1  # and each pause is twice the one before: seven reque
 HAND_OVER_SECONDS = 5.0
 """For what a driver may come to know: a replica hands over what it has taken ahead as soon as it knows that the driver is Ready,
 which another one may know a moment before."""
+MAX_OPENED_BYTES = 1 << 20  # of a driver's answer that opens a session: a handle, or why not
 _PASSED_HEADERS = ("Content-Type", "Accept", "Accept-Encoding")
 _ANSWERED_HEADERS = ("Content-Type", "Content-Length", "Content-Encoding", "Retry-After", "Cache-Control")
 
@@ -68,12 +69,19 @@ class DriverHttp:
     ) -> web.Response:
         """Returns the whole answer of a driver that is asked to open a session.
 
-        Raises EOFError for one that drains, OSError and TimeoutError for one that is not there, FrontError.
+        Raises EOFError for one that drains, OSError and TimeoutError for one that is not there, FrontError; the last also for an
+        answer of more than MAX_OPENED_BYTES.
         """
         async with self.asked(request, user, target, body, promised) as answer:
             if answer.status == 503:  # the next driver is on its way
                 raise EOFError(f"the driver of session {target.key} takes nobody any more")
-            return web.Response(status=answer.status, headers=headers_of(answer), body=await answer.read())
+            whole = bytearray()
+            while piece := await answer.content.readany():
+                whole.extend(piece)
+                if len(whole) > MAX_OPENED_BYTES:
+                    what = f"the driver of session {target.key} answers with more than {MAX_OPENED_BYTES} bytes"
+                    raise FrontError(Refusal.UNAVAILABLE, f"{what}: restart it (spec.restartNonce)")
+            return web.Response(status=answer.status, headers=headers_of(answer), body=bytes(whole))
 
     async def submitted(self, request: web.Request, user: User, target: Target, body: bytes, promised: str) -> None:
         """Hands a statement over, once: it is sent again only where the session was not known yet. Raises as `asked` does."""

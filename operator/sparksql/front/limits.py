@@ -13,7 +13,7 @@ class FrontLimits:
     request of Connect, whose clients come again by themselves. `connections` are those of one protocol; when there are too many,
     the one that has negotiated for longest makes room for a new one. `allowed_seconds` is how often it is asked whether the user
     of an open connection may still have it. `promises` are requests that wait here for a session to start while their clients go
-    on, and `promised_bytes` their sizes together.
+    on; their bytes are of the budget.
     """
 
     connections: int = 2000
@@ -24,5 +24,4 @@ class FrontLimits:
     allowed_seconds: float = 60.0
     dial_seconds: float = 5.0
     promises: int = 2000
-    promised_bytes: int = 64 << 20
     answer_seconds: float = 660.0  # a statement that is waited for in one request; clients themselves wait 300 to 600 s

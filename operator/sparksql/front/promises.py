@@ -24,6 +24,7 @@ from sparksql.front.limits import FrontLimits
 from sparksql.front.metrics import FrontMetrics
 from sparksql.front.model import FrontError, Refusal, SessionKey, Target, User
 from sparksql.front.sessions import FrontSessions
+from sparksql.protocols.budget import Budget, Lease, OverBudgetError
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import promise_age, promised_handle, promised_handle_beside
 
@@ -61,16 +62,17 @@ class Promises:
         drivers: DriverHttp,
         limits: FrontLimits,
         metrics: FrontMetrics,
+        budget: Budget,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._sessions = sessions
         self._drivers = drivers
         self._limits = limits
         self._metrics = metrics
+        self._budget = budget
         self._clock = clock
         self._last: dict[str, asyncio.Task[None]] = {}  # by session: its requests follow each other
         self._carried = 0
-        self._bytes = 0
 
     def holds(self, handle: str) -> bool:
         """Tells whether what a handle stands for may still be to come."""
@@ -98,7 +100,7 @@ class Promises:
             if status != 200:
                 await self._sessions.end(target)
 
-        return _json({"sessionHandle": handle}) if self._begin(handle, key, carry, len(body)) else None
+        return _json({"sessionHandle": handle}) if self._begin(handle, user, key, carry, len(body)) else None
 
     async def answer(
         self, request: web.Request, user: User, key: SessionKey, handle: str, rest: tuple[str, ...], body: bytes
@@ -128,7 +130,7 @@ class Promises:
             target = await self._sessions.ready(key, _SESSIONS, self._limits.hold_seconds)
             await self._drivers.submitted(request, user, target, body, operation)
 
-        return _json({"operationHandle": operation}) if self._begin(handle, key, carry, len(body)) else None
+        return _json({"operationHandle": operation}) if self._begin(handle, user, key, carry, len(body)) else None
 
     async def _comes(self, key: SessionKey) -> bool:
         """Whether the driver serves in a moment."""
@@ -140,20 +142,23 @@ class Promises:
             return False
         return True
 
-    def _begin(self, handle: str, key: SessionKey, carry: Callable[[], Awaitable[None]], size: int) -> bool:
+    def _begin(self, handle: str, user: User, key: SessionKey, carry: Callable[[], Awaitable[None]], size: int) -> bool:
         """Takes a request ahead, unless so many wait here that its client has to wait by itself."""
-        if self._carried >= self._limits.promises or self._bytes + size > self._limits.promised_bytes:
+        if self._carried >= self._limits.promises:
+            return False
+        try:
+            kept = self._budget.bytes.lease(user.name, size)
+        except OverBudgetError:
             return False
         task = asyncio.create_task(self._carry(self._last.get(handle), key, carry))
         self._carried += 1
-        self._bytes += size
         self._last[handle] = task
-        task.add_done_callback(lambda done: self._ended(handle, done, size))
+        task.add_done_callback(lambda done: self._ended(handle, done, kept))
         return True
 
-    def _ended(self, handle: str, task: asyncio.Task[None], size: int) -> None:
+    def _ended(self, handle: str, task: asyncio.Task[None], kept: Lease) -> None:
         self._carried -= 1
-        self._bytes -= size
+        kept.end()
         if self._last.get(handle) is task:
             del self._last[handle]
 

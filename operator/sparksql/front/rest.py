@@ -25,6 +25,7 @@ from sparksql.front.promises import Promises
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.front.thrift_http import ThriftHttp
+from sparksql.protocols.budget import Budget
 from sparksql.protocols.hiveserver2.http import presented_token
 from sparksql.protocols.http_limits import mark_busy, read_body
 from sparksql.wire.control import ClientProtocol
@@ -60,20 +61,23 @@ class RestFront:
         reviews: Reviews,
         limits: FrontLimits,
         metrics: FrontMetrics,
+        budget: Budget,
         http: aiohttp.ClientSession,
     ) -> None:
         self._sessions = sessions
         self._reviews = reviews
         self._limits = limits
         self._metrics = metrics
+        self._budget = budget
         self._drivers = DriverHttp(http, limits)
-        self._promises = Promises(sessions, self._drivers, limits, metrics)
+        self._promises = Promises(sessions, self._drivers, limits, metrics, budget)
         self._thrift = ThriftHttp(sessions, self._drivers, limits, metrics)
 
     def application(self) -> web.Application:
         """Makes the application, with the bounds that a driver's has."""
+        body = read_body(self._budget, lambda request: request[_USER].name)
         app = web.Application(
-            client_max_size=MAX_BODY_BYTES, middlewares=[mark_busy, self._errors(), self._authentication(), read_body]
+            client_max_size=MAX_BODY_BYTES, middlewares=[mark_busy, self._errors(), self._authentication(), body]
         )
         app.router.add_route("*", "/{path:.*}", self._serve)
         return app

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from sparksql.api.gateway_settings import InvalidSetting, parse
 from sparksql.gateway.rehearsal import rehearse
 from sparksql.gateway.settings import Settings, TlsPair
+from sparksql.protocols.budget import Budget
 from sparksql.protocols.http_limits import BoundedSite, make_runner, mark_busy, read_body
 from sparksql.wire.binding import BIND_PATH, BindRefusal, BindRequest
 from sparksql.wire.driver import DriverConfig, config_hash
@@ -66,7 +67,8 @@ class WarmDriver:
         Raises OSError when the port is taken, and what Spark raises when it does not start.
         """
         settings = self._settings
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[mark_busy, read_body])
+        middlewares = [mark_busy, read_body(Budget.of(), lambda _: None)]
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
         app.add_routes(
             [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz), web.post(BIND_PATH, self._bind)]
         )

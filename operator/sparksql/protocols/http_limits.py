@@ -19,7 +19,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
+
+from sparksql.protocols.budget import Budget, Holder, Lease, OverBudgetError
 
 HEAD_SECONDS = 15.0
 BODY_SECONDS = 30.0
@@ -28,6 +30,7 @@ WRITE_BYTES = 64 << 10
 IDLE_SECONDS = 75.0  # above the 60 s that Flink's clients and most proxies keep an unused connection
 HANDSHAKE_SECONDS = 10.0
 TLS_END_SECONDS = 5.0
+RETRY_SECONDS = 2
 LINGER_SECONDS = 2.0  # for the rest of a body that was refused
 MAX_HEAD_LINE_BYTES = 8_190
 MAX_HEADERS = 64
@@ -70,21 +73,51 @@ async def mark_busy(request: web.Request, handler: Handler) -> web.StreamRespons
         connection.end_request()
 
 
-@web.middleware
-async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Reads a request's body, which handlers find read.
+def read_body(budget: Budget, holder_of: Callable[[web.Request], Holder]) -> Middleware:
+    """Makes the middleware that reads a request's body, which handlers find read, and counts the request as a call.
 
-    Must be the innermost middleware, behind authentication. Raises 400 for a body that is not what its headers say, 408
-    for one that takes longer than BODY_SECONDS, and 413 for one that is too large.
+    Each piece is taken from its holder's share of the budget before it is kept, and given back when the handler has ended.
+    Must be the innermost middleware, behind authentication. It raises 400 for a body that is not what its headers say, 408
+    for one that takes longer than BODY_SECONDS, and 413 for one that is too large; 429 when the holder has taken its share, and
+    503 when all is taken.
     """
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(headers={"Connection": "close"}) from None
-    except web.RequestPayloadError:
-        raise web.HTTPBadRequest(reason="The body is not what its headers say") from None
-    return await handler(request)
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        holder = holder_of(request)
+        with budget.calls.lease(holder) as call, budget.bytes.lease(holder) as held:
+            try:
+                call.grow(1)
+                async with asyncio.timeout(BODY_SECONDS):
+                    await _read(request, held)
+            except OverBudgetError as over:
+                raise refused(over) from None
+            except TimeoutError:
+                raise web.HTTPRequestTimeout(headers={"Connection": "close"}) from None
+            except web.RequestPayloadError:
+                raise web.HTTPBadRequest(reason="The body is not what its headers say") from None
+            return await handler(request)
+
+    return middleware
+
+
+def refused(over: OverBudgetError) -> web.HTTPException:
+    """Returns the HTTP error for a bound that is met."""
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    if over.is_own:
+        return web.HTTPTooManyRequests(reason=str(over), headers=headers)
+    return web.HTTPServiceUnavailable(reason=str(over), headers=headers)
+
+
+async def _read(request: web.Request, held: Lease) -> None:
+    """Reads a body as `request.read()` does, which takes nothing from a budget and unpacks large pieces at once."""
+    body, most = bytearray(), request.client_max_size
+    while piece := await request.content.readany():
+        held.grow(len(piece))
+        body.extend(piece)
+        if len(body) > most:
+            raise web.HTTPRequestEntityTooLarge(most)
+    request._read_bytes = bytes(body)  # where request.read() has it
 
 
 class BoundedSite(web.BaseSite):

@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from aiohttp import web
@@ -17,6 +18,7 @@ from sparksql.front import promises, rest
 from sparksql.front.driver_http import HAND_OVER_SECONDS
 from sparksql.front.limits import FrontLimits
 from sparksql.front.model import FrontError, Refusal
+from sparksql.protocols.budget import BYTES, Budget
 from sparksql.wire.front import (
     handle_prefix,
     new_handle,
@@ -164,9 +166,12 @@ async def test_a_session_that_does_not_start_says_so_to_who_waits(front: Running
     assert (status, told) == (409, {"errors": ["session a/b serves nobody: Failed (InitFailed)"]})
 
 
-@pytest.mark.parametrize("limits", [FrontLimits(promises=2), FrontLimits(promised_bytes=2 * len(json.dumps(SELECT)))])
-async def test_a_replica_takes_so_many_requests_ahead(limits: FrontLimits) -> None:
-    async with running(limits) as front:
+@pytest.mark.parametrize(
+    ("limits", "budget"),
+    [(FrontLimits(promises=2), Budget.of()), (LIMITS, Budget.of(replace(BYTES, each=3 * len(json.dumps(SELECT)))))],
+)
+async def test_a_replica_takes_so_many_requests_ahead(limits: FrontLimits, budget: Budget) -> None:
+    async with running(limits, budget=budget) as front:
         front.sessions.starting = STARTING
         path = f"/v3/sessions/{promised_handle(UID, time.time())}/statements"
         for _ in range(2):

@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from sparksql.front.rest import RestFront
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
 from sparksql.kube.tls import ssl_context
+from sparksql.protocols.budget import BYTES, Budget
 from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.protocols.hiveserver2.codec import STOP, Reader, TMessageType, TType, encode, field_header, header
 from sparksql.wire.control import ClientProtocol
@@ -35,6 +37,7 @@ from sparksql.wire.target import is_for_clients, read_target
 from tests.unit.front.test_thrift_connections_of_the_front import (
     CERTIFICATE,
     FRONT_TOKEN,
+    OTHER_TOKEN,
     TLS,
     TOKEN,
     USER,
@@ -126,13 +129,15 @@ class Running:
         self.sessions = sessions
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body)
+        data = body if body is None or isinstance(body, (bytes, AsyncIterator)) else json.dumps(body)
         async with self.client.request(method, path, data=data, headers={**AS_USER, **headers}) as answer:
             return answer.status, json.loads(await answer.read() or b"null")
 
 
 @asynccontextmanager
-async def running(limits: FrontLimits = LIMITS, of: Running | None = None) -> AsyncIterator[Running]:
+async def running(
+    limits: FrontLimits = LIMITS, of: Running | None = None, budget: Budget | None = None
+) -> AsyncIterator[Running]:
     """A replica, and unless it is one more `of` the same front, its sessions and their driver."""
     driver, sessions = (Driver(), Sessions()) if of is None else (of.driver, of.sessions)
     app = web.Application()
@@ -141,7 +146,13 @@ async def running(limits: FrontLimits = LIMITS, of: Running | None = None) -> As
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=TLS).start()
     async with aiohttp.ClientSession(auto_decompress=False) as http:
-        parts = (cast(FrontSessions, sessions), cast(Reviews, FakeReviews()), limits, FrontMetrics())
+        parts = (
+            cast(FrontSessions, sessions),
+            cast(Reviews, FakeReviews()),
+            limits,
+            FrontMetrics(),
+            budget or Budget.of(),
+        )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(driver_http, "GATEWAY_PORT", runner.addresses[0][1])
             async with TestClient(TestServer(RestFront(*parts, http).application())) as client:
@@ -296,6 +307,33 @@ async def test_nobody_without_a_token_is_answered(front: Running) -> None:
     for presented in ("Bearer wrong", "Basic wrong", "", TOKEN):
         status, told = await front.ask("GET", "/info", Authorization=presented)
         assert (status, told) == (401, {"errors": ["the cluster does not know this token"]})
+
+
+async def test_unfinished_bodies_of_a_user_leave_other_users_room() -> None:
+    budget = Budget.of(replace(BYTES, each=3 << 20))
+    over = asyncio.Event()
+
+    async def unfinished() -> AsyncIterator[bytes]:
+        yield bytes(1 << 20)
+        await over.wait()
+
+    async with running(budget=budget) as front:
+        asks = [asyncio.create_task(front.ask("POST", "/sessions", unfinished())) for _ in range(5)]
+        status, told = await front.ask("GET", "/info", Authorization=f"Bearer {OTHER_TOKEN}")
+        assert status == 200 and told["productName"] == "Spark SQL"
+        refused = [answer.result() for answer in (await asyncio.wait(asks, timeout=2))[0]]
+        assert [status for status, _ in refused] == [429] * len(refused) and len(refused) >= 2
+        assert "your share of 3145728 bytes of requests" in refused[0][1]["errors"][0]
+        assert 0 < budget.bytes.taken <= 3 << 20
+        over.set()
+        await asyncio.gather(*asks)
+        assert (budget.bytes.taken, budget.calls.taken) == (0, 0)
+
+
+async def test_a_driver_that_answers_too_much_to_an_opening_is_not_read_further(front: Running) -> None:
+    front.driver.answer = lambda request, body: web.Response(body=bytes(2 << 20))
+    status, told = await front.ask("POST", "/sessions")
+    assert status == 503 and "more than 1048576 bytes" in told["errors"][0]
 
 
 async def test_a_driver_that_drains_is_followed_by_the_next(front: Running) -> None:

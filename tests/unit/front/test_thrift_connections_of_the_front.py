@@ -35,15 +35,17 @@ from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 T = TypeVar("T")
 USER, TOKEN, FRONT_TOKEN = "ada@example.com", "users-token", "front-token"
+OTHER_USER, OTHER_TOKEN = "bob@example.com", "others-token"
 CERTIFICATE, CERTIFICATE_KEY = self_signed(("localhost",), datetime.now(UTC))
 LIMITS = FrontLimits(hold_seconds=60)
 
 
 class FakeReviews:
     async def user(self, token: bytes) -> User:
-        if token != TOKEN.encode():
+        name = {TOKEN.encode(): USER, OTHER_TOKEN.encode(): OTHER_USER}.get(token)
+        if name is None:
             raise FrontError(Refusal.UNAUTHENTICATED, "the cluster does not know this token")
-        return User(USER)
+        return User(name)
 
 
 @dataclass

@@ -17,10 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from sparksql.protocols import http_limits
+from sparksql.protocols.budget import Budget
 from sparksql.protocols.http_limits import BoundedSite, make_runner, mark_busy, read_body
 
 DEADLINE = 60.0
 SHORT = 0.3
+HOLDER = "ada"
 BIG = b"x" * (32 << 20)
 
 
@@ -70,7 +72,7 @@ GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
 
 @asynccontextmanager
 async def serving(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    release = asyncio.Event()
+    release, budget = asyncio.Event(), Budget.of()
     server: Server | None = None
 
     async def wait(request: web.Request) -> web.Response:
@@ -85,7 +87,7 @@ async def serving(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator
     async def echo(request: web.Request) -> web.Response:
         return web.Response(text=f"read {len(await request.read())}")
 
-    app = web.Application(middlewares=[mark_busy, read_body], client_max_size=1_000)
+    app = web.Application(middlewares=[mark_busy, read_body(budget, lambda _: HOLDER)], client_max_size=1_000)
     app.router.add_get("/wait", wait)
     app.router.add_get("/big", big)
     app.router.add_post("/echo", echo)
@@ -99,6 +101,7 @@ async def serving(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator
     finally:
         release.set()
         await runner.cleanup()
+        assert (budget.bytes.taken, budget.calls.taken) == (0, 0)
 
 
 @pytest.fixture

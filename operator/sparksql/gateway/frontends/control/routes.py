@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
 from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
 from sparksql.gateway.sessions.callers import Callers, current
+from sparksql.protocols.budget import Holder
 from sparksql.protocols.hiveserver2.http import presented_token
 from sparksql.protocols.http_limits import mark_busy, read_body
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest
@@ -51,7 +53,7 @@ _ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 def build_app(service: ControlService) -> web.Application:
     """Makes the HTTP application of a driver, whose paths its frontends add."""
-    middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body]
+    middlewares = [mark_busy, _errors, rest_errors, _authentication(service), read_body(service.budget, _holder)]
     return web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
 
 
@@ -242,6 +244,23 @@ def _authentication(service: ControlService) -> Middleware:
         return await handler(request)
 
     return authenticate
+
+
+class _Shared(Enum):
+    """Names holders of the budget that are no user of the front."""
+
+    OPERATOR = auto()
+    CLIENTS = auto()  # who has the session's token
+
+
+def _holder(request: web.Request) -> Holder:
+    """Returns whose share of the budget a request takes from: clients leave the operator room."""
+    if request.path in _OPEN_PATHS:
+        return None
+    if OWN_PATHS.fullmatch(request.path):
+        return _Shared.OPERATOR
+    user = current.get().user
+    return _Shared.CLIENTS if user is None else user
 
 
 @web.middleware

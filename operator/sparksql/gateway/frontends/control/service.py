@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparksql.gateway.lifecycle import Lifecycle, Spark
 from sparksql.gateway.operations.operation import StopRequest
 from sparksql.gateway.sessions.service import SessionService
+from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget
 from sparksql.wire.control import (
     CancelRequest,
     GatewayInfo,
@@ -27,11 +28,15 @@ class ControlError(Exception):
 
 
 class ControlService:
-    """Answers in each state of the process. Belongs to the event loop."""
+    """Answers in each state of the process. Belongs to the event loop.
+
+    `budget` is what all ports of the driver take from.
+    """
 
     def __init__(self, lifecycle: Lifecycle, clients: SessionService) -> None:
         self.lifecycle = lifecycle
         self.clients = clients
+        self.budget = Budget.of(DRIVER_BYTES, DRIVER_CALLS)
 
     async def submit(self, operation_id: str, request: SubmitRequest) -> OperationView:
         """Takes a statement and returns its view; an id that is known is answered and not run again. Raises ControlError.
