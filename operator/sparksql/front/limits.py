@@ -10,8 +10,9 @@ class FrontLimits:
     """Bounds what clients may take of a replica.
 
     `hold_seconds` is how long a connection waits for a session that starts or wakes, `connect_hold_seconds` the same for a
-    request of Connect, whose clients come again by themselves. `connections` are those of one protocol; when there are too many,
-    the one that has negotiated for longest makes room for a new one. `allowed_seconds` is how often it is asked whether the user
+    request of Connect, whose clients come again by themselves. `connections` are those of all users and protocols
+    together (`protocols.slots` says who makes room for whom). A connection of HiveServer2 opens a session within
+    `opening_seconds`. `allowed_seconds` is how often it is asked whether the user
     of an open connection may still have it. `promises` are requests that wait here for a session to start while their clients go
     on; their bytes are of the budget.
     """
@@ -21,6 +22,7 @@ class FrontLimits:
     connect_hold_seconds: float = 20.0
     negotiation_seconds: float = 10.0
     frame_seconds: float = 60.0
+    opening_seconds: float = 60.0
     allowed_seconds: float = 60.0
     dial_seconds: float = 5.0
     promises: int = 2000

@@ -38,6 +38,7 @@ from sparksql.process import logs
 from sparksql.process.watches import watch
 from sparksql.protocols.budget import Budget
 from sparksql.protocols.http_limits import BoundedSite, make_runner
+from sparksql.protocols.slots import SlotLimits, Slots
 
 log = logging.getLogger("sparksql.front")
 
@@ -68,6 +69,7 @@ class Front:
         self._metrics = FrontMetrics()
         self._limits = FrontLimits(connections=config.max_connections, hold_seconds=config.hold_seconds)
         self._budget = Budget.of()
+        self._slots = Slots(SlotLimits.of_users(config.max_connections))
         self._failed_listings = 0
         self._is_leaving = False
         self.ports: asyncio.Future[FrontPorts] = asyncio.get_running_loop().create_future()
@@ -106,10 +108,11 @@ class Front:
         certificates = None if config.tls_directory is None else Certificates(config.tls_directory)
         tls = None if certificates is None else certificates.context
         parts = (sessions, reviews, self._limits, self._metrics)
-        thrift, connect, rest = ThriftFront(*parts), ConnectFront(*parts), RestFront(*parts, self._budget, http)
+        thrift, connect = ThriftFront(*parts, self._budget, self._slots), ConnectFront(*parts)
+        rest = RestFront(*parts, self._budget, http)
         runner = make_runner(rest.application())
         await runner.setup()
-        site = BoundedSite(runner, config.address, config.ports.rest, tls, self._limits.connections)
+        site = BoundedSite(runner, config.address, config.ports.rest, tls, self._slots)
         await site.start()
         try:
             ports = FrontPorts(

@@ -27,7 +27,7 @@ from sparksql.front.sessions import FrontSessions
 from sparksql.front.thrift_http import ThriftHttp
 from sparksql.protocols.budget import Budget
 from sparksql.protocols.hiveserver2.http import presented_token
-from sparksql.protocols.http_limits import mark_busy, read_body
+from sparksql.protocols.http_limits import claim, mark_busy, read_body
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.front import SESSION_HEADER, SESSION_PROPERTY, UNKNOWN_OPERATION, UNKNOWN_SESSION
 from sparksql.wire.target import BadTargetError, client_path, is_for_clients, is_thrift, read_target
@@ -101,7 +101,8 @@ class RestFront:
         @web.middleware
         async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
             token = presented_token(request.headers.get("Authorization", ""))
-            request[_USER] = await self._reviews.user(token.encode(errors="surrogateescape"))
+            user = request[_USER] = await self._reviews.user(token.encode(errors="surrogateescape"))
+            claim(request, user.name)
             return await handler(request)
 
         return authenticate

@@ -32,25 +32,29 @@ from sparksql.front.thrift_messages import (
     read_call,
     refusal_reply,
 )
+from sparksql.protocols.budget import Budget, Lease, OverBudgetError
+from sparksql.protocols.gate import Tls
 from sparksql.protocols.hiveserver2.codec import ProtocolError, Reader
 from sparksql.protocols.hiveserver2.connections import Connections, keep_alive, linger
 from sparksql.protocols.hiveserver2.sasl import (
-    MAX_FRAME_BYTES,
     NegotiationError,
     NegotiationStatus,
     Plain,
+    RefusedFrameError,
     frame_head,
     log_in,
     negotiation_message,
     read_frame,
     read_plain,
 )
+from sparksql.protocols.slots import Slot, Slots
 from sparksql.wire.control import ClientProtocol
 from sparksql.wire.driver import THRIFT_PORT
 
 log = logging.getLogger(__name__)
 
-BUFFER_BYTES = 256 << 10
+BUFFER_BYTES = 32 << 10  # asyncio holds twice as much before it reads no more
+MAX_OPENED_BYTES = 1 << 20  # of a driver's answer that opens a session
 
 
 @dataclass(frozen=True)
@@ -65,28 +69,41 @@ class _Driver:
 class ThriftFront:
     """The listening port and its connections. Belongs to the event loop."""
 
-    def __init__(self, sessions: FrontSessions, reviews: Reviews, limits: FrontLimits, metrics: FrontMetrics) -> None:
+    def __init__(
+        self,
+        sessions: FrontSessions,
+        reviews: Reviews,
+        limits: FrontLimits,
+        metrics: FrontMetrics,
+        budget: Budget,
+        slots: Slots,
+    ) -> None:
         self._sessions = sessions
         self._reviews = reviews
         self._limits = limits
         self._metrics = metrics
-        self._connections = Connections(limits.connections, self._serve, metrics.connections.labels("thrift").set)
+        self._budget = budget
+        self._connections = Connections(slots, self._serve, metrics.connections.labels("thrift").set)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Begins to listen and returns the port. Raises OSError when it is taken."""
-        return await self._connections.listen(address, port, tls, self._limits.negotiation_seconds, BUFFER_BYTES)
+        secured = None if tls is None else Tls(tls, self._limits.negotiation_seconds)
+        return await self._connections.listen(address, port, secured, BUFFER_BYTES)
 
     async def close(self, seconds: float) -> None:
         """Takes no new connection, lets those that are open go on for so long, then ends them."""
         await self._connections.close(seconds)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_full: bool) -> None:
-        user = await self._authenticated(reader, writer, is_full=is_full)
-        self._connections.authenticated()
-        opened = await self._opened(reader, writer, user)
-        if opened is None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, slot: Slot) -> None:
+        user = await self._authenticated(reader, writer, slot)
+        try:
+            with self._budget.bytes.lease(user.name) as held:
+                async with asyncio.timeout(self._limits.opening_seconds) as deadline:
+                    target, driver = await self._opened(reader, writer, user, slot, held, deadline)
+        except TimeoutError:
+            fields = {"seconds": self._limits.opening_seconds}
+            log.info("a connection ends that has opened no session in time", extra={"fields": fields})
             return
-        target, driver = opened
         try:
             writer.write(driver.answer)
             await _until_first(
@@ -104,51 +121,71 @@ class ThriftFront:
                 log.info("a connection ends whose user may not connect any more")
                 return
 
-    async def _authenticated(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool
-    ) -> User:
+    async def _authenticated(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, slot: Slot) -> User:
         """Whose token the password is. Raises NegotiationError, once the client was told why."""
         try:
             async with asyncio.timeout(self._limits.negotiation_seconds):
-                if is_full:
-                    raise NegotiationError("the front has too many connections; close one that is done, or try again")
                 plain = await read_plain(reader)
             user = await self._reviews.user(plain.password)
-        except (NegotiationError, FrontError) as refusal:
+            slot.claim(user.name)
+        except (NegotiationError, FrontError, OverBudgetError) as refusal:
             if isinstance(refusal, FrontError):
                 self._metrics.refused("thrift", refusal)
             writer.write(negotiation_message(NegotiationStatus.BAD, str(refusal).encode()))
             await writer.drain()
             await linger(reader)
             raise NegotiationError(str(refusal)) from refusal
+        slot.idles()
         writer.write(negotiation_message(NegotiationStatus.COMPLETE))
         return user
 
     async def _opened(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: User
-    ) -> tuple[Target, _Driver] | None:
-        """Reads calls until one opens a session, and hands that to its driver; None when the client has left before."""
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        user: User,
+        slot: Slot,
+        held: Lease,
+        deadline: asyncio.Timeout,
+    ) -> tuple[Target, _Driver]:
+        """Reads calls until one opens a session, and hands that to its driver, which has a time of its own."""
         while True:
-            frame = await read_frame(reader, self._limits.frame_seconds)
-            if frame is None:
-                raise ProtocolError(f"a request has at most {MAX_FRAME_BYTES} bytes")
-            name, _, sequence = Reader(frame).header()
-            if name != OPEN_SESSION:
-                text = f"{name[:64]!r}: the connection has no session yet, open one"
-                _write(writer, exception_reply(name, sequence, text))
-                await writer.drain()
-                continue
             try:
-                call = read_call(frame)
-            except ProtocolError as malformed:
-                _write(writer, exception_reply(name, sequence, f"{name}: {malformed}"))
+                message = await read_frame(reader, self._limits.frame_seconds, held)
+            except RefusedFrameError as refused:
+                _write(writer, exception_reply("", 0, str(refused)))
             else:
-                try:
-                    return await self._hand_over(user, call)
-                except FrontError as refusal:
-                    self._metrics.refused("thrift", refusal)
-                    _write(writer, refusal_reply(call, refusal))
+                slot.works()
+                before = deadline.when()
+                deadline.reschedule(None)
+                opened = await self._answered(writer, user, message)
+                held.end()
+                if opened is not None:
+                    return opened
+                deadline.reschedule(before)
+                slot.idles()
             await writer.drain()
+
+    async def _answered(
+        self, writer: asyncio.StreamWriter, user: User, message: bytes
+    ) -> tuple[Target, _Driver] | None:
+        """Answers a call before there is a session; None unless it opens one."""
+        name, _, sequence = Reader(message).header()
+        if name != OPEN_SESSION:
+            text = f"{name[:64]!r}: the connection has no session yet, open one"
+            _write(writer, exception_reply(name, sequence, text))
+            return None
+        try:
+            call = read_call(message)
+        except ProtocolError as malformed:
+            _write(writer, exception_reply(name, sequence, f"{name}: {malformed}"))
+            return None
+        try:
+            return await self._hand_over(user, call)
+        except FrontError as refusal:
+            self._metrics.refused("thrift", refusal)
+            _write(writer, refusal_reply(call, refusal))
+            return None
 
     async def _hand_over(self, user: User, call: Call) -> tuple[Target, _Driver]:
         asked, configuration = parse_thrift(call.opens.configuration if call.opens else None)
@@ -174,6 +211,9 @@ class ThriftFront:
         driver.writer.write(frame_head(len(call)) + call)
         async with asyncio.timeout(self._limits.answer_seconds):
             (size,) = struct.unpack(">i", await driver.reader.readexactly(4))
+            if not 0 <= size <= MAX_OPENED_BYTES:
+                what = f"the driver of session {target.key} answers with {size} bytes, of {MAX_OPENED_BYTES} at most"
+                raise FrontError(Refusal.UNAVAILABLE, f"{what}: restart it (spec.restartNonce)")
             answer = await driver.reader.readexactly(size)
         if is_not_ready(answer):
             raise EOFError(f"the driver of session {target.key} takes nobody any more")

@@ -84,6 +84,7 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
     from sparksql.gateway.lifecycle import Lifecycle
     from sparksql.gateway.sessions.service import SessionService
     from sparksql.protocols.http_limits import BoundedSite, make_runner
+    from sparksql.protocols.slots import SlotLimits, Slots
 
     binding = None
     if settings.config.warm:
@@ -106,7 +107,8 @@ async def _serve(settings: Settings, jvm: DriverJvm, log_mask: LogMask) -> int:
     runner = make_runner(app)
     await runner.setup()
     most = settings.gateway.rest_max_connections
-    await BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, most).start()
+    slots = Slots(SlotLimits.of_one_token(most))
+    await BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, slots).start()
     log.info("listening on port %d", settings.config.port)
     if binding is not None:
         await binding.answered()

@@ -25,6 +25,7 @@ from sparksql.gateway.rehearsal import rehearse
 from sparksql.gateway.settings import Settings, TlsPair
 from sparksql.protocols.budget import Budget
 from sparksql.protocols.http_limits import BoundedSite, make_runner, mark_busy, read_body
+from sparksql.protocols.slots import SlotLimits, Slots
 from sparksql.wire.binding import BIND_PATH, BindRefusal, BindRequest
 from sparksql.wire.driver import DriverConfig, config_hash
 
@@ -74,7 +75,8 @@ class WarmDriver:
         )
         runner = make_runner(app)
         await runner.setup()
-        site = BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, MAX_CONNECTIONS)
+        slots = Slots(SlotLimits.of_one_token(MAX_CONNECTIONS))
+        site = BoundedSite(runner, settings.listen_address, settings.config.port, settings.tls, slots)
         await site.start()
         log.info("waits for its session on port %d", settings.config.port)
         stopped = asyncio.ensure_future(stop.wait())

@@ -5,8 +5,7 @@ aiohttp itself bounds the sizes of heads and bodies, and closes a connection tha
 - A request's head must be complete in HEAD_SECONDS from the connection's start, or from its first byte on a kept connection.
 - A request's body must be complete in BODY_SECONDS; it is read before the handler runs, and after authentication.
 - An answer of which the client takes less than WRITE_BYTES in WRITE_SECONDS is cut off with its connection.
-- No more connections than the setting says: a new one takes the place of the one that has been without a request for
-  longest; while all serve requests it is told 503 at once. So clients that only connect cannot keep the operator out.
+- Connections have slots (`slots`), from before their handshake on; one that serves a request makes room for none.
 
 Everything belongs to the event loop.
 """
@@ -15,31 +14,24 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import OrderedDict
 from collections.abc import Callable
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sparksql.protocols.budget import Budget, Holder, Lease, OverBudgetError
+from sparksql.protocols.gate import Tls, open_gate, port_of
+from sparksql.protocols.slots import Slot, Slots
 
 HEAD_SECONDS = 15.0
 BODY_SECONDS = 30.0
 WRITE_SECONDS = 30.0
 WRITE_BYTES = 64 << 10
 IDLE_SECONDS = 75.0  # above the 60 s that Flink's clients and most proxies keep an unused connection
-HANDSHAKE_SECONDS = 10.0
-TLS_END_SECONDS = 5.0
 RETRY_SECONDS = 2
 LINGER_SECONDS = 2.0  # for the rest of a body that was refused
 MAX_HEAD_LINE_BYTES = 8_190
 MAX_HEADERS = 64
-BACKLOG = 1_024
-_FULL_BODY = b'{"errors":["This server has as many connections as it may have; try again later."]}'
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=UTF-8\r\nRetry-After: 2\r\n"
-    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_FULL_BODY), _FULL_BODY)
-)
 
 
 def make_runner(app: web.Application) -> web.AppRunner:
@@ -62,15 +54,32 @@ async def mark_busy(request: web.Request, handler: Handler) -> web.StreamRespons
 
     Must be the outermost middleware.
     """
-    transport = request.transport
-    connection = None if transport is None else transport.get_protocol()
-    if not isinstance(connection, _Connection):
+    connection = _connection_of(request)
+    if connection is None:
         return await handler(request)
     connection.begin_request()
     try:
         return await handler(request)
     finally:
         connection.end_request()
+
+
+def claim(request: web.Request, holder: Holder) -> None:
+    """Makes a request's connection its user's. For authentication to call.
+
+    Raises 429 when all of the user's connections serve requests, and 503 when all do that users may have.
+    """
+    if (connection := _connection_of(request)) is not None:
+        try:
+            connection.slot.claim(holder)
+        except OverBudgetError as over:
+            raise refused(over) from None
+
+
+def _connection_of(request: web.Request) -> _Connection | None:
+    """The connection, None for one that is not of a BoundedSite (tests) or has ended."""
+    protocol = None if request.transport is None else request.transport.get_protocol()
+    return protocol if isinstance(protocol, _Connection) else None
 
 
 def read_body(budget: Budget, holder_of: Callable[[web.Request], Holder]) -> Middleware:
@@ -123,14 +132,12 @@ async def _read(request: web.Request, held: Lease) -> None:
 class BoundedSite(web.BaseSite):
     """Listens for a runner's application, with the bounds of this module."""
 
-    def __init__(
-        self, runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None, max_connections: int
-    ) -> None:
-        """`max_connections` 0 means no bound."""
-        super().__init__(runner, ssl_context=tls, backlog=BACKLOG)
+    def __init__(self, runner: web.AppRunner, host: str, port: int, tls: ssl.SSLContext | None, slots: Slots) -> None:
+        """`slots` may be shared with other ports of the process."""
+        super().__init__(runner, ssl_context=tls)
         self._host = host
         self._port = port
-        self.connections = Connections(max_connections)
+        self._slots = slots
 
     @property
     def name(self) -> str:
@@ -141,68 +148,27 @@ class BoundedSite(web.BaseSite):
     def port(self) -> int:
         """Returns the port that it listens on, once it does."""
         assert isinstance(self._server, asyncio.Server)
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        return port_of(self._server)
 
     async def start(self) -> None:
         """Begins to listen. Raises OSError when the port is taken."""
         await super().start()
         make_protocol = self._runner.server
         assert make_protocol is not None
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Connection(make_protocol, self.connections),
-            self._host,
-            self._port,
-            ssl=self._ssl_context,
-            backlog=self._backlog,
-            ssl_handshake_timeout=None if self._ssl_context is None else HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=None if self._ssl_context is None else TLS_END_SECONDS,
-        )
+        tls = None if self._ssl_context is None else Tls(self._ssl_context)
 
+        def enter(_: asyncio.Transport, slot: Slot) -> asyncio.Protocol:
+            return _Connection(make_protocol, slot)
 
-class Connections:
-    """The open connections, and those among them that serve no request now, longest first."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open: set[_Connection] = set()
-        self._idle: OrderedDict[_Connection, None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def admit(self, connection: _Connection) -> bool:
-        """Counts a new connection and returns whether it may stay."""
-        if 0 < self._most <= len(self._open):
-            if not self._idle:
-                return False
-            next(iter(self._idle)).cut()
-        self._open.add(connection)
-        self.idles(connection)
-        return True
-
-    def idles(self, connection: _Connection) -> None:
-        """Notes that an open connection serves no request now."""
-        if connection in self._open:
-            self._idle[connection] = None
-
-    def works(self, connection: _Connection) -> None:
-        """Notes that a connection serves a request."""
-        self._idle.pop(connection, None)
-
-    def remove(self, connection: _Connection) -> None:
-        """Forgets a connection that is closed."""
-        self._idle.pop(connection, None)
-        self._open.discard(connection)
+        self._server = await open_gate(self._slots, enter, self._host, self._port, tls)
 
 
 class _Connection(asyncio.Protocol):
     """Stands between a transport and aiohttp's protocol, and keeps the times."""
 
-    def __init__(self, make_protocol: Callable[[], asyncio.Protocol], connections: Connections) -> None:
-        self._make_protocol = make_protocol
-        self._connections = connections
-        self._protocol: asyncio.Protocol | None = None
+    def __init__(self, make_protocol: Callable[[], asyncio.Protocol], slot: Slot) -> None:
+        self.slot = slot
+        self._protocol = make_protocol()
         self._transport: asyncio.Transport | None = None
         self._head: asyncio.TimerHandle | None = None
         self._write: asyncio.TimerHandle | None = None
@@ -210,57 +176,47 @@ class _Connection(asyncio.Protocol):
 
     def begin_request(self) -> None:
         self._serving = True
-        self._connections.works(self)
+        self.slot.works()
         self._stop_head()
 
     def end_request(self) -> None:
         """The answer is made; a client that takes it slowly counts as one that idles."""
         self._serving = False
-        self._connections.idles(self)
+        self.slot.idles()
 
     def cut(self) -> None:
         """Ends the connection at once."""
-        self._connections.remove(self)
+        self.slot.close()
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if not self._connections.admit(self):
-            transport.write(_FULL)
-            transport.close()
-            return
         self._await_head()
-        self._protocol = self._make_protocol()
         self._protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._protocol is None:
-            return
         if not self._serving:
             self._await_head()
         self._protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
-        return None if self._protocol is None else self._protocol.eof_received()
+        return self._protocol.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head()
         self._stop_write()
-        self._connections.remove(self)
-        if self._protocol is not None:
-            self._protocol.connection_lost(exc)
+        self.slot.close()
+        self._protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
         self._await_progress()
-        if self._protocol is not None:
-            self._protocol.pause_writing()
+        self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
         self._stop_write()
-        if self._protocol is not None:
-            self._protocol.resume_writing()
+        self._protocol.resume_writing()
 
     def _await_head(self) -> None:
         """Starts the time of a head, unless it runs."""

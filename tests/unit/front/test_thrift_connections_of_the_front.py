@@ -7,7 +7,7 @@ import ssl
 import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -29,7 +29,9 @@ from sparksql.gateway.sessions.callers import Callers
 from sparksql.gateway.sessions.model import ClientError, Problem
 from sparksql.gateway.sessions.service import SessionService
 from sparksql.kube.tls import self_signed, ssl_context
+from sparksql.protocols.budget import BYTES, Budget
 from sparksql.protocols.hiveserver2 import messages as m
+from sparksql.protocols.slots import SlotLimits, Slots
 from tests.unit.gateway.thrift.test_thrift_connections import BAD, COMPLETE, SHORT, Client
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
@@ -38,6 +40,7 @@ USER, TOKEN, FRONT_TOKEN = "ada@example.com", "users-token", "front-token"
 OTHER_USER, OTHER_TOKEN = "bob@example.com", "others-token"
 CERTIFICATE, CERTIFICATE_KEY = self_signed(("localhost",), datetime.now(UTC))
 LIMITS = FrontLimits(hold_seconds=60)
+SLOTS = SlotLimits.of_users(100)
 
 
 class FakeReviews:
@@ -98,13 +101,18 @@ TLS = driver_tls()
 
 
 @asynccontextmanager
-async def running(limits: FrontLimits = LIMITS) -> AsyncIterator[Running]:
+async def running(
+    limits: FrontLimits = LIMITS, slot_limits: SlotLimits = SLOTS, budget: Budget | None = None
+) -> AsyncIterator[Running]:
+    budget, slots = budget or Budget.of(), Slots(slot_limits)
     service, sessions = FakeService(), FakeSessions()
     driver = ThriftServer(cast(SessionService, service), Callers("session-token", FRONT_TOKEN), ConnectionLimits())
     await driver.listen("127.0.0.1", 0, TLS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thrift, "THRIFT_PORT", driver.port)
-        front = ThriftFront(cast(FrontSessions, sessions), cast(Reviews, FakeReviews()), limits, FrontMetrics())
+        front = ThriftFront(
+            cast(FrontSessions, sessions), cast(Reviews, FakeReviews()), limits, FrontMetrics(), budget, slots
+        )
         port = await front.listen("127.0.0.1", 0, None)
         try:
             yield Running(service, driver, sessions, front, port)
@@ -113,6 +121,7 @@ async def running(limits: FrontLimits = LIMITS) -> AsyncIterator[Running]:
             await service.until(lambda: driver.connections == 0)
             await driver.close()
             assert service.sessions == {}
+            assert (budget.bytes.taken, len(slots)) == (0, 0)
 
 
 @pytest.fixture
@@ -199,14 +208,47 @@ async def test_a_connection_ends_with_the_right_of_its_user() -> None:
 
 
 async def test_the_oldest_stranger_makes_room_and_further_clients_are_told_the_limit() -> None:
-    async with running(FrontLimits(connections=2)) as opened:
-        known, stranger = await opened.connect(), await opened.connect()
+    async with running(slot_limits=SlotLimits(most=4, each=2, strangers=1)) as opened:
+        known = await opened.connect()
         await known.log_in(TOKEN)
+        stranger = await opened.connect()
+        await asyncio.sleep(0)
         second = await opened.connect()
         assert await second.log_in(TOKEN) == (COMPLETE, "")
         assert await stranger.has_ended()
-        status, told = await (await opened.connect()).negotiated()
-        assert (status, "too many connections" in told) == (BAD, True)
+        for client in (known, second):
+            await client.call("OpenSession", m.TOpenSessionReq(9, ""), m.TOpenSessionResp)
+        status, told = await (await opened.connect()).log_in(TOKEN)
+        assert (status, "your share of 2 connections" in told) == (BAD, True)
+        other = await opened.connect()
+        assert await other.log_in(OTHER_TOKEN) == (COMPLETE, "")
+
+
+async def test_a_users_own_connection_without_a_session_makes_room() -> None:
+    async with running(slot_limits=SlotLimits(most=4, each=2, strangers=1)) as opened:
+        clients = []
+        for _ in range(3):
+            clients.append(await opened.connect())
+            assert await clients[-1].log_in(TOKEN) == (COMPLETE, "")
+        assert await clients[0].has_ended()
+        for client in clients[1:]:
+            await client.call("OpenSession", m.TOpenSessionReq(9, ""), m.TOpenSessionResp)
+
+
+async def test_a_connection_that_opens_no_session_in_time_ends() -> None:
+    async with running(FrontLimits(opening_seconds=SHORT)) as opened:
+        client = await opened.connect()
+        assert await client.log_in(TOKEN) == (COMPLETE, "")
+        assert await client.has_ended()
+
+
+async def test_a_request_beyond_the_users_share_is_refused_and_the_next_one_served() -> None:
+    async with running(budget=Budget.of(replace(BYTES, each=1_000))) as opened:
+        client = await opened.connect()
+        await client.log_in(TOKEN)
+        client.send_frame(bytes(2_000))
+        assert b"your share of 1000 bytes of requests" in await client.frame()
+        assert (await client.call("OpenSession", m.TOpenSessionReq(9, ""), m.TOpenSessionResp)).status.status_code == 0
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,7 +19,8 @@ from cryptography.x509.oid import NameOID
 
 from sparksql.protocols import http_limits
 from sparksql.protocols.budget import Budget
-from sparksql.protocols.http_limits import BoundedSite, make_runner, mark_busy, read_body
+from sparksql.protocols.http_limits import BoundedSite, claim, make_runner, mark_busy, read_body
+from sparksql.protocols.slots import SlotLimits, Slots
 
 DEADLINE = 60.0
 SHORT = 0.3
@@ -29,8 +31,8 @@ BIG = b"x" * (32 << 20)
 class Server:
     """A started application. `/wait` answers when `release` is set, `/big` at once with 32 MiB."""
 
-    def __init__(self, site: BoundedSite, port: int, release: asyncio.Event) -> None:
-        self.site = site
+    def __init__(self, slots: Slots, port: int, release: asyncio.Event) -> None:
+        self.slots = slots
         self.port = port
         self.release = release
         self.waiting = 0
@@ -87,15 +89,21 @@ async def serving(most: int, tls: ssl.SSLContext | None = None) -> AsyncIterator
     async def echo(request: web.Request) -> web.Response:
         return web.Response(text=f"read {len(await request.read())}")
 
-    app = web.Application(middlewares=[mark_busy, read_body(budget, lambda _: HOLDER)], client_max_size=1_000)
+    @web.middleware
+    async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
+        claim(request, request.headers.get("X-User", HOLDER))
+        return await handler(request)
+
+    app = web.Application(middlewares=[mark_busy, known, read_body(budget, lambda _: HOLDER)], client_max_size=1_000)
     app.router.add_get("/wait", wait)
     app.router.add_get("/big", big)
     app.router.add_post("/echo", echo)
     runner = make_runner(app)
     await runner.setup()
-    site = BoundedSite(runner, "127.0.0.1", 0, tls, most)
+    slots = Slots(SlotLimits(most=2 * most, each=most, strangers=10))
+    site = BoundedSite(runner, "127.0.0.1", 0, tls, slots)
     await site.start()
-    server = Server(site, runner.addresses[0][1], release)
+    server = Server(slots, runner.addresses[0][1], release)
     try:
         yield server
     finally:
@@ -140,7 +148,7 @@ async def test_a_connection_without_a_head_ends() -> None:
     async with serving(10) as server:
         client = await server.connect()
         assert await client.ended()
-        await until(lambda: len(server.site.connections) == 0)
+        await until(lambda: len(server.slots) == 0)
 
 
 @pytest.mark.usefixtures("short_head")
@@ -195,30 +203,33 @@ async def test_a_head_that_is_too_large_is_refused() -> None:
             assert (await client.answer()).startswith(b"HTTP/1.0 400 ")
 
 
-async def test_a_new_connection_takes_the_place_of_the_one_that_idles_longest() -> None:
+async def test_a_request_takes_the_place_of_the_users_connection_that_idles_longest() -> None:
     async with serving(2) as server:
         first, second = await server.connect(), await server.connect()
-        first.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
-        assert b"read 0" in await first.answer()  # so that the second idles longer
+        for client in (first, second, first):  # so that the second idles longer
+            client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+            assert b"read 0" in await client.answer()
         third = await server.connect()
         third.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
         assert b"read 0" in await third.answer()
         assert await second.ended()
         first.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na")
         assert b"read 1" in await first.answer()
-        assert len(server.site.connections) == 2
+        assert len(server.slots) == 2
 
 
-async def test_while_all_connections_serve_a_new_one_is_told_at_once() -> None:
+async def test_while_all_connections_of_a_user_serve_a_further_request_is_refused_and_another_user_served() -> None:
     async with serving(2) as server:
         clients = [await server.connect(), await server.connect()]
         for client in clients:
             client.send(GET % b"/wait")
         await until(lambda: server.waiting == 2)
-        refused = await server.connect()
+        refused, other = await server.connect(), await server.connect()
+        refused.send(GET % b"/wait")
         told = await refused.answer()
-        assert told.startswith(b"HTTP/1.1 503 ") and b'{"errors":[' in told
-        assert await refused.ended()
+        assert told.startswith(b"HTTP/1.1 429 your share of 2 connections") and b"Retry-After: " in told
+        other.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nX-User: bob\r\nContent-Length: 0\r\n\r\n")
+        assert b"read 0" in await other.answer()
         server.release.set()
         for client in clients:
             assert b"waited" in await client.answer()
@@ -229,8 +240,8 @@ async def test_a_client_that_takes_no_answer_is_cut_off() -> None:
     async with serving(10) as server:
         client = await server.connect()
         client.send(GET % b"/big")
-        await until(lambda: len(server.site.connections) == 1)
-        await until(lambda: len(server.site.connections) == 0)
+        await until(lambda: len(server.slots) == 1)
+        await until(lambda: len(server.slots) == 0)
 
 
 async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,17 +250,17 @@ async def test_a_client_that_takes_its_answer_slowly_gets_all_of_it(monkeypatch:
         client, stuck = await server.connect(), await server.connect()
         for each in (client, stuck):
             each.send(GET % b"/big")
-        await until(lambda: len(server.site.connections) == 2)
+        await until(lambda: len(server.slots) == 2)
         received = 0
         async with asyncio.timeout(DEADLINE):
             while received < len(BIG):
                 read = len(await client.reader.read(1 << 16))
                 assert read, f"cut off after {received} bytes"
                 received += read
-                if len(server.site.connections) == 2:  # until one that began no earlier has stood still for too long
+                if len(server.slots) == 2:  # until one that began no earlier has stood still for too long
                     await asyncio.sleep(0.02)
         assert await stuck.ended()
-        assert len(server.site.connections) == 1
+        assert len(server.slots) == 1
 
 
 async def test_a_client_that_vanishes_leaves_nothing() -> None:
@@ -260,7 +271,7 @@ async def test_a_client_that_vanishes_leaves_nothing() -> None:
         await until(lambda: server.waiting == 3)
         for client in clients:
             client.writer.transport.abort()
-        await until(lambda: len(server.site.connections) == 0)
+        await until(lambda: len(server.slots) == 0)
 
 
 @pytest.fixture
@@ -306,7 +317,9 @@ async def test_a_request_over_tls_may_take_longer_than_the_deadline_of_its_head(
         clients.append(await connect())
         clients[1].send(GET % b"/wait")
         await until(lambda: server.waiting == 2)
-        assert (await (await connect()).answer()).startswith(b"HTTP/1.1 503 ")
+        refused = await connect()
+        refused.send(GET % b"/wait")
+        assert (await refused.answer()).startswith(b"HTTP/1.1 429 ")
         server.release.set()
         for client in clients:
             assert b"waited" in await client.answer()
@@ -319,4 +332,4 @@ async def test_over_tls_too_a_head_that_does_not_come_is_not_waited_for(
     async with serving(10, tls[0]) as server:
         stream = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls[1], server_hostname="localhost")
         assert await Client(*stream).ended()
-        await until(lambda: len(server.site.connections) == 0)
+        await until(lambda: len(server.slots) == 0)

@@ -1,7 +1,6 @@
-"""Connections of a port of HiveServer2: how many there are, who makes room for whom, and how one ends.
+"""Connections of a port of HiveServer2: each has a slot (`slots`) and a task, and both end with it.
 
-When there are too many, the one that has negotiated for longest makes room for a new one: clients that only connect keep nobody
-out. Whatever ends a connection, nothing of it is left. Belongs to the event loop.
+Whatever ends a connection, nothing of it is left. Belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
 
+from sparksql.protocols.gate import Tls, open_gate, port_of
 from sparksql.protocols.hiveserver2.codec import ProtocolError
 from sparksql.protocols.hiveserver2.sasl import NegotiationError
+from sparksql.protocols.slots import Slot, Slots
 
 log = logging.getLogger(__name__)
 
@@ -27,40 +27,35 @@ _KEEP_ALIVE_OPTIONS = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bool], Awaitable[None]]
-"""Serves a connection to its end; the third argument tells that there are too many, which is to be told to the client."""
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Slot], Awaitable[None]]
+"""Serves a connection to its end; its slot is to be claimed for a client that has authenticated."""
 
 
 class Connections:
-    """The listening port and its connections, `most` at a time. `changed` is called with their number when that changes."""
+    """The listening port and its connections. `changed` is called with their number when that changes."""
 
-    def __init__(self, most: int, serve: Serve, changed: Callable[[int], None] = lambda _: None) -> None:
-        self._most = most
+    def __init__(self, slots: Slots, serve: Serve, changed: Callable[[int], None] = lambda _: None) -> None:
+        self._slots = slots
         self._serve = serve
         self._changed = changed
         self._open: set[asyncio.Task[None]] = set()
-        self._strangers: dict[asyncio.Task[None], None] = {}  # have not authenticated; the oldest first
+        self._buffer_bytes = 0
         self._server: asyncio.Server | None = None
 
     def __len__(self) -> int:
         return len(self._open)
 
-    async def listen(
-        self, address: str, port: int, tls: ssl.SSLContext | None, handshake_seconds: float, buffer_bytes: int
-    ) -> int:
+    async def listen(self, address: str, port: int, tls: Tls | None, buffer_bytes: int) -> int:
         """Begins to listen, without `tls` speaking none, and returns the port. Raises OSError when it is taken."""
-        handshake = handshake_seconds if tls else None
-        self._server = await asyncio.start_server(
-            self._accept, address, port, ssl=tls, ssl_handshake_timeout=handshake, limit=buffer_bytes
-        )
+        self._buffer_bytes = buffer_bytes
+        self._server = await open_gate(self._slots, self._enter, address, port, tls)
         return self.port
 
     @property
     def port(self) -> int:
         """Returns the port that it listens on, once it does."""
         assert self._server is not None
-        bound: int = self._server.sockets[0].getsockname()[1]
-        return bound
+        return port_of(self._server)
 
     async def close(self, seconds: float = 0.0) -> None:
         """Takes no new connection, lets those that are open go on for so long, then ends them."""
@@ -73,35 +68,24 @@ class Connections:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def authenticated(self) -> None:
-        """Tells that the client of the calling task has authenticated: its connection makes room for none."""
-        if (task := asyncio.current_task()) is not None:
-            self._strangers.pop(task, None)
+    def _enter(self, transport: asyncio.Transport, slot: Slot) -> asyncio.Protocol:
+        def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.get_running_loop().create_task(self._serve_to_the_end(reader, writer, slot))
+            self._open.add(task)
+            task.add_done_callback(self._ended)
+            self._changed(len(self._open))
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        is_full = len(self._open) >= self._most
-        if is_full and self._strangers:
-            is_full = False
-            oldest = next(iter(self._strangers))
-            oldest.cancel()
-            self._remove(oldest)
-        task = asyncio.get_running_loop().create_task(self._serve_to_the_end(reader, writer, is_full))
-        self._open.add(task)
-        self._strangers[task] = None
-        task.add_done_callback(self._remove)
-        self._changed(len(self._open))
+        reader = asyncio.StreamReader(limit=self._buffer_bytes)
+        return asyncio.StreamReaderProtocol(reader, begin)
 
-    def _remove(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         self._open.discard(task)
-        self._strangers.pop(task, None)
         self._changed(len(self._open))
 
-    async def _serve_to_the_end(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_full: bool
-    ) -> None:
+    async def _serve_to_the_end(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, slot: Slot) -> None:
         try:
             keep_alive(writer)
-            await self._serve(reader, writer, is_full)
+            await self._serve(reader, writer, slot)
         except (EOFError, TimeoutError, OSError):
             pass  # the client has left, or was too slow
         except (NegotiationError, ProtocolError) as refusal:
@@ -110,6 +94,7 @@ class Connections:
         except Exception:
             log.exception("a connection failed")
         finally:
+            slot.close()
             writer.transport.abort()  # a mere close would wait until the client has taken all that was written
 
 

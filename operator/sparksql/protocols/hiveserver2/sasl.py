@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from sparksql.protocols.budget import Lease, OverBudgetError
+
 MAX_NEGOTIATION_BYTES = 16 << 10
 MAX_FRAME_BYTES = 8 << 20  # as the bodies of the control API: a statement and its configuration
 MAX_DISCARDED_BYTES = 256 << 20  # a larger length is no request but another protocol's first bytes
@@ -95,24 +97,34 @@ async def _negotiation(reader: asyncio.StreamReader) -> tuple[NegotiationStatus,
     return status, await reader.readexactly(size)
 
 
-async def read_frame(reader: asyncio.StreamReader, seconds: float) -> bytes | None:
-    """Reads the next frame; returns None in place of one that is too large to be taken.
+class RefusedFrameError(Exception):
+    """A message was not taken, and its bytes were thrown away; the client may send another one."""
 
-    Once its length is there, all of it must come within `seconds`. Raises EOFError when the client has left,
-    TimeoutError, and NegotiationError for a length that no client means.
+
+async def read_frame(reader: asyncio.StreamReader, seconds: float, held: Lease) -> bytes:
+    """Reads the next frame once `held` has grown by its size, which the caller gives back when the frame is answered.
+
+    Once its length is there, all of it must come within `seconds`. Raises EOFError when the client has left, TimeoutError,
+    NegotiationError for a length that no client means, and RefusedFrameError for one that is too large to be taken.
     """
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     if not 0 <= size <= MAX_DISCARDED_BYTES:
         raise NegotiationError(f"a request of {size} bytes cannot be")
+    refusal = f"a request has at most {MAX_FRAME_BYTES} bytes"
     async with asyncio.timeout(seconds):
         if size <= MAX_FRAME_BYTES:
-            return await reader.readexactly(size)
+            try:
+                held.grow(size)
+            except OverBudgetError as over:
+                refusal = str(over)
+            else:
+                return await reader.readexactly(size)
         while size > 0:
             piece = await reader.read(min(size, _PIECE_BYTES))
             if not piece:
                 raise EOFError("the client has left within a request")
             size -= len(piece)
-        return None
+    raise RefusedFrameError(refusal)
 
 
 def frame_head(size: int) -> bytes:

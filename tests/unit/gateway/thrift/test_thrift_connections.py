@@ -19,6 +19,7 @@ from sparksql.gateway.sessions.service import SessionService
 from sparksql.protocols.hiveserver2 import messages as m
 from sparksql.protocols.hiveserver2.codec import Reader, Struct, TMessageType, encode, header
 from sparksql.protocols.hiveserver2.sasl import MAX_DISCARDED_BYTES, MAX_FRAME_BYTES
+from sparksql.protocols.slots import LEAST
 from tests.unit.gateway.thrift.thrift_fakes import FakeService
 
 TOKEN = "the-token"
@@ -308,12 +309,12 @@ async def test_listings_of_a_thrift_session_have_a_bound(opened: Frontend) -> No
 
 async def test_a_new_connection_takes_the_place_of_a_stranger() -> None:
     async with frontend(ConnectionLimits(connections=3)) as opened:
-        strangers = [await opened.connect() for _ in range(3)]
-        await opened.until(lambda: opened.server.connections == 3)
+        strangers = [await opened.connect() for _ in range(LEAST)]
+        await opened.until(lambda: opened.server.connections == LEAST)
         client = await opened.connect()
         await client.open()
         assert await strangers[0].has_ended()
-        assert opened.server.connections == 3
+        assert opened.server.connections == LEAST
 
 
 async def test_clients_beyond_the_limit_are_told_the_limit() -> None:

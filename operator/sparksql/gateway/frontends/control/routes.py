@@ -27,10 +27,10 @@ from sparksql.gateway.frontends.rest.routes import rest_errors
 from sparksql.gateway.lifecycle import Spark
 from sparksql.gateway.operations.events import stream
 from sparksql.gateway.results.store import MAX_PAGE_ROWS, ExpiredResultError, StoredResult, UnknownResultError
-from sparksql.gateway.sessions.callers import Callers, current
+from sparksql.gateway.sessions.callers import Caller, Callers, current
 from sparksql.protocols.budget import Holder
 from sparksql.protocols.hiveserver2.http import presented_token
-from sparksql.protocols.http_limits import mark_busy, read_body
+from sparksql.protocols.http_limits import claim, mark_busy, read_body
 from sparksql.wire.control import CancelRequest, ErrorBody, GatewayState, SubmitRequest
 from sparksql.wire.front import HANDLE_HEADER, USER_HEADER, read_user
 from sparksql.wire.model import WireModel
@@ -241,16 +241,16 @@ def _authentication(service: ControlService) -> Middleware:
         if caller.user is not None and not is_for_clients(segments):
             raise ControlError(403, "Forbidden", "the front asks for clients only")
         current.set(caller)
+        claim(request, _holder(request))
         return await handler(request)
 
     return authenticate
 
 
 class _Shared(Enum):
-    """Names holders of the budget that are no user of the front."""
+    """Names a holder of the budget that is no caller of the clients' protocols."""
 
     OPERATOR = auto()
-    CLIENTS = auto()  # who has the session's token
 
 
 def _holder(request: web.Request) -> Holder:
@@ -259,8 +259,7 @@ def _holder(request: web.Request) -> Holder:
         return None
     if OWN_PATHS.fullmatch(request.path):
         return _Shared.OPERATOR
-    user = current.get().user
-    return _Shared.CLIENTS if user is None else user
+    return Caller(current.get().user)
 
 
 @web.middleware

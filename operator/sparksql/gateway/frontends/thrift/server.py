@@ -21,20 +21,22 @@ from sparksql.gateway.frontends.thrift.fetching import FetchedAhead
 from sparksql.gateway.frontends.thrift.operations import Handles
 from sparksql.gateway.sessions.callers import Callers, current
 from sparksql.gateway.sessions.service import SessionService
-from sparksql.gateway.settings import Settings
+from sparksql.protocols.budget import DRIVER_BYTES, DRIVER_CALLS, Budget, Lease, OverBudgetError
+from sparksql.protocols.gate import Tls
 from sparksql.protocols.hiveserver2.codec import ProtocolError
 from sparksql.protocols.hiveserver2.connections import Connections, linger
 from sparksql.protocols.hiveserver2.http import HTTP_PATH, HTTP_TYPE, login_name
 from sparksql.protocols.hiveserver2.messages import ApplicationError
 from sparksql.protocols.hiveserver2.sasl import (
-    MAX_FRAME_BYTES,
     NegotiationError,
     NegotiationStatus,
+    RefusedFrameError,
     frame_head,
     negotiation_message,
     read_frame,
     read_plain,
 )
+from sparksql.protocols.slots import Slot, SlotLimits, Slots
 
 if TYPE_CHECKING:
     from sparksql.gateway.frontends.frontends import FrontendContext
@@ -71,13 +73,17 @@ class ConnectionLimits:
 class ThriftServer:
     """The listening port and its connections. Belongs to the event loop."""
 
-    def __init__(self, service: SessionService, callers: Callers, limits: ConnectionLimits) -> None:
+    def __init__(
+        self, service: SessionService, callers: Callers, limits: ConnectionLimits, budget: Budget | None = None
+    ) -> None:
+        """`budget` is what all ports of the driver take from; without one it has its own (tests)."""
         self._service = service
         self._callers = callers
         self._limits = limits
         self._handles = Handles()
         self._ahead = FetchedAhead()
-        self._connections = Connections(limits.connections, self._serve)
+        self._budget = budget or Budget.of(DRIVER_BYTES, DRIVER_CALLS)
+        self._connections = Connections(Slots(SlotLimits.of_one_token(limits.connections)), self._serve)
 
     @property
     def connections(self) -> int:
@@ -96,8 +102,8 @@ class ThriftServer:
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext | None) -> None:
         """Begins to listen; without `tls` it speaks none. Raises OSError when the port is taken."""
-        seconds = self._limits.negotiation_seconds
-        port = await self._connections.listen(address, port, tls, seconds, _READ_BUFFER_BYTES)
+        secured = None if tls is None else Tls(tls, self._limits.negotiation_seconds)
+        port = await self._connections.listen(address, port, secured, _READ_BUFFER_BYTES)
         log.info("listening for clients of HiveServer2 on port %d", port)
 
     async def close(self) -> None:
@@ -111,39 +117,43 @@ class ThriftServer:
         """
         return await answer(Calls(self._service, self._handles, self._ahead, name), message)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_full: bool) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, slot: Slot) -> None:
         async with asyncio.timeout(self._limits.negotiation_seconds):
             try:
-                if is_full:
-                    most = self._limits.connections
-                    raise NegotiationError(f"this driver has {most} connections already; close one that is done")
                 plain = await read_plain(reader)
                 caller = self._callers.identify(plain.password, plain.name)
                 if caller is None:
                     raise NegotiationError("the password is not this session's token")
+                slot.claim(caller)
                 writer.write(negotiation_message(NegotiationStatus.COMPLETE))
-            except NegotiationError as refusal:
+            except (NegotiationError, OverBudgetError) as refusal:
                 writer.write(negotiation_message(NegotiationStatus.BAD, str(refusal).encode()))
                 await writer.drain()
                 await linger(reader)
-                raise
-        self._connections.authenticated()
+                raise NegotiationError(str(refusal)) from refusal
         current.set(caller)
         calls = Calls(self._service, self._handles, self._ahead, plain.name)
-        await _Connection(reader, writer, calls, self._limits).run()
+        with self._budget.bytes.lease(caller) as held:
+            await _Connection(reader, writer, calls, self._limits, held).run()
 
 
 class _Connection:
     """An authenticated client: reads its requests while it answers the one before."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: Calls, limits: ConnectionLimits
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        calls: Calls,
+        limits: ConnectionLimits,
+        held: Lease,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._calls = calls
         self._limits = limits
-        self._requests: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
+        self._held = held
+        self._requests: asyncio.Queue[bytes | RefusedFrameError] = asyncio.Queue(maxsize=1)
         self._last_call = 0.0
 
     async def run(self) -> None:
@@ -161,19 +171,24 @@ class _Connection:
 
     async def _read(self) -> None:
         while True:
-            await self._requests.put(await read_frame(self._reader, self._limits.frame_seconds))
+            try:
+                frame: bytes | RefusedFrameError = await read_frame(
+                    self._reader, self._limits.frame_seconds, self._held
+                )
+            except RefusedFrameError as refused:
+                frame = refused
+            await self._requests.put(frame)
 
     async def _answer(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             request = await self._requests.get()
             self._last_call = loop.time()
-            if request is None:
-                reply = exception(
-                    "", 0, ApplicationError.PROTOCOL_ERROR, f"a request has at most {MAX_FRAME_BYTES} bytes"
-                )
+            if isinstance(request, RefusedFrameError):
+                reply = exception("", 0, ApplicationError.PROTOCOL_ERROR, str(request))
             else:
                 reply = await answer(self._calls, request)
+                self._held.shrink(len(request))
             self._writer.writelines([frame_head(sum(map(len, reply))), *reply])
             async with asyncio.timeout(self._limits.send_seconds):
                 await self._writer.drain()
@@ -211,7 +226,7 @@ class ThriftFrontend:
     async def start(self, driver: SparkDriver) -> None:
         """Listens. Raises OSError when the port is taken."""
         context = self._context
-        self._server = await serve_thrift(context.sessions, context.callers, context.settings, context.port)
+        self._server = await serve_thrift(context, context.port)
 
     async def close(self) -> None:
         """Ends its connections."""
@@ -219,8 +234,10 @@ class ThriftFrontend:
             await self._server.close()
 
 
-async def serve_thrift(service: SessionService, callers: Callers, settings: Settings, port: int) -> ThriftServer:
+async def serve_thrift(context: FrontendContext, port: int) -> ThriftServer:
     """Listens on the port; the caller closes the server. Raises OSError when the port is taken."""
-    server = ThriftServer(service, callers, ConnectionLimits.within(settings.gateway.session_idle_timeout))
+    settings = context.settings
+    limits = ConnectionLimits.within(settings.gateway.session_idle_timeout)
+    server = ThriftServer(context.sessions, context.callers, limits, context.control.budget)
     await server.listen(settings.listen_address, port, settings.tls)
     return server
