@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 
@@ -21,9 +21,12 @@ from sparksql.front.metrics import FrontMetrics
 from sparksql.front.model import FrontError, Refusal, Target, User
 from sparksql.front.reviews import Reviews
 from sparksql.front.sessions import FrontSessions
+from sparksql.protocols.budget import Budget, OverBudgetError
+from sparksql.protocols.grpc_gate import LOOPBACK, GrpcGate
+from sparksql.protocols.passages import UNKNOWN_CALLS, Reading
+from sparksql.protocols.slots import Slots
 from sparksql.protocols.spark_connect import (
     CHANNEL_OPTIONS,
-    HANDLER_OF,
     MAX_RPCS,
     METHODS,
     ClientGoneError,
@@ -39,9 +42,9 @@ from sparksql.wire.front import SESSION_HEADER, USER_HEADER, written_user
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 IDLE_CHANNEL_SECONDS = 300.0
+READ_SECONDS = 150.0  # of a message; the wait for its turn to be large counts in
+_SPARE_CONNECTIONS = 64  # that end while others begin
 _SESSION_ID_BYTES = 64
 _OWN_METADATA = frozenset({SESSION_HEADER, USER_HEADER})
 _CODES = {
@@ -116,36 +119,49 @@ class Channels:
 
 
 class ConnectFront:
-    """The gRPC server and its way to drivers. Belongs to the event loop."""
+    """The gRPC server, the gate before it, and its way to drivers. Belongs to the event loop."""
 
-    def __init__(self, sessions: FrontSessions, reviews: Reviews, limits: FrontLimits, metrics: FrontMetrics) -> None:
+    def __init__(
+        self,
+        sessions: FrontSessions,
+        reviews: Reviews,
+        limits: FrontLimits,
+        metrics: FrontMetrics,
+        budget: Budget,
+        slots: Slots,
+    ) -> None:
         self._sessions = sessions
         self._reviews = reviews
         self._limits = limits
         self._metrics = metrics
+        self._budget = budget
+        self._slots = slots.limits
+        self._gate = GrpcGate(slots, budget)
         self._channels = Channels()
-        self._methods = {path(name): HANDLER_OF[kind](self._handler(name, kind)) for name, kind in METHODS.items()}
+        # Of the kind that reads nothing before its handler does.
+        self._methods = {path(name): grpc.stream_stream_rpc_method_handler(self._handler(name)) for name in METHODS}
         self._server: Any = None
 
     async def listen(self, address: str, port: int, credentials: Any) -> int:
         """Begins to listen, without `credentials` speaking no TLS, and returns the port. Raises OSError when it is taken."""
-        self._server = grpc.aio.server(
-            options=server_options(self._limits.connections), maximum_concurrent_rpcs=MAX_RPCS
-        )
+        options = server_options(self._slots.most + self._slots.strangers + _SPARE_CONNECTIONS)
+        most = MAX_RPCS + UNKNOWN_CALLS * self._slots.strangers
+        self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=most)
         self._server.add_generic_rpc_handlers((self,))
-        where = f"{address}:{port}"
+        where = f"{LOOPBACK}:0"
         try:
             if credentials is None:
-                bound: int = self._server.add_insecure_port(where)
+                inner: int = self._server.add_insecure_port(where)
             else:
-                bound = self._server.add_secure_port(where, credentials)
+                inner = self._server.add_secure_port(where, credentials)
         except RuntimeError as failed:
             raise OSError(f"Connect cannot listen on {where}: {failed}") from None
         await self._server.start()
-        return bound
+        return await self._gate.listen(address, port, inner)
 
     async def close(self, seconds: float) -> None:
         """Takes no new request; those under way may end within so many seconds."""
+        self._gate.close()
         if self._server is not None:
             await self._server.stop(seconds)
         await self._channels.close()
@@ -158,16 +174,15 @@ class ConnectFront:
         """The handler of a method, None for one that does not exist: gRPC asks for it."""
         return self._methods.get(details.method)
 
-    def _handler(self, method: str, kind: Kind) -> Callable[[Any, Any], Awaitable[Any]]:
-        async def answer(request: Any, context: Any) -> Any:
+    def _handler(self, method: str) -> Callable[[Any, Any], Awaitable[Any]]:
+        async def answer(_: Any, context: Any) -> Any:
             try:
-                caller = await self._caller(context)
-                if kind is Kind.UPLOAD:
-                    return await self._upload(method, caller, request, context)
-                return await self._pass(method, kind, caller, request, context)
+                await self._answer(method, context)
             except FrontError as refusal:
                 self._metrics.refused("connect", refusal)
                 return await context.abort(_CODES[refusal.refusal], str(refusal))
+            except OverBudgetError as over:
+                return await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(over))
             except RelayedError as error:
                 return await context.abort(error.code, str(error), error.trailing)
             except ClientGoneError:
@@ -180,6 +195,19 @@ class ConnectFront:
 
         return answer
 
+    async def _answer(self, method: str, context: Any) -> None:
+        """Finds out who asks and whether they may before anything is read."""
+        passage = self._gate.passage(context.peer())
+        if passage is None:
+            raise FrontError(Refusal.UNAVAILABLE, "the connection is being closed, or has not come by the front's port")
+        with passage.call(), passage.read() as reading:
+            with passage.unknown():
+                caller = await self._caller(context)
+            passage.claim(caller.user.name)
+            with self._budget.calls.lease(caller.user.name, 1):
+                await self._sessions.check(caller.user, caller.asked)
+                await self._pass(method, caller, context, reading)
+
     async def _caller(self, context: Any) -> _Caller:
         given = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         scheme, _, token = given.get("authorization", "").partition(" ")
@@ -188,42 +216,64 @@ class ConnectFront:
         user = await self._reviews.user(token.encode(errors="surrogateescape"))
         return _Caller(user, naming.parse(given.get(SESSION_HEADER)))
 
-    async def _pass(self, method: str, kind: Kind, caller: _Caller, request: bytes, context: Any) -> bytes | None:
-        target = await self._target(caller, request)
+    async def _pass(self, method: str, caller: _Caller, context: Any, reading: Reading) -> None:
+        requests = _Requests(context, METHODS[method], reading)
+        if not await requests.read():
+            raise FrontError(Refusal.INVALID, "the request holds no message")
+        connection = f"connect-{requests.session_id}"
+        with self._metrics.opening("connect"):
+            target = await self._sessions.open(
+                caller.user, caller.asked, ClientProtocol.CONNECT, self._limits.connect_hold_seconds, connection
+            )
         held = self._channels.take(target)
         try:
-            relay = _relay(held, target, caller)
-            if kind is Kind.STREAM:
-                await self._while_allowed(caller, target, relay.relay(method, request, context, lambda _: None))
-                return None
-            answer = await self._while_allowed(caller, target, relay.unary(method, request, context))
+            work = _relay(held, target, caller).pass_on(method, requests, context)
+            await self._sessions.while_allowed(caller.user, target.key, work, self._limits.allowed_seconds)
         finally:
             self._channels.give_back(held)
         if method == "ReleaseSession":
             await self._sessions.end(target)
-        return answer
 
-    async def _upload(self, method: str, caller: _Caller, requests: AsyncIterator[bytes], context: Any) -> bytes:
-        first = await anext(requests, None)
-        if first is None:
-            raise FrontError(Refusal.INVALID, "the request holds no artifact")
-        target = await self._target(caller, first)
-        held = self._channels.take(target)
+
+class _Requests:
+    """The messages of a call, read one at a time, each within a time; one that is given away is not kept.
+
+    Who asks for the next one has handed the one before on.
+    """
+
+    def __init__(self, context: Any, kind: Kind, reading: Reading) -> None:
+        self._reading = reading
+        self._given = 0
+        self._context = context
+        self._is_upload = kind is Kind.UPLOAD
+        self._message: list[bytes] = []
+        self.session_id = ""
+
+    async def read(self) -> bool:
+        """Reads the next message and returns whether there is one. Raises FrontError for one that does not come."""
         try:
-            work = _relay(held, target, caller).upload(method, _chained(first, requests), context)
-            return await self._while_allowed(caller, target, work)
-        finally:
-            self._channels.give_back(held)
+            async with asyncio.timeout(READ_SECONDS):
+                message = await self._context.read()
+        except TimeoutError:
+            what = f"a message has not come within {READ_SECONDS:.0f} s: send it faster, or in smaller ones"
+            raise FrontError(Refusal.NOT_READY, what) from None
+        if message is grpc.aio.EOF:
+            return False
+        self._message = [message]
+        self.session_id = session_id_of(message)
+        return True
 
-    async def _while_allowed(self, caller: _Caller, target: Target, work: Coroutine[Any, Any, T]) -> T:
-        return await self._sessions.while_allowed(caller.user, target.key, work, self._limits.allowed_seconds)
+    def __aiter__(self) -> _Requests:
+        return self
 
-    async def _target(self, caller: _Caller, request: bytes) -> Target:
-        connection = f"connect-{session_id_of(request)}"
-        with self._metrics.opening("connect"):
-            return await self._sessions.open(
-                caller.user, caller.asked, ClientProtocol.CONNECT, self._limits.connect_hold_seconds, connection
-            )
+    async def __anext__(self) -> bytes:
+        self._reading.handed_on(self._given)
+        self._given = 0
+        if not self._message and (not self._is_upload or not await self.read()):
+            self._reading.end()
+            raise StopAsyncIteration
+        self._given = len(self._message[0])
+        return self._message.pop()
 
 
 def session_id_of(request: bytes) -> str:
@@ -236,9 +286,3 @@ def session_id_of(request: bytes) -> str:
 def _relay(held: _Channel, target: Target, caller: _Caller) -> Relay:
     own = (("authorization", f"Bearer {target.token}"), (USER_HEADER, written_user(caller.user.name)))
     return Relay(held.channel, lambda: own, _OWN_METADATA.__contains__, RelayedError)
-
-
-async def _chained(first: bytes, others: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for request in others:
-        yield request

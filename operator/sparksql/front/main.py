@@ -108,7 +108,8 @@ class Front:
         certificates = None if config.tls_directory is None else Certificates(config.tls_directory)
         tls = None if certificates is None else certificates.context
         parts = (sessions, reviews, self._limits, self._metrics)
-        thrift, connect = ThriftFront(*parts, self._budget, self._slots), ConnectFront(*parts)
+        thrift = ThriftFront(*parts, self._budget, self._slots)
+        connect = ConnectFront(*parts, self._budget, self._slots)
         rest = RestFront(*parts, self._budget, http)
         runner = make_runner(rest.application())
         await runner.setup()

@@ -67,6 +67,14 @@ class FrontSessions:
         key = await self.chosen(user, asked, connection or uuid.uuid4().hex)
         return await self.ready(key, protocol, seconds)
 
+    async def check(self, user: User, asked: Asked) -> None:
+        """Raises FrontError for a user who may not have the session that is meant, whether it is there or not."""
+        if asked.name is not None and asked.namespace is not None:
+            await self._reviews.check_connect(user, SessionKey(asked.namespace, asked.name))
+        else:
+            key = self._own_key(user, asked, "")
+            await self._reviews.check_create(user, key.namespace)
+
     def on_its_way(self, key: SessionKey, protocol: ClientProtocol) -> SessionEntry | None:
         """Returns a session whose driver does not serve yet and will; None where it does, or nothing is known of the session.
 

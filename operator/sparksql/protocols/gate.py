@@ -72,8 +72,8 @@ class _Entering(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._slot = self._slots.admit(str(peer[0]) if peer else "", self._cut)
         if self._tls is None:
+            transport.resume_reading()  # a protocol that is not ready for it pauses it again
             self._begin(transport, self._slot)
-            transport.resume_reading()
         else:
             self._shaking = asyncio.get_running_loop().create_task(self._shake(transport, self._slot, self._tls))
 
