@@ -263,9 +263,27 @@ class SqlSessionClassSpec(ApiModel):
     warm_pool: WarmPool = Field(WarmPool(), description="Drivers started ahead of need.")
 
 
+class WarmPoolMember(ApiModel):
+    namespace: ObjectName = Field(description="Namespace of the driver's pod.")
+    uid: Annotated[str, Field(max_length=64)] = Field(
+        description="The driver's own UID, by which its children are named."
+    )
+    pod_name: ObjectName = Field(description="The driver's pod.")
+    pod_uid: Annotated[str, Field(max_length=64)] = Field(
+        alias="podUID", description="UID of that pod, as the API server gave it when the operator made it."
+    )
+    key: Annotated[str, Field(max_length=64)] = Field(description="What the driver was started with, as a hash.")
+
+
 class WarmPoolStatus(ApiModel):
     ready: Count = Field(0, description="Drivers that a session can have at once.")
     starting: Count = Field(0, description="Drivers on their way.")
+    members: tuple[WarmPoolMember, ...] = Field(
+        (),
+        max_length=6400,
+        description="Drivers that the operator has made and no session has yet. A pod that is not listed here is given to no session, "
+        "whatever its labels are.",
+    )
 
 
 class SqlSessionClassStatus(ApiModel):
@@ -273,7 +291,8 @@ class SqlSessionClassStatus(ApiModel):
         -1, ge=-1, le=SAFE_INT_MAX, description="Generation of the spec that this is about."
     )
     warm_pool: WarmPoolStatus | None = Field(
-        None, description="Drivers started ahead of need; only with `warmPool.size`."
+        None,
+        description="Drivers started ahead of need; only with `warmPool.size`, and until the last of them is gone.",
     )
     conditions: Conditions = Field((), description="Ready, Reconciling, Stalled, WarmPool.")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sparksql.api.names import LABEL_SESSION, LABEL_WARM_POOL
 from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
+from sparksql.domain.ownership import CLASS_OWNER, SESSION_OWNER, driver_of, owner_name, owner_uid
 from sparksql.engine.key import Key
 from sparksql.engine.store import Index
 
@@ -24,7 +24,7 @@ SESSIONS_OVER_LIMIT = "sessions that a limit refuses"
 STATEMENTS_BY_NAMESPACE = "statements by namespace"
 SAVEPOINTS_BY_STATEMENT = "savepoints by statement"
 OPEN_SAVEPOINTS_BY_NAMESPACE = "open savepoints by namespace"
-POOL_BY_CLASS = "drivers of warm pools by class"
+POOL_BY_CLASS = "pods that name a class as their owner, by its UID"
 STATEMENTS_BY_SAVEPOINT = "statements by the savepoint they start from"
 EXECUTORS_BY_DRIVER = "executors by the UID of the driver's pod"
 BY_LOST_DRIVER = "statements by lost driver"
@@ -91,8 +91,8 @@ def _over_limit(obj: Object) -> Iterable[str]:
 
 
 def _by_pool(obj: Object) -> Iterable[str]:
-    if pool := ObjectView(obj).labels.get(LABEL_WARM_POOL):
-        yield pool
+    if (owner := owner_uid(obj, CLASS_OWNER)) is not None:
+        yield owner
 
 
 def _by_driver(obj: Object) -> Iterable[str]:
@@ -116,14 +116,13 @@ INDEXES: Mapping[str, Index] = {
 }
 
 
-def driver_of(executor: Object) -> Object | None:
-    """Returns the reference to the driver pod that has made an executor pod; None if it has no such owner."""
-    owners = executor["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("kind") == "Pod"), None)
-
-
 def session_key_of_pod(pod: Object) -> Key | None:
-    """Returns the session that a driver pod says it belongs to; one of a warm pool has none."""
-    view = ObjectView(pod)
-    name = None if LABEL_WARM_POOL in view.labels else view.labels.get(LABEL_SESSION)
-    return Key(SESSION, view.namespace, name) if name else None
+    """Returns the session that a driver pod names as its owner; one of a warm pool has none. For wake-ups only."""
+    name = owner_name(pod, SESSION_OWNER)
+    return Key(SESSION, ObjectView(pod).namespace, name) if name else None
+
+
+def class_key_of_pod(pod: Object) -> Key | None:
+    """Returns the class that the driver pod of a warm pool names as its owner. For wake-ups only."""
+    name = owner_name(pod, CLASS_OWNER)
+    return Key(CLASS, "", name) if name else None

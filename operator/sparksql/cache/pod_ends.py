@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sparksql.api.names import EXECUTOR_APP_NAME, LABEL_NAME
-from sparksql.cache.indexes import driver_of
 from sparksql.cache.views import ObjectView
+from sparksql.domain.ownership import driver_of
 from sparksql.domain.session.snapshot import ExecutorFailure, PodEnd
 
 DRIVER_CONTAINER = "spark"

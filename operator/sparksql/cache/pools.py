@@ -1,32 +1,71 @@
-"""Drivers of warm pools as the store has them."""
+"""Drivers of warm pools as the store has them.
+
+A driver is a pool's because the class's status has the UID of its pod: the operator alone writes that, with the UID that the API
+server gave when it made the pod. Labels and owner references of pods prove nothing, for whoever makes a pod writes them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sparksql.api.names import ANNOTATION_POOL_KEY, LABEL_SESSION_UID
-from sparksql.cache.indexes import POOL_BY_CLASS
+from sparksql.api.session_class import SqlSessionClass, WarmPoolMember
+from sparksql.cache.indexes import POD, POOL_BY_CLASS
 from sparksql.cache.views import ObjectView
+from sparksql.domain.ownership import CLASS_OWNER, owned_by
 from sparksql.domain.warm_pool import PoolMember
 from sparksql.engine.store import Store
 
 
-def members_of(store: Store, class_name: str) -> list[PoolMember]:
-    """Returns the drivers of a class's pool that no session has."""
-    return [member_of(pod) for pod in store.by_index(POOL_BY_CLASS, class_name)]
+def recorded_members(session_class: SqlSessionClass) -> tuple[WarmPoolMember, ...]:
+    """Returns the drivers that the class's status has."""
+    pool = session_class.status.warm_pool
+    return pool.members if pool is not None else ()
 
 
-def member_of(pod: dict[str, Any]) -> PoolMember:
-    """Returns what is known of a pool's driver by its pod."""
+def members_of(store: Store, session_class: SqlSessionClass, made: Iterable[WarmPoolMember] = ()) -> list[PoolMember]:
+    """Returns the drivers of a class's pool that no session has.
+
+    `made` are those that were made a moment ago, which the status does not have yet.
+    """
+    known = {each.pod_uid: each for each in (*recorded_members(session_class), *made)}
+    found = []
+    for record in known.values():
+        pod = store.get(POD, record.namespace, record.pod_name)
+        if pod is None or pod["metadata"]["uid"] != record.pod_uid:
+            continue
+        if owned_by(pod, CLASS_OWNER, session_class.metadata.uid):
+            found.append(_member(record, pod))
+    return found
+
+
+def strays_of(store: Store, session_class: SqlSessionClass, known: Iterable[str]) -> list[PoolMember]:
+    """Returns pods which name the class as their owner and are none of those whose UIDs are `known`.
+
+    The operator ended between the making of one and its record, or somebody else made it. Kubernetes itself deletes a pod by
+    its owner references, so whoever writes them gains nothing where such a pod is removed.
+    """
+    ours = frozenset(known)
+    pods = store.by_index(POOL_BY_CLASS, session_class.metadata.uid)
+    strays = (each for each in pods if each["metadata"]["uid"] not in ours)
+    return [_member(_unrecorded(each), each) for each in strays]
+
+
+def _unrecorded(pod: dict[str, Any]) -> WarmPoolMember:
+    view = ObjectView(pod)
+    return WarmPoolMember(namespace=view.namespace, uid="", pod_name=view.name, pod_uid=pod["metadata"]["uid"], key="")
+
+
+def _member(record: WarmPoolMember, pod: dict[str, Any]) -> PoolMember:
     view, status = ObjectView(pod), pod.get("status", {})
     conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
     return PoolMember(
-        namespace=view.namespace,
-        pod_name=view.name,
-        pod_uid=pod["metadata"]["uid"],
-        uid=view.labels.get(LABEL_SESSION_UID, ""),
-        key=view.annotations.get(ANNOTATION_POOL_KEY, ""),
+        namespace=record.namespace,
+        pod_name=record.pod_name,
+        pod_uid=record.pod_uid,
+        uid=record.uid,
+        key=record.key,
         created=datetime.fromisoformat(view.created).astimezone(UTC),
         is_ready=conditions.get("Ready") == "True" and bool(status.get("podIP")),
         is_over=view.is_deleting or status.get("phase") in ("Failed", "Succeeded"),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparksql.api.names import LABEL_WARM_POOL
 from sparksql.api.reasons import Reason
 from sparksql.api.session import SessionPhase
 from sparksql.cache.indexes import (
@@ -29,12 +28,13 @@ from sparksql.cache.indexes import (
     STATEMENT,
     STATEMENTS_BY_NAMESPACE,
     STATEMENTS_BY_SAVEPOINT,
-    driver_of,
+    class_key_of_pod,
     key_of,
     scoped,
     session_key_of_pod,
 )
 from sparksql.cache.views import ObjectView, SavepointView, SessionView, StatementView
+from sparksql.domain.ownership import driver_of
 from sparksql.engine.key import Key
 from sparksql.engine.queue import WorkQueue
 from sparksql.engine.store import Store
@@ -225,8 +225,8 @@ def _users_of_savepoint(view: View, change: Change) -> Iterator[Due]:
 
 def _pool_of_pod(_: View, change: Change) -> Iterator[Due]:
     """A pool's driver, and one that was: a session has taken it."""
-    pools = {ObjectView(each).labels.get(LABEL_WARM_POOL) for each in (change.before, change.after) if each is not None}
-    yield from (Due(Key(CLASS, "", pool)) for pool in pools if pool)
+    pools = {class_key_of_pod(each) for each in (change.before, change.after) if each is not None}
+    yield from (Due(pool) for pool in pools if pool is not None)
 
 
 def _session_of_pod(_: View, change: Change) -> Iterator[Due]:

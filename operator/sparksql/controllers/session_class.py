@@ -9,18 +9,19 @@ import uuid
 from datetime import datetime
 from typing import Any, assert_never
 
-from sparksql.api.names import LABEL_SESSION_UID, child_base, executor_secret_name
+from sparksql.api.names import child_base, executor_secret_name
 from sparksql.api.session import SessionPhase
-from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus
+from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus, WarmPoolMember
 from sparksql.cache.classes import find_class
 from sparksql.cache.indexes import CLASS, POD, SESSION
 from sparksql.cache.namespaces import is_terminating, labels_of
-from sparksql.cache.pools import members_of
+from sparksql.cache.pools import members_of, recorded_members, strays_of
 from sparksql.cache.views import SessionView
 from sparksql.controllers.accounts import ensure_account
 from sparksql.controllers.context import ControllerContext
-from sparksql.controllers.reconciler import Controller, Done, Outcome
+from sparksql.controllers.reconciler import Again, Controller, Done, Outcome
 from sparksql.controllers.start_failures import violation_of
+from sparksql.domain.ownership import CLASS_OWNER, owned_by
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.domain.session.resolve import Resolved
 from sparksql.domain.session.warm import pool_key, pool_resolution
@@ -58,6 +59,9 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         self._refused: dict[
             tuple[str, str], str
         ] = {}  # by class and namespace: what kept the last driver from being made
+        self._made: dict[
+            str, list[WarmPoolMember]
+        ] = {}  # by the class's UID: drivers that its status does not have yet
 
     def parse(self, obj: Object) -> SqlSessionClass:
         """Returns the model of a raw SqlSessionClass. Raises ValueError if the CRD would refuse it."""
@@ -72,16 +76,20 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         """Starts a driver for the pool or takes one away. Raises ApiError."""
         match command:
             case StartDriver(namespace):
-                await self._start(parsed, namespace)
+                is_made = await self._start(parsed, namespace)
+                return Again() if is_made else Done()  # its record is written at once
             case RemoveDriver(member):
-                await self._remove(member)
+                await self._remove(parsed, member)
             case _:
                 assert_never(command)
         return Done()
 
     def _pool(self, session_class: SqlSessionClass, now: datetime) -> PoolSituation:
-        pool, members = session_class.spec.warm_pool, members_of(self._context.store, session_class.metadata.name)
-        if not pool.size and not members:
+        pool, made = session_class.spec.warm_pool, self._unrecorded(session_class)
+        members = members_of(self._context.store, session_class, made)
+        known = [each.pod_uid for each in (*recorded_members(session_class), *made)]
+        strays = tuple(each for each in strays_of(self._context.store, session_class, known) if not each.is_over)
+        if not pool.size and not members and not strays:
             return PoolSituation()
         keys: dict[str, str] = {}
         problems: dict[str, str] = {}
@@ -102,7 +110,20 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         own = [each for each in held if (each.class_name or default_name) == session_class.metadata.name]
         taken = max((since for each in own if (since := each.pool_driver_since) is not None), default=None)
         room, limit = self._room(session_class, len(held), len(own))
-        return PoolSituation(plan(pool, keys, members, room, now, taken), problems, limit)
+        return PoolSituation(plan(pool, keys, members, room, now, taken), problems, limit, tuple(members), strays)
+
+    def _unrecorded(self, session_class: SqlSessionClass) -> list[WarmPoolMember]:
+        """The drivers that were made by this process and that the class's status does not have yet."""
+        recorded = {each.pod_uid for each in recorded_members(session_class)}
+        made = self._made.pop(session_class.metadata.uid, [])
+        left = [each for each in made if each.pod_uid not in recorded and self._is_there(each)]
+        if left:
+            self._made[session_class.metadata.uid] = left
+        return left
+
+    def _is_there(self, member: WarmPoolMember) -> bool:
+        pod = self._context.store.get(POD, member.namespace, member.pod_name)
+        return pod is not None and bool(pod["metadata"]["uid"] == member.pod_uid)
 
     def _room(self, session_class: SqlSessionClass, held: int, own: int) -> tuple[int | None, str]:
         """How many drivers the limits leave beside those of all sessions and of the class's own, None without limits.
@@ -120,12 +141,15 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         labels = labels_of(self._context.store, namespace)
         return pool_resolution(session_class, namespace, uid, labels, self._context.config.defaults)
 
-    async def _start(self, session_class: SqlSessionClass, namespace: str) -> None:
-        """Makes the children of a new member. What is left of one that could not be made goes with the class. Raises ApiError."""
+    async def _start(self, session_class: SqlSessionClass, namespace: str) -> bool:
+        """Makes the children of a new member, and tells whether it is made. Raises ApiError.
+
+        What is left of one that could not be made goes with the class.
+        """
         uid = str(uuid.uuid4())
         resolved = self._resolve(session_class, namespace, uid)
         if isinstance(resolved, Violation):
-            return
+            return False
         member = resolved.effective
         certificate, key = session_certificate(member.name, uid, namespace, self._context.clock())
         credentials = Credentials(secrets.token_hex(TOKEN_BYTES), certificate, key, secrets.token_bytes(TOKEN_BYTES))
@@ -141,13 +165,19 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
         except ApiError as refused:  # a quota, a webhook, a namespace that does not exist
             self._report(session_class, namespace, violation_of(refused, member.class_name))
             await self._remove_children(namespace, member.name, uid, children.pod["metadata"]["name"])
-            return
+            return False
         if isinstance(pod, Violation):
             self._report(session_class, namespace, pod)
-            return
+            return False
         self._refused.pop((session_class.metadata.name, namespace), None)
+        made = pod["metadata"]
+        record = WarmPoolMember(
+            namespace=namespace, uid=uid, pod_name=made["name"], pod_uid=made["uid"], key=pool_key(member)
+        )
+        self._made.setdefault(session_class.metadata.uid, []).append(record)
         self._context.store.apply(POD, pod)
         await self._hand_over(namespace, children.secret, children.executor_secret, member.network_policy, pod)
+        return True
 
     async def _make(self, member: EffectiveSession, children: WarmChildren) -> Object | Violation:
         """Makes the children and returns the pod, or what prevents it. Raises ApiError."""
@@ -190,18 +220,11 @@ class SessionClassController(Controller[SqlSessionClass, SqlSessionClassStatus, 
             except ApiError:
                 continue  # the class's end takes it
 
-    async def _remove(self, member: PoolMember) -> None:
-        """Deletes the pod of a member, unless a session has it by now. Raises ApiError."""
+    async def _remove(self, session_class: SqlSessionClass, member: PoolMember) -> None:
+        """Deletes the pod of a member, or one that is taken for one, unless a session has it by now. Raises ApiError."""
         try:
             live: dict[str, Any] = await self._context.client.get(PODS, member.namespace, member.pod_name)
-            if live["metadata"]["uid"] == member.pod_uid and _is_unbound(live):
+            if live["metadata"]["uid"] == member.pod_uid and owned_by(live, CLASS_OWNER, session_class.metadata.uid):
                 await self._context.client.delete(PODS, member.namespace, member.pod_name, uid=member.pod_uid)
         except NotFound:
             await self._context.status.refresh(POD, member.namespace, member.pod_name)
-
-
-def _is_unbound(pod: Object) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return LABEL_SESSION_UID in pod["metadata"].get("labels", {}) and all(
-        o.get("kind") == "SqlSessionClass" for o in owners
-    )

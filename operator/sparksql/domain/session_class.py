@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sparksql.api.conditions import Condition, ConditionStatus, ConditionType, find_condition, merge_conditions
 from sparksql.api.reasons import Reason
-from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus, WarmPoolStatus
+from sparksql.api.session_class import SqlSessionClass, SqlSessionClassStatus, WarmPoolMember, WarmPoolStatus
 from sparksql.domain.conditions import Standing, stated
 from sparksql.domain.event import Event
 from sparksql.domain.warm_pool import PoolMember, PoolPlan
@@ -47,12 +47,15 @@ class Decision:
 class PoolSituation:
     """Holds what a pool needs, and `problems` that keep drivers from being started, by namespace.
 
-    `limit` is the limit of sessions that leaves the least room for the pool, with its value; empty without limits.
+    `limit` is the limit of sessions that leaves the least room for the pool, with its value; empty without limits. `members` are
+    all drivers that the pool has, `strays` pods that name the class as their owner and are none of them.
     """
 
     plan: PoolPlan = field(default_factory=PoolPlan)
     problems: dict[str, str] = field(default_factory=dict)
     limit: str = ""
+    members: tuple[PoolMember, ...] = ()
+    strays: tuple[PoolMember, ...] = ()
 
 
 def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -> Decision:
@@ -64,14 +67,26 @@ def decide(session_class: SqlSessionClass, now: datetime, pool: PoolSituation) -
     )
     desired = (*stated(Standing.AS_ASKED, Reason.READY), *_pool_condition(session_class, pool))
     conditions = merge_conditions(before.conditions, desired, generation=generation, now=now)
-    counts = WarmPoolStatus(ready=pool.plan.ready, starting=pool.plan.starting) if size else None
+    counts = _counts(pool) if size or pool.members else None
     status = before.replace(observed_generation=generation, conditions=conditions, warm_pool=counts)
     commands: tuple[Command, ...] = (
-        *(RemoveDriver(member) for member in pool.plan.remove),
+        *(RemoveDriver(member) for member in (*pool.plan.remove, *pool.strays)),
         *(StartDriver(namespace) for namespace in pool.plan.start),
     )
     next_look = (pool.plan.pause or POOL_SECONDS) if size or commands else None
     return Decision(status, _events(before, status), commands, requeue_after=next_look)
+
+
+def _counts(pool: PoolSituation) -> WarmPoolStatus:
+    """The pool's part of the status, with the record of its drivers: what is not there is no driver of the pool."""
+    records = (
+        WarmPoolMember(
+            namespace=each.namespace, uid=each.uid, pod_name=each.pod_name, pod_uid=each.pod_uid, key=each.key
+        )
+        for each in pool.members
+    )
+    members = tuple(sorted(records, key=lambda each: (each.namespace, each.pod_name)))
+    return WarmPoolStatus(ready=pool.plan.ready, starting=pool.plan.starting, members=members)
 
 
 def _events(before: SqlSessionClassStatus, after: SqlSessionClassStatus) -> tuple[Event, ...]:

@@ -21,15 +21,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from sparksql.wire.binding import BindRequest
 from sparksql.wire.control import (
     CancelRequest,
     ErrorBody,
@@ -123,6 +126,8 @@ class FakeGateway:
         self._transports: set[asyncio.Transport] = set()
         self._said: GatewayInfo | None = None  # the last news of itself in a stream
         self._dead = False
+        self._tls: ssl.SSLContext | None = None
+        self.bound: list[BindRequest] = []  # what it was given of the session that has it, as a driver of a warm pool
         self._savepoints = DriverSavepoints(pod, self.boot_id, ledger.savepoints, ledger.checkpoints)
 
     # --- life
@@ -135,6 +140,7 @@ class FakeGateway:
                 web.get(f"{root}/info", self._info),
                 web.get(f"{root}/events", self._events),
                 web.post(f"{root}/drain", self._drain),
+                web.post(f"{root}/bind", self._bind),
                 web.get(f"{root}/session-state", self._session_state),
                 web.put(f"{root}/statements/{{id}}", self._submit),
                 web.get(f"{root}/statements/{{id}}", self._get),
@@ -142,6 +148,7 @@ class FakeGateway:
                 *self._savepoints.routes(root),
             ]
         )
+        self._tls = tls
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         await web.TCPSite(self._runner, self.host, self.config.port, ssl_context=tls, reuse_address=True).start()
@@ -221,6 +228,23 @@ class FakeGateway:
         self._move(GatewayState.DRAINING)
         await self._close_streams()
         return answer(self._own_info())
+
+    async def _bind(self, request: web.Request) -> web.Response:
+        given = BindRequest.model_validate_json(await request.read())
+        self._take(given)
+        return web.Response(status=204)
+
+    def _take(self, given: BindRequest) -> None:
+        """Becomes the driver of a session: connections that begin from now on see its certificate."""
+        assert self._tls is not None
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
+            certificate.write_text(given.certificate)
+            key.write_text(given.key)
+            self._tls.load_cert_chain(certificate, key)
+        self._token = given.token
+        self.config = DriverConfig.model_validate_json(given.config)
+        self.bound.append(given)
 
     async def _session_state(self, _: web.Request) -> web.Response:
         return answer(kept_state(self.boot_id, self.holds or ()))

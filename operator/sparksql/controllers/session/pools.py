@@ -10,19 +10,19 @@ import base64
 import logging
 from typing import Any
 
-from sparksql.api.names import LABEL_WARM_POOL, child_base, gateway_server_name, pool_member_name
+from sparksql.api.names import child_base, gateway_server_name, pool_member_name
 from sparksql.api.session import DriverStatus, SqlSession
 from sparksql.api.session_class import SqlSessionClass
-from sparksql.cache.indexes import POD, SESSION
+from sparksql.cache.indexes import CLASS, POD, SESSION
 from sparksql.cache.pools import members_of
 from sparksql.controllers.context import ControllerContext
+from sparksql.domain.ownership import CLASS_OWNER, SESSION_OWNER, owned_by
 from sparksql.domain.session.effective_session import EffectiveSession
 from sparksql.domain.session.snapshot import WarmDriver
 from sparksql.domain.session.warm import pool_key
 from sparksql.drivers.binding import BoundError, bind
 from sparksql.drivers.client import Address
 from sparksql.engine.key import Key, log_extra
-from sparksql.kube.builders.metadata import belongs_to
 from sparksql.kube.builders.warm import claim
 from sparksql.kube.errors import NotFound
 from sparksql.kube.resources import PODS, SECRETS
@@ -50,7 +50,7 @@ class PoolDrivers:
         It is not kept yet: most sessions that are looked at do not start. Who decides to take it says so before anything is
         awaited.
         """
-        members = members_of(self._context.store, session_class.metadata.name)
+        members = members_of(self._context.store, session_class)
         if not members:
             return None
         now, key = self._context.clock().timestamp(), pool_key(built)
@@ -68,7 +68,10 @@ class PoolDrivers:
         self._reserved[pod_uid] = (session.metadata.uid, until)
 
     async def claim(self, built: EffectiveSession, driver: DriverStatus) -> Object | None:
-        """Makes the pod of `driver` the session's, and returns it; None if it is gone or another's. Raises Conflict, ApiError."""
+        """Makes the pod of `driver` the session's, and returns it; None if it is gone or another's. Raises Conflict, ApiError.
+
+        The pod's UID in the session's status is that of a driver which the class's status had when it was found.
+        """
         assert driver.pod_name is not None
         try:
             pod = await self._context.client.get(PODS, built.namespace, driver.pod_name)
@@ -76,8 +79,9 @@ class PoolDrivers:
             return None
         if pod["metadata"]["uid"] != driver.pod_uid:
             return None
-        if not belongs_to(pod, built.uid):
-            if LABEL_WARM_POOL not in pod["metadata"].get("labels", {}):
+        if not owned_by(pod, SESSION_OWNER, built.uid):
+            session_class = self._context.store.get(CLASS, "", built.class_name)
+            if session_class is None or not owned_by(pod, CLASS_OWNER, session_class["metadata"]["uid"]):
                 return None
             change = claim(built, pod["metadata"]["resourceVersion"])
             pod = await self._context.client.patch_merge(PODS, built.namespace, driver.pod_name, change)
