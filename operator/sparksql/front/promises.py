@@ -2,7 +2,8 @@
 
 A promised handle says when it was given (`sparksql.wire.front`), so that every replica knows that its session is to come, and
 nothing is kept for it but the requests themselves, by the replica that has taken them: it hands them over, in order, once the
-driver is Ready. If that replica goes before, nothing has begun, and the client is told that there is no such session.
+driver is Ready. If that replica goes before, nothing has begun, and the client is told that there is no such session. The same
+holds for what a user may not do any more once the driver is Ready: token and right are checked again then.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Promises:
         handle = promised_handle(uid, self._clock())
 
         async def find(seconds: float) -> Target:
-            return await self._sessions.ready(key, _SESSIONS, seconds)
+            return await self._sessions.ready(user, key, _SESSIONS, seconds)
 
         async def dial(target: Target) -> int:
             return (await self._drivers.opened(request, user, target, body, handle)).status
@@ -117,7 +118,7 @@ class Promises:
             case ("GET", ("operations", operation, "status")) if self.holds(operation):
                 return None if _is_first_version(request) else _json({"status": "PENDING"})
             case ("GET", ("operations", operation, "result", _)) if self.holds(operation):
-                return None if _is_first_version(request) or await self._comes(key) else _not_ready(request)
+                return None if _is_first_version(request) or await self._comes(user, key) else _not_ready(request)
             case _:
                 return None
 
@@ -127,15 +128,15 @@ class Promises:
         operation = promised_handle_beside(handle, self._clock())
 
         async def carry() -> None:
-            target = await self._sessions.ready(key, _SESSIONS, self._limits.hold_seconds)
+            target = await self._sessions.ready(user, key, _SESSIONS, self._limits.hold_seconds)
             await self._drivers.submitted(request, user, target, body, operation)
 
         return _json({"operationHandle": operation}) if self._begin(handle, user, key, carry, len(body)) else None
 
-    async def _comes(self, key: SessionKey) -> bool:
+    async def _comes(self, user: User, key: SessionKey) -> bool:
         """Whether the driver serves in a moment."""
         try:
-            await self._sessions.ready(key, _SESSIONS, PATIENCE_SECONDS)
+            await self._sessions.ready(user, key, _SESSIONS, PATIENCE_SECONDS)
         except FrontError as late:
             if late.refusal is not Refusal.NOT_READY:
                 raise

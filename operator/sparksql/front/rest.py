@@ -134,7 +134,7 @@ class RestFront:
             if (key := await self._sessions.coming(user, handle, ClientProtocol.REST)) is not None:
                 if (early := await self._promises.answer(request, user, key, handle, rest, body)) is not None:
                     return early
-                await self._sessions.ready(key, ClientProtocol.REST, self._limits.hold_seconds)
+                await self._sessions.ready(user, key, ClientProtocol.REST, self._limits.hold_seconds)
             to_come = {UNKNOWN_SESSION, *(UNKNOWN_OPERATION for each in rest if self._promises.holds(each))}
         target = await self._sessions.of_handle(user, handle, ClientProtocol.REST)
         work = self._drivers.forward(request, user, target, body, to_come)
@@ -169,7 +169,7 @@ class RestFront:
         """The handle of a session whose driver will not serve in a moment."""
         key = await self._sessions.chosen(user, asked, connection)
         try:
-            await self._sessions.ready(key, ClientProtocol.REST, min(AT_ONCE_SECONDS, self._limits.hold_seconds))
+            await self._sessions.ready(user, key, ClientProtocol.REST, min(AT_ONCE_SECONDS, self._limits.hold_seconds))
         except FrontError as late:
             if late.refusal is not Refusal.NOT_READY:
                 raise

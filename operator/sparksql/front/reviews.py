@@ -86,7 +86,7 @@ class Reviews:
             raise FrontError(
                 Refusal.UNAUTHENTICATED, "the cluster does not know this token, or it has expired: get a new one"
             )
-        return replace(found, token=token)
+        return replace(found, token=token)  # what is remembered has none
 
     async def check_connect(self, user: User, key: SessionKey) -> None:
         """Raises FrontError FORBIDDEN unless the user may connect to the session; UNAVAILABLE."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -65,7 +65,7 @@ class FrontSessions:
         `connection` tells connections apart where each has a session of its own; without one this one is new. Raises FrontError.
         """
         key = await self.chosen(user, asked, connection or uuid.uuid4().hex)
-        return await self.ready(key, protocol, seconds)
+        return await self.ready(user, key, protocol, seconds)
 
     async def check(self, user: User, asked: Asked) -> None:
         """Raises FrontError for a user who may not have the session that is meant, whether it is there or not."""
@@ -122,8 +122,11 @@ class FrontSessions:
             return None
         return self._target(entry, protocol)
 
-    async def ready(self, key: SessionKey, protocol: ClientProtocol, seconds: float) -> Target:
-        """Returns the session's driver once it serves the protocol, after it was woken if it sleeps. Raises FrontError."""
+    async def ready(self, user: User, key: SessionKey, protocol: ClientProtocol, seconds: float) -> Target:
+        """Returns the session's driver once it serves the protocol, after it was woken if it sleeps. Raises FrontError.
+
+        The user is checked at the end of the wait: what was allowed before it may be withdrawn by then.
+        """
         woken = False
         deadline = asyncio.get_running_loop().time() + seconds
         with self._directory.watching(key) as changed:
@@ -131,8 +134,11 @@ class FrontSessions:
                 changed.clear()
                 entry = self._directory.find(key)
                 if entry is not None:
-                    if (target := self._target(entry, protocol)) is not None:
-                        return target
+                    if self._target(entry, protocol) is not None:
+                        await self._check_still(user, key)
+                        if (target := self._same(entry, protocol)) is not None:
+                            return target
+                        continue
                     if sleeps(entry) and not woken:
                         woken = True
                         await self._wake(key)
@@ -149,13 +155,11 @@ class FrontSessions:
 
         Where the cluster does not answer the user may.
         """
-        entry = self._directory.find(key)
-        if entry is None:
-            return False
         try:
-            return await self._reviews.user(user.token) == user and await self._may_use(user, entry)
+            await self._check_still(user, key)
         except FrontError as refused:
             return refused.refusal is Refusal.UNAVAILABLE
+        return True
 
     async def while_allowed(self, user: User, key: SessionKey, work: Coroutine[Any, Any, T], seconds: float) -> T:
         """Returns what a user has asked for, and ends the work on it once the user may not use the session any more.
@@ -172,6 +176,11 @@ class FrontSessions:
             if not task.done():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+    async def is_permitted(self, user: User, key: SessionKey) -> bool:
+        """Tells whether a user may use a session; False for one that does not exist. Raises FrontError UNAVAILABLE."""
+        entry = self._directory.find(key)
+        return entry is not None and await self._may_use(user, entry)
 
     async def end(self, target: Target) -> None:
         """Removes a session that was made for a connection that has ended; others stay."""
@@ -208,17 +217,23 @@ class FrontSessions:
         namespace = asked.namespace or naming.home_of(user.name, self._default_namespace)
         return SessionKey(namespace, naming.own_name(user.name, connection))
 
+    async def _check_still(self, user: User, key: SessionKey) -> None:
+        """Raises FrontError where the user's token is not valid any more, or the right was withdrawn."""
+        if await self._reviews.user(user.token) != user:
+            raise FrontError(Refusal.UNAUTHENTICATED, "the token is another user's by now: connect again")
+        if not await self.is_permitted(user, key):
+            raise FrontError(Refusal.FORBIDDEN, f"user {user.name} may not connect to session {key} any more")
+
+    def _same(self, entry: SessionEntry, protocol: ClientProtocol) -> Target | None:
+        """The driver of a session as it is now, None if that is another session, or serves no more."""
+        now = self._directory.find(entry.key)
+        return self._target(now, protocol) if now is not None and now.uid == entry.uid else None
+
     async def _may_use(self, user: User, entry: SessionEntry) -> bool:
-        try:
-            if entry.user == user.name:
-                await self._reviews.check_create(user, entry.key.namespace)
-            else:
-                await self._reviews.check_connect(user, entry.key)
-        except FrontError as refused:
-            if refused.refusal is Refusal.FORBIDDEN:
-                return False
-            raise
-        return True
+        """By the right to have sessions of one's own for those, and by the right to connect for any."""
+        if entry.user == user.name and await _holds(self._reviews.check_create(user, entry.key.namespace)):
+            return True
+        return await _holds(self._reviews.check_connect(user, entry.key))
 
     async def _make(self, user: User, key: SessionKey, *, is_of_connection: bool, most: int) -> None:
         """Makes the user's session unless it is there. Raises FrontError."""
@@ -314,6 +329,17 @@ class FrontSessions:
         return FrontError(
             Refusal.NOT_READY, f"session {key} is not Ready after {seconds:g} s: {entry.state}; try again"
         )
+
+
+async def _holds(check: Awaitable[None]) -> bool:
+    """Whether a check of a right passes. Raises FrontError for one that could not be made."""
+    try:
+        await check
+    except FrontError as refused:
+        if refused.refusal is Refusal.FORBIDDEN:
+            return False
+        raise
+    return True
 
 
 def sleeps(entry: SessionEntry) -> bool:

@@ -91,6 +91,22 @@ async def test_requests_before_the_driver_is_there_are_pending_and_handed_over_i
     assert front.driver.promised[-1] is None
 
 
+@pytest.mark.parametrize("refusal", [Refusal.FORBIDDEN, Refusal.UNAUTHENTICATED])
+async def test_requests_of_a_user_whose_right_is_withdrawn_are_not_handed_over(
+    front: Running, refusal: Refusal, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = f"/v3/sessions/{await opened(front)}"
+    assert (await front.ask("POST", f"{path}/statements", {"statement": "CREATE TABLE t (a INT)"}))[0] == 200
+    front.sessions.withdrawn = FrontError(refusal, "not any more")
+    front.sessions.start()
+    deadline = time.monotonic() + 60
+    while len(caplog.records) < 2:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+    assert {record.message for record in caplog.records} == {"a request that was taken ahead is not handed over"}
+    assert front.driver.seen == []
+
+
 async def test_any_replica_knows_that_a_session_is_to_come(front: Running) -> None:
     handle = await opened(front)
     async with running(of=front) as other:

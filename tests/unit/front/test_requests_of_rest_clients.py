@@ -59,6 +59,7 @@ class Sessions(FakeSessions):
     """Serves at once, unless `starting` says why it does not."""
 
     starting: FrontError | None = None
+    withdrawn: FrontError | None = None  # what a user is told who may not go on at the end of the wait
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,18 +72,20 @@ class Sessions(FakeSessions):
     async def open(self, user: User, asked: Asked, *others: Any) -> Target:
         found = await super().open(user, asked)
         if others:
-            await self.ready(found.key, others[0], others[1])
+            await self.ready(user, found.key, others[0], others[1])
         return found
 
     async def chosen(self, user: User, asked: Asked, connection: str) -> SessionKey:
         return KEY
 
-    async def ready(self, key: SessionKey, protocol: ClientProtocol, seconds: float) -> Target:
+    async def ready(self, user: User, key: SessionKey, protocol: ClientProtocol, seconds: float) -> Target:
         if self.starting is not None:
             try:
                 await asyncio.wait_for(self.changed.wait(), seconds)
             except TimeoutError:
                 raise self.starting from None
+        if self.withdrawn is not None:
+            raise self.withdrawn
         return await self.target()
 
     def on_its_way(self, key: SessionKey, protocol: ClientProtocol) -> Any:

@@ -108,7 +108,7 @@ def cluster() -> Cluster:
 @pytest.fixture
 def sessions(cluster: Cluster) -> FrontSessions:
     client = cast(KubeClient, cluster)
-    return FrontSessions(client, Reviews(client, 10), cluster.directory, KEY, "users")
+    return FrontSessions(client, Reviews(client, 0), cluster.directory, KEY, "users")
 
 
 async def opened(sessions: FrontSessions, text: str | None = "team-a/main", seconds: float = 0.2) -> SessionKey:
@@ -155,6 +155,41 @@ async def test_a_session_that_sleeps_is_woken_once_and_awaited(cluster: Cluster,
     assert not opening.done() and cluster.asked == [("wake", "main")]
     cluster.put(MAIN)
     assert await opening == MAIN
+
+
+@pytest.mark.parametrize("text", ["team-a/main", None])
+async def test_wait_of_a_user_whose_right_is_withdrawn_ends_in_a_refusal(
+    cluster: Cluster, sessions: FrontSessions, text: str | None
+) -> None:
+    key, user = (MAIN, None) if text else (OWN, ADA.name)
+    cluster.put(key, "Starting", user=user)
+    opening = asyncio.create_task(refused(sessions, text, 30))
+    await settled()
+    cluster.denied = {"connect", "create"}
+    cluster.put(key, user=user)
+    assert (await opening).refusal is Refusal.FORBIDDEN
+
+
+async def test_wait_of_a_user_whose_token_is_revoked_ends_in_a_refusal(
+    cluster: Cluster, sessions: FrontSessions
+) -> None:
+    cluster.put(MAIN, "Starting")
+    opening = asyncio.create_task(refused(sessions, seconds=30))
+    await settled()
+    cluster.accounts.clear()
+    cluster.put(MAIN)
+    assert (await opening).refusal is Refusal.UNAUTHENTICATED
+
+
+async def test_wait_for_a_session_that_is_replaced_meanwhile_goes_on_with_its_successor(
+    cluster: Cluster, sessions: FrontSessions
+) -> None:
+    cluster.put(MAIN, "Starting")
+    opening = asyncio.create_task(sessions.open(ADA, naming.parse("team-a/main"), ClientProtocol.THRIFT, 30))
+    await settled()
+    cluster.put(MAIN, uid="u1")
+    cluster.put(MAIN, uid="u2")
+    assert (await opening).uid == "u2"
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Starting", "Draining"])
